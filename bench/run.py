@@ -50,6 +50,12 @@ BARS = (
     Bar(name="git-feature-session", most=60.0, unit="", what="the same, of a session whose feature is accepted"),
     Bar(name="git-list-status", most=0.0, unit="", what="the same, of `harness status` on a task list"),
     Bar(name="git-project-status", most=0.0, unit="", what="the same, on a feature project"),
+    Bar(name="parallel-makespan", most=0.6, unit="x", what="8 tasks by 4 workers, of the same one after the other"),
+    Bar(name="parallel-cpu", most=2.5, unit="x", what="processor of harness, git and checks then, of the same"),
+    Bar(name="parallel-landing", most=0.8, unit="x", what="6 tasks that land together, of the same in batches of one"),
+    Bar(name="parallel-reuse", most=0.4, unit="x", what="a place of 4,000 files that is used again, of a new one"),
+    Bar(name="parallel-event", most=200.0, unit="us", what="one event of a ledger with 10,000 items, folded"),
+    Bar(name="parallel-imports", most=0.0, unit="", what="modules of parallel runs in a plain `harness run`"),
     Bar(name="idle-memory", most=80.0, unit="MB", what="the harness while its agent sleeps"),
     Bar(name="idle-processor", most=1.0, unit="%", what="of one core, while its agent sleeps"),
     Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
@@ -70,6 +76,10 @@ SOURCES = {
     "git_processes_bench:measure": (
         *("git-task-complete", "git-feature-session"),
         *("git-list-status", "git-project-status"),
+    ),
+    "parallel_bench:measure": (
+        *("parallel-makespan", "parallel-cpu", "parallel-landing"),
+        *("parallel-reuse", "parallel-event", "parallel-imports"),
     ),
     "live_bench:idle": ("idle-memory", "idle-processor"),
     "live_bench:flood": ("flood-memory", "flood-log"),

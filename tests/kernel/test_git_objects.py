@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, GitFailed
+from agent_harness.kernel.git.batch import Batch
+from agent_harness.kernel.git.objects import Objects
 from agent_harness.kernel.git.operation_lock import stored_entries
 from agent_harness.testing.repo import Repo
 
@@ -88,6 +91,20 @@ NAMES = (
     *("refs/heads/other", "refs/heads/", "refs/heads", "refs", "", "-x", "no such name", "refs/../HEAD", "HEAD:dir"),
     *("1" * 40, "1" * 39, "g" * 40),
 )
+
+
+def test_loose_objects_that_are_borrowed_cost_no_process(repo: Repo) -> None:
+    """As in a place of a parallel run, whose objects are the project's."""
+    head, tree = repo.git("rev-parse", "HEAD", "HEAD^{tree}").split()
+    borrowed(repo)
+
+    def ask() -> AbstractContextManager[Batch]:
+        raise AssertionError("a process was started")
+
+    with Objects(Git(repo.path).repository, ask) as objects:
+        assert objects.named("HEAD") == head
+        assert objects.tree_of(head) == tree
+        assert b"run.sh" in objects.tree(tree)
 
 
 def by_git(repo: Repo, *words: str) -> str | None:

@@ -1,5 +1,6 @@
 """A coordinator that is killed at each of its moments: the next one lands the same, once."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ MOMENTS = [
 FEW = ("moved", "after:ended")
 
 AGENT = """\
+[ -z "$STARTS" ] || echo "$HARNESS_TASK_ID $(pwd)" >> "$STARTS"
 if grep -q '^<<<<<<< ' list.txt 2>/dev/null; then sed -i '/^<<<<<<< /d;/^=======$/d;/^>>>>>>> /d' list.txt; fi
 [ $HARNESS_TASK_ID != c ] && { grep -qx $HARNESS_TASK_ID list.txt || echo $HARNESS_TASK_ID >> list.txt; }
 [ $HARNESS_TASK_ID = c ] && echo c > c.txt
@@ -53,3 +55,94 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
     assert [work.task(name).attempts for name in "abc"] == [1, 1, 1]
     assert work.status() == []
     assert work.raw["session"] is None
+
+
+UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "after:closed", "after:landed"))
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param(each, marks=() if each == "before:batched" else pytest.mark.scenario) for each in UNTIL_LANDED],
+)
+def test_a_plain_run_goes_on_with_what_a_dead_coordinator_has_proven(tmp_path: Path, moment: str) -> None:
+    """SC-14: status names what goes on; what is proven lands first, and no agent is asked for it again."""
+    work = project(tmp_path)
+    starts = tmp_path / "starts"
+    words = ["run", "--agent", work.agent(AGENT)]
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1", "STARTS": str(starts)}
+    command = [sys.executable, str(DYING), moment, *words, "--workers", "3"]
+    died = subprocess.run(command, cwd=work.root, env=environment, capture_output=True, check=False)
+    assert died.returncode == -9, died
+    proven = [each.id for each in work.state.tasks if each.raw.get("landing")]
+    if work.state.by_id["a"].status == "in_progress":
+        found = json.loads(work.harness("status", "--json").out)
+        assert found["next"] == "harness run --workers 3"
+        assert found["left_by_run"]["proven"] == proven
+        assert "Left by a run of several agents" in work.harness("status").out
+        assert work.harness("task", "recover", "a").code == 8
+    starts.unlink(missing_ok=True)
+    ran = work.harness(*words, STARTS=str(starts))
+    assert ran.code == 0, ran
+    begun = [line.split() for line in starts.read_text().splitlines()] if starts.exists() else []
+    assert {path for _, path in begun} <= {str(work.root)}
+    assert not {item for item, _ in begun} & {*proven} or "bounced" in moment or "conflict" in ran.out
+    assert work.statuses() == ["completed"] * 3
+    assert sorted(work.repo.read("list.txt").decode().split()) == ["a", "b"]
+    assert [work.task(name).attempts for name in "abc"] == [1, 1, 1]
+    assert work.status() == []
+    landed = work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()
+    assert len(landed) == len({*landed})
+
+
+def test_what_a_person_took_back_meanwhile_does_not_land(tmp_path: Path) -> None:
+    """SC-14, SC-29: a candidate that is no more the run's is kept in a rescue, and its task is made anew."""
+    work = project(tmp_path)
+    agent = work.agent(AGENT)
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1"}
+    words = [sys.executable, str(DYING), "before:batched", "run", "--workers", "1", "--agent", agent]
+    assert subprocess.run(words, cwd=work.root, env=environment, capture_output=True, check=False).returncode == -9
+    proven = str(work.task("a").raw["landing"]["commit"])
+    claims = ("claimed_by", "claimed_process", "claimed_run", "claim_token", "lease_expires_at", "landing", "worktree")
+    work.edit("a", status="pending", **dict.fromkeys(claims))
+    ran = work.harness("run", "--workers", "1", "--agent", agent)
+    assert ran.code == 0, ran
+    assert "a: somebody else has it now" in ran.out
+    assert proven in work.repo.git("for-each-ref", "--format=%(objectname)", "refs/harness/rescue").split()
+    assert work.statuses() == ["completed"] * 3
+    landed = work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()
+    assert sorted(landed) == ["a", "b", "c"]
+    assert work.repo.git("log", "--format=%(trailers:key=Harness-Candidate,valueonly)").split().count(proven) == 0
+
+
+def test_candidates_of_another_branch_wait_for_it(tmp_path: Path) -> None:
+    """SC-36: they are named with the branch, and nothing lands on the one that is checked out by now."""
+    work = project(tmp_path)
+    agent = work.agent(AGENT)
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1"}
+    words = [sys.executable, str(DYING), "before:batched", "run", "--workers", "1", "--agent", agent]
+    assert subprocess.run(words, cwd=work.root, env=environment, capture_output=True, check=False).returncode == -9
+    work.repo.git("switch", "-q", "-c", "other")
+    ran = work.harness("run", "--agent", agent)
+    assert (ran.code, "git switch main" in ran.err) == (4, True), ran
+    assert work.repo.git("rev-parse", "other") == work.repo.git("rev-parse", "main")
+    work.repo.git("switch", "-q", "main")
+    assert work.harness("run", "--agent", agent).code == 0
+    assert work.statuses() == ["completed"] * 3
+
+
+@pytest.mark.parametrize("left", ["work", pytest.param("a checkpoint", marks=pytest.mark.scenario)])
+def test_a_serial_attempt_that_was_cut_off_is_recovered_before_several_begin(tmp_path: Path, left: str) -> None:
+    """SC-10: work that passes becomes its commit; checkpoints without a change in the files are a failed attempt."""
+    proof = {"command": "test -e a.txt", "timeout_seconds": 60}
+    work = TaskListProject(tmp_path / "list", task("a", validation=proof), git=True, session_count=0)
+    me = ("--worker", "me", "--session", "mine")
+    assert work.harness("task", "claim", *me).code == 0
+    if left == "work":
+        work.repo.write("a.txt", "a\n")
+    else:
+        token = str(work.task("a").claim_token)
+        assert work.harness("task", "checkpoint", "a", "1/3", "looked", *me, "--token", token).code == 0
+    work.edit("a", lease_expires_at="2020-01-01T00:00:00Z")
+    ran = work.harness("run", "--workers", "2", "--agent", work.agent("touch a.txt"))
+    assert (ran.code, work.task("a").status) == (0, "completed"), ran
+    assert work.task("a").attempts == (1 if left == "work" else 2)

@@ -64,6 +64,7 @@ ROWS = [
     (WORKING, "lost", lambda: applied(ordered(begun()), LOST)),
     (READY, "batched", lambda: batched(ready("a"), "a")),
     (READY, "bounced", lambda: applied(ready("a"), BOUNCED)),
+    (READY, "dropped", lambda: applied(ready("a"), {"type": "dropped", "item": "a"})),
     (LANDING, "bounced", lambda: applied(batched(ready("a"), "a"), BOUNCED)),
     (LANDING, "released", lambda: applied(batched(ready("a"), "a"), {"type": "released", "singly": False})),
     (LANDING, "landed", lambda: landed(batched(ready("a"), "a"), 1)),
@@ -151,6 +152,20 @@ def test_items_that_say_that_they_touch_the_same_wait_for_one_another() -> None:
     picked = plan.pick(begun(), wanted, 5)
     assert [each.item.id for each in picked] == ["a", "c", "d"]
     assert all(each.reason for each in picked)
+
+
+def test_of_each_item_it_is_said_why_it_begins_or_waits() -> None:
+    """SC-7, SC-8: one that says that it changes everything waits for those that say nothing, too."""
+    found = ready("r")
+    wanted = items(("r", ()), ("a", ("src/*",)), ("b", ("src/x.py",)), ("all", ("**",)), ("d", ()), ("e", ()))
+    told = {each.item.id: (each.starts, each.reason) for each in plan.choices(found, wanted, 2)}
+    assert [name for name, (starts, _) in told.items() if starts] == ["a", "d"]
+    assert told["r"][1] == "it is ready"
+    assert told["b"][1] == "it waits for a: both say that they change src/*"
+    assert told["all"][1].startswith("it waits for r: ")
+    assert told["e"][1] == "it waits for a free slot"
+    alone = plan.pick(begun(), items(("all", ("**",)), ("d", ())), 2)
+    assert [each.item.id for each in alone] == ["all"]
 
 
 def test_nothing_is_begun_beyond_slots_limits_and_questions() -> None:

@@ -122,6 +122,32 @@ def test_a_run_in_which_nothing_landed_says_so_first(tmp_path: Path) -> None:
     assert answer["message"].startswith("Nothing has landed; the last attempt was at a: ")
 
 
+def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> None:
+    """SC-7."""
+    tasks = [
+        job("a", touches=["src/*"]),
+        job("b", touches=["src/x.py"]),
+        job("c"),
+        job("d"),
+        job("e", depends_on=["a"]),
+    ]
+    work = project(tmp_path, *tasks)
+    before, refs = work.files(), work.repo.git("for-each-ref")
+    ran = work.harness("run", "--workers", "2", "--dry-run", "--json")
+    told = ran.json["parallel"]
+    assert (ran.code, ran.json["next"]) == (0, "harness run --workers 2")
+    assert [(each["slot"], each["item"]) for each in told["starts"]] == [("w1", "a"), ("w2", "c")]
+    assert all(each["reason"] for each in told["starts"])
+    why = {each["item"]: each["reason"] for each in told["waits"]}
+    assert why["b"] == "it waits for a: both say that they change src/*"
+    assert why["d"] == "it waits for a free slot"
+    assert why["e"] == "it needs a, which has not landed"
+    text = work.harness("run", "--workers", "2", "--dry-run", "--max-cost", "3").out
+    for said in ("w1  a: Title of a (next in order", "b: it waits for a", "$3.00", "20 ports", "No changes made."):
+        assert said in text
+    assert (work.files(), work.repo.git("for-each-ref")) == (before, refs)
+
+
 # ---- landing ---------------------------------------------------------------------------------------------------------
 
 MENDS = (
@@ -250,6 +276,63 @@ def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: P
         assert answer["parked"][0]["reason"] == "landing_failed"
         assert work.raw["halt"]["task_id"] == "bad"
     assert {"good", "late"} <= {each["item"] for each in answer["landed"]}
+
+
+CALLS = (
+    "n=0; while [ $n -lt {calls} ]; do n=$((n + 1)); sleep 0.2;"
+    ' echo \'{{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.1}}\'; done; {works}'
+)
+
+
+def _paid(work: TaskListProject) -> float:
+    rows = [json.loads(line) for line in Path(work.layout.costs).read_text().splitlines()]
+    return sum(row["cost_usd"] or 0.0 for row in rows)
+
+
+def test_several_at_work_go_over_the_budget_by_one_call_at_most(tmp_path: Path) -> None:
+    """SC-42: what the others are about to spend is reserved; what is cut off for that is no attempt."""
+    work = project(tmp_path, *[job(name) for name in "abcd"])
+    agent = CALLS.format(calls=20, works=WORKS)
+    ran = run(work, agent, 4, "--max-cost", "1.5", "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"]) == (9, "budget"), ran
+    assert _paid(work) == pytest.approx(answer["cost_usd"])
+    assert 1.2 <= answer["cost_usd"] <= 1.6 + 1e-9, answer
+    assert sum(work.task(name).attempts for name in "abcd") <= 1  # one that has spent more than all others counts
+    assert rescued(work, "out/a") == []
+
+
+@pytest.mark.scenario
+def test_a_budget_that_is_enough_for_all_is_no_obstacle(tmp_path: Path) -> None:
+    """SC-42: nothing that is only reserved counts as spent; the end of the run says what was."""
+    work = project(tmp_path, *[job(name) for name in "abcd"])
+    ran = run(work, CALLS.format(calls=2, works=WORKS), 4, "--max-cost", "1.0", "--json")
+    assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.8)), ran
+
+
+@pytest.mark.parametrize("checked_out", ["main", pytest.param("nothing", marks=pytest.mark.scenario)])
+def test_work_lands_on_the_branch_that_is_named_and_the_files_stay(tmp_path: Path, checked_out: str) -> None:
+    """SC-36: a branch that is checked out nowhere moves alone."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    work.repo.git("branch", "dev")
+    if checked_out == "nothing":
+        work.repo.git("switch", "-q", "--detach")
+    head = work.repo.head
+    ran = run(work, WORKS, 2, "--branch", "dev")
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+    assert work.repo.head == head
+    assert work.status() == []
+    assert work.repo.git("ls-tree", "-r", "--name-only", "dev", "out/").split() == ["out/a", "out/b"]
+    assert work.harness("status", "--json").json["unproven"] == []
+
+
+def test_a_branch_that_cannot_be_landed_on_is_refused_before_an_agent(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    work.repo.git("worktree", "add", "-q", "-b", "taken", str(tmp_path / "other"))
+    for words, code in ((("--branch", "none"), 4), (("--branch", "taken"), 4)):
+        assert run(work, f"touch {tmp_path}/started", 2, *words).code == code
+    assert work.harness("run", "--branch", "main", "--agent", "command:true").code == 2
+    assert not (tmp_path / "started").exists()
 
 
 # ---- people ----------------------------------------------------------------------------------------------------------

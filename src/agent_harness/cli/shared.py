@@ -129,6 +129,7 @@ Examples:
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
 @click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
+@click.option("--branch", metavar="NAME", help="Task list: where the work of several lands.")
 @click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="Task list: N agents at once.")
 @agent_option
 @wait_option
@@ -144,6 +145,7 @@ def run(
     max_tasks: int | None,
     max_minutes: float | None,
     max_cost: float | None,
+    branch: str | None,
     workers: int | None,
     agents: tuple[str, ...],
     wait: bool | None,
@@ -162,7 +164,8 @@ def run(
     if kind == "features":
         from agent_harness.cli import features
 
-        given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost, "--workers": workers}
+        given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}
+        given |= {"--workers": workers, "--branch": branch}
         _refuse({"--once": once, **given}, kind)
         return features.run(
             dry_run=dry_run,
@@ -179,11 +182,14 @@ def run(
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     if once and workers:
         raise UsageError("--once and --workers exclude each other", hint="harness run --help")
+    if branch is not None and not workers:
+        raise UsageError("--branch needs --workers", hint="harness run --help")
     limits = {
         "max_tasks": 1 if once else max_tasks,
         "max_minutes": max_minutes,
         "max_cost_usd": max_cost,
         "workers": workers,
+        "branch": branch,
     }
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait

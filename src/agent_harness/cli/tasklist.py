@@ -162,9 +162,9 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
     """Works the list down with an agent."""
     task_list = open_list()
     if dry_run:
-        found = task_list.preview()
-        line = found.pop("estimate_line")
-        said = f"Next: {found['task_id']}: {printable(str(found['title']))}\n{line}\nNo changes made."
+        found = task_list.preview(**limits)
+        found.pop("estimate_line")
+        said = "\n".join([*map(printable, found.pop("lines")), "No changes made."])
         return answer("run", found, as_json=as_json, said=said)
     from agent_harness.cli.terminal import patience, say_to, screen
 

@@ -23,14 +23,17 @@ from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import landing, places, plan
+from agent_harness.parallel import equipment, landing, places, plan
 from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.budget import SharedBudget
+from agent_harness.parallel.equipment import PortBlocks
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import (
     ACCEPTED,
     ATTEMPT,
     BROKEN,
     GREEN,
+    NOT_SET_UP,
     PARKED,
     PARTIAL,
     RED,
@@ -63,6 +66,10 @@ class RunTerms:
     batch_max: int = 8
     mends: int = 2
     union: tuple[str, ...] = ()  # files of which the lines of both sides are kept
+    copy: tuple[str, ...] = ()  # patterns of ignored files that places get, besides what is installed
+    lend: bool = True  # whether they get that
+    ports: int = 20  # of each slot
+    only_land: bool = False  # what is proven lands, and no attempt is begun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +129,9 @@ class Coordinator:
         self._terms = terms
         self._say = terms.say
         self._hands = LocalHands()
+        self._ports = PortBlocks(terms.ports)
+        self._lend: tuple[str, ...] = ()
+        self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
         self._began = time.monotonic()
         self._in_the_way = ""
@@ -141,6 +151,10 @@ class Coordinator:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self._ledger.path} tells of what cannot have happened ({error!r})"
             raise StateDamaged(told, hint=f"look at it; mv {self._ledger.path} {self._ledger.path}.old") from None
+        if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
+            name = self._plan.branch.removeprefix("refs/heads/")
+            told = f"the run before this one goes on on the branch {name}, where its work is to land"
+            raise UnsafeTree(told, hint=f"git switch {name}, or: harness run --workers N --branch {name}")
         head = self._git.commit_of(self._branch)
         run = self._plan.run
         carried: list[JsonObject] = []
@@ -153,17 +167,21 @@ class Coordinator:
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
         settings = {"batch_max": self._terms.batch_max, "mends": self._terms.mends}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
-        held = [self._plan.work(item).order for item in self._plan.in_state(*_HELD)]
-        self._home.adopt(held, [work.order for work in self._plan.works.values() if work.order not in held])
+        self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._take_over()
+        self._money.begin(self._plan.spent_usd)
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
-        name = carried["order"].split("/")[1]
-        self._git.update_ref(places.free_ref(self._git, f"{places.RESCUE_REFS}/{name}"), carried["commit"])
+        self._set_aside(carried["order"], carried["commit"])
         return False
+
+    def _set_aside(self, order: str, commit: str) -> str:
+        ref = places.free_ref(self._git, f"{places.RESCUE_REFS}/{order.split('/')[1]}")
+        self._git.update_ref(ref, commit)
+        return ref
 
     def _forget_orders(self, kept: set[str]) -> None:
         with suppress(FileNotFoundError):
@@ -213,9 +231,12 @@ class Coordinator:
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
         try:
             self._open()
+            terms = self._terms
+            self._lend = equipment.lendable_in(self._git, terms.copy, self._home.own, installed=terms.lend)
             reason = self._loop()
             return self._closed(*reason)
         finally:
+            self._ports.close()
             lock.release()
 
     def _loop(self) -> tuple[int, str, str]:
@@ -244,8 +265,8 @@ class Coordinator:
     def _facts(self, may_begin: bool) -> plan.Facts:
         attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
         return plan.Facts(
-            items=self._home.items() if may_begin else [],
-            slots=self._terms.workers - len(attempts),
+            items=self._home.items() if may_begin and not self._terms.only_land else [],
+            slots=self._terms.workers - len(attempts) - len(self._plan.shut),
             checking=len(attempts) < len(self._under) or time.monotonic() < self._try_again_at,
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
@@ -261,14 +282,24 @@ class Coordinator:
             return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
+        if len(self._plan.shut) >= self._terms.workers:
+            return 4, NOT_SET_UP, f"No place could be set up: {[*self._plan.shut.values()][-1]}"
+        return None if self._terms.only_land else self._limit_reached()
+
+    def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
-        if most is not None and self._plan.spent_usd >= most:
-            return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent."
+        if most is not None and (self._plan.spent_usd >= most or not (self._under or self._can_pay())):
+            return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent; a call may cost what is left."
         if self._plan.barren >= plan.BARREN + self._terms.workers:
             last = self._plan.last_end
             told = f"Nothing came of the last attempts: {last.get('message')}"
             return last.get("exit_code") or 1, "agent_fails", told
         return None
+
+    def _can_pay(self) -> bool:
+        """Whether the budget has room for the first call of one more attempt."""
+        most = self._terms.max_cost_usd
+        return most is None or self._money.left(most) >= -1e-9
 
     def _waits_for_person(self, ending: tuple[int, str, str] | None) -> bool:
         """Whether a landing that a person's files are in the way of is to be tried again."""
@@ -280,12 +311,12 @@ class Coordinator:
         if self._plan.in_state(PARKED):
             names = ", ".join(self._plan.in_state(PARKED))
             return 3, "parked", f"{names}: a person decides; harness status says more."
+        if self._terms.only_land or not (failed or still):
+            return 0, "done", "Everything has landed."
         if still and limit is not None and self._plan.attempts >= limit:
             return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
         if failed:
             return 1, "failed", f"{len(failed)} failed for good: {', '.join(failed[:5])}."
-        if not still:
-            return 0, "done", "Everything has landed."
         if self._plan.attempts and not self._plan.landed:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
         return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
@@ -347,8 +378,10 @@ class Coordinator:
         return True
 
     def _order(self, step: plan.StartAttempt) -> bool:
+        if not self._can_pay():
+            return False
         item, work = step.item, self._plan.work(step.item.id)
-        busy = {each.order.slot for each in self._under.values()}
+        busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._terms.workers + 1) if f"w{n}" not in busy)
         base = str(self._git.commit_of(self._branch))
         mend = self._seeded(work, item.name, base) if work.mend else None
@@ -358,6 +391,7 @@ class Coordinator:
         known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
         self._home.claim([order])
+        self._money.elsewhere(order.id, 0.0)
         self._begin(_Under(order=order))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
@@ -384,12 +418,12 @@ class Coordinator:
             branch=self._branch,
             hands=self._home.hands,
             own=self._home.own,
+            lend=self._lend,
             papers=papers,
         )
 
     def _begin(self, under: _Under) -> None:
-        slot = under.order.slot
-        told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": slot[1:], "HARNESS_WORKERS": str(self._terms.workers)}
+        told = {**self._ports.variables(under.order.slot, self._terms.workers)}
         self._under[under.order.id] = under
         self._hands.submit(under.order, self._order_folder(under.order.id), under.recall, told)
 
@@ -398,6 +432,13 @@ class Coordinator:
         if head != self._plan.head:
             self._note("head_moved", head=head)
             self._say(f"{self._branch} was moved by somebody else to {head[:10]}; it is verified first")
+            return True
+        if gone := self._not_ours(items):
+            for item in gone:
+                work = self._plan.work(item)
+                ref = self._set_aside(work.order, work.commit)
+                self._note("dropped", item=item)
+                self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
             return True
         commits: list[str] = []
         members: list[str] = []
@@ -416,6 +457,10 @@ class Coordinator:
         self._git.update_ref(landing.HEAD_REF, commits[-1])
         self._note("batched", members=members, commits=commits, base=head, vouched=vouched)
         return True
+
+    def _not_ours(self, items: Sequence[str]) -> list[str]:
+        """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
+        return [item for item in items if not self._home.holds(self._plan.work(item).order, item)]
 
     def _candidate(self, item: str, work: plan.ItemProgress) -> landing.Candidate:
         result = _read(os.path.join(self._order_folder(work.order), RESULT))
@@ -479,6 +524,9 @@ class Coordinator:
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
+            if self._not_ours(batch.members[:count]):
+                self._note("released", singly=False)
+                return True
             tip = landing.tip_of(self._git, batch.base, batch.commits[:count], batch.members[:count])
             self._git.update_ref(landing.HEAD_REF, tip)
             self._note("landing", batch=batch.id, commit=tip, count=count, expected=batch.base)
@@ -531,6 +579,7 @@ class Coordinator:
         work = self._plan.work(item)
         if work.order != order:
             self._note("late_result", item=item, order=order, fence=fence)
+            self._money.settle(order, 0.0)
             return
         result = _read(os.path.join(self._order_folder(order), RESULT))
         status, commit = str(result.get("status")), str(result.get("commit") or "")
@@ -541,15 +590,21 @@ class Coordinator:
         files_of_mend = [*(work.mend or {}).get("files", [])]
         self._home.ended(order, item, result, result.get("rescues") or [])
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
-        known |= {name: result.get(name) for name in ("reason", "message", "cost_usd", "exit_code", "uncounted")}
+        known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
+        known["cost_usd"] = self._money.settle(order, float(result.get("cost_usd") or 0.0))
         self._note("ended", **known, recalled=recalled)
+        if result.get("reason") == NOT_SET_UP:
+            tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
+            self._note("slot_shut", slot=work.slot, tail=tail)
+            self._say(f"{work.slot} is closed: {tail}")
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._bounced(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
         self._home.ended(order, item, None, rescues)
-        self._note("lost", item=item, order=order, fence=fence, with_coordinator=with_coordinator)
+        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator}
+        self._note("lost", **known, cost_usd=self._money.settle(order, 0.0))
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         self._say(f"{item}: nothing came back of {order}{kept}")
 

@@ -17,6 +17,9 @@ ATTEMPT, VERIFY = "attempt", "verify"
 ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected", "parked", "failed"
 """How an attempt ends: proven; nothing counted; a failed attempt; a question for a person; it could not begin."""
 
+NOT_SET_UP = "not_set_up"
+"""The reason of an order that could not begin, not even in a new place."""
+
 GREEN, RED, BROKEN = "green", "red", "broken"
 """How a run of checks ends; ``broken`` is the machine's fault and convicts nobody."""
 
@@ -46,6 +49,7 @@ class WorkOrder:
     branch: str  # the full name that its HEAD has
     hands: str  # the function that carries it out: ``module:name``
     own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
+    lend: tuple[str, ...] = ()  # ignored paths of the project that the place gets copies of
     papers: JsonObject = field(default_factory=dict)  # the protocol's
 
     @property
@@ -55,13 +59,13 @@ class WorkOrder:
 
     def as_record(self) -> JsonObject:
         """As ``order.json`` has it."""
-        return {"v": 1, **asdict(self), "own": [*self.own]}
+        return {"v": 1, **asdict(self), "own": [*self.own], "lend": [*self.lend]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "WorkOrder":
         """The same, read back; members that this version does not know are passed over."""
         known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__}
-        known["own"] = tuple(known["own"])
+        known |= {"own": tuple(known["own"]), "lend": tuple(known["lend"])}
         return cls(**known)
 
 
@@ -97,8 +101,8 @@ class Home(Protocol):
         """What an attempt at the item needs in its place."""
         ...
 
-    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
-        """Makes claims of a coordinator that is gone those of this one, and gives back what is claimed for nothing."""
+    def adopt(self, held: Sequence[str]) -> None:
+        """Makes these claims of a coordinator that is gone those of this one; all others of such are given back."""
         ...
 
     def holds(self, order: str, item: str) -> bool:

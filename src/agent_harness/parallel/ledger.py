@@ -19,13 +19,14 @@ KEPT_DAYS = 90
 
 TYPES = frozenset(
     ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
-) | {*("head_moved", "head_trusted", "reopened", "blocked", "late_result", "closed")}
+) | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
 
 
 class Ledger:
     """The journal in ``folder``; one process writes it, under the lock of the run."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, only_read: bool = False) -> None:
+        self._only_read = only_read
         self.path = os.path.join(folder, "ledger.jsonl")
         self._runs = os.path.join(folder, "runs")
         self.events = self._read()
@@ -37,7 +38,7 @@ class Ledger:
         except FileNotFoundError:
             return []
         whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:  # the line of a writer that was killed
+        if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
         return [self._event(number, line) for number, line in enumerate(whole.splitlines(), 1)]
 

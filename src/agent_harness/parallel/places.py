@@ -3,6 +3,7 @@
     places/w1/             the work tree, with `.git`
     places/w1.index        its index as the harness made it last: what makes the next beginning cheap
     places/w1.lock         held by whoever carries an order out there
+    places/w1.lent         what is copied into it of what the project has installed
     places/w1.json         the order, and the process that carries it out
     places/w1.rest         there while nothing in the place is missing in the project
 
@@ -95,6 +96,12 @@ class Workplace:
             shutil.copy2(index, self._index)
             if git.head() != base:
                 raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
+
+    def clear(self) -> None:
+        """Takes away all that there is of the place; what the project does not have is in a rescue already."""
+        for path in (self.folder, self._index, f"{self.folder}.lent"):
+            if os.path.lexists(path):
+                _remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         """The refs of the project's that hold what only the place had; none where it had nothing.

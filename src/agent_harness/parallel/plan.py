@@ -7,8 +7,9 @@ it, and asks again. So a coordinator that was killed folds, asks, and goes on.
 An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.batching import Search, Trial, next_size
@@ -24,6 +25,7 @@ MOVES: dict[tuple[str, str], str] = {
     (WORKING, "lost"): OPEN,
     (READY, "batched"): LANDING,
     (READY, "bounced"): OPEN,
+    (READY, "dropped"): OPEN,
     (LANDING, "bounced"): OPEN,
     (LANDING, "released"): READY,
     (LANDING, "landed"): LANDED,
@@ -86,6 +88,7 @@ class RunPlan:
     batch: LandingBatch | None = None
     size: int = 8
     blocked: str = ""  # why nothing new is begun: a question for a person
+    shut: dict[str, str] = field(default_factory=dict)  # slots that cannot be set up -> the last lines of that
     barren: int = 0
     last_end: JsonObject = field(default_factory=dict)
     attempts: int = 0
@@ -131,6 +134,7 @@ class RunPlan:
         self.workers, self.batch_max, self.mends = event["workers"], event["batch_max"], event["mends"]
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
+        self.shut = {}
         if self.batch:
             self.batch.search = Search(size=self.batch.search.size)
         for each in event.get("carried", ()):
@@ -186,6 +190,7 @@ class RunPlan:
             work.why = event.get("reason", "")
 
     def _on_lost(self, event: JsonObject) -> None:
+        self.spent_usd += event.get("cost_usd") or 0.0
         if not self._is_last(event):
             return
         work = self._move(event["item"], "lost")
@@ -240,6 +245,10 @@ class RunPlan:
         if work.bounces > self.mends + 1:
             self._set(item, PARKED).why = "landing_failed"
 
+    def _on_dropped(self, event: JsonObject) -> None:
+        self._move(event["item"], "dropped")
+        self.queue.remove(event["item"])
+
     def _on_released(self, event: JsonObject) -> None:
         batch, self.batch = self.batch, None
         if batch is None:
@@ -279,6 +288,9 @@ class RunPlan:
             if self.work(item).state == LANDED:
                 self._move(item, "reopened")
         self.landed = [each for each in self.landed if each["item"] not in event["items"]]
+
+    def _on_slot_shut(self, event: JsonObject) -> None:
+        self.shut[event["slot"]] = event["tail"]
 
     def _on_blocked(self, event: JsonObject) -> None:
         self.blocked = event["reason"]
@@ -411,26 +423,58 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
     return LandBatch(count=search.green or 1) if search.green or batch.vouched else ReleaseBatch(singly=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ItemChoice:
+    """Whether an item is begun now, and why."""
+
+    item: OpenItem
+    starts: bool
+    reason: str
+
+
 def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
     """The next so many attempts, each with the reason for it; SC-7, SC-8."""
+    if count <= 0:
+        return []
+    chosen = islice((each for each in choices(plan, items, count) if each.starts), count)
+    return [StartAttempt(item=each.item, reason=each.reason) for each in chosen]
+
+
+def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
+    """Of each item, in the protocol's order, whether it is among the next so many, and why or why not."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
-    picked: list[StartAttempt] = []
+    left = count
     for item in items:
-        if len(picked) >= count:
-            break
         work = plan.works.get(item.id, ItemProgress())
-        if work.state != OPEN or any(meet(item.touches, other) for other in busy.values()):
+        met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
+        if work.state != OPEN:
+            reason = f"it is {work.state}" + (f": {work.why}" if work.why else "")
+        elif met is not None:
+            reason = f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
+        elif left <= 0:
+            reason = "it waits for a free slot"
+        else:
+            left -= 1
+            busy[item.id] = item.touches
+            again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
+            told = f"next in order, attempt {work.fence + 1} of this run{again}"
+            yield ItemChoice(item=item, starts=True, reason=told)
             continue
-        busy[item.id] = item.touches
-        again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
-        picked.append(StartAttempt(item=item, reason=f"next in order, attempt {work.fence + 1} of this run{again}"))
-    return picked
+        yield ItemChoice(item=item, starts=False, reason=reason)
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two declarations may name the same file: compared up to their first wildcards."""
+    """Whether two declarations may name the same file: compared up to their first wildcards.
+
+    What says that it changes everything meets also what says nothing.
+    """
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
-    return any(a.startswith(b) or b.startswith(a) for a in left for b in right)
+    return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
+
+
+def _where(some: Sequence[str], others: Sequence[str]) -> str:
+    """The declarations of ``others`` that those of ``some`` meet, or of ``some`` where the others say nothing."""
+    return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 
 def _literal(glob: str) -> str:

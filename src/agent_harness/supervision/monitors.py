@@ -11,7 +11,7 @@ Source: features.md UAH-336..346, UAH-417..419, C27, C58.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -202,6 +202,7 @@ class ContextWindow(Monitor[int]):
 
 
 BUDGET_TEXT = "{name} cost ${spent:.2f} exceeds budget ${limit:.2f}."
+TOGETHER_TEXT = "{name} cost ${spent:.2f}, with what all at work have reserved, exceeds budget ${limit:.2f}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +212,12 @@ class BudgetLimit:
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
     spent_usd: float = 0.0
+    elsewhere: Callable[[float], float] | None = None  # told what is spent here: what others spend of it meanwhile
+
+    def used(self, spent: float) -> float:
+        """What is gone of it once this session has spent so much."""
+        here = self.spent_usd + spent
+        return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,11 +242,14 @@ class Budget(Monitor[Totals]):
             return state, ()
         totals = add(state, event, self.model)
         spent = totals.budget_usd()
-        over = next((x for x in self.limits if x.spent_usd + spent > x.limit_usd + 1e-9), None)
-        return totals, (self._stop(over, spent, totals),) if over else ()
+        used = ((limit, limit.used(spent)) for limit in self.limits)
+        over = next((found for found in used if found[1] > found[0].limit_usd + 1e-9), None)
+        return totals, (self._stop(*over, totals),) if over else ()
 
-    def _stop(self, over: BudgetLimit, spent: float, totals: Totals) -> Intervention:
-        text = BUDGET_TEXT.format(name=over.name, spent=over.spent_usd + spent, limit=over.limit_usd)
+    def _stop(self, over: BudgetLimit, used: float, totals: Totals) -> Intervention:
+        text = (TOGETHER_TEXT if over.elsewhere else BUDGET_TEXT).format(
+            name=over.name, spent=used, limit=over.limit_usd
+        )
         if totals.unpriced_calls:
             prices = f"${SAMPLE_PRICE.input_usd:g}/M in and ${SAMPLE_PRICE.output_usd:g}/M out"
             text += f" No price is known for {totals.unpriced_calls} calls; they count at {prices}."

@@ -2,8 +2,8 @@
 
 HEAD, loose refs and ``packed-refs`` are read as git's own files have them: a file that holds one object id, or for HEAD
 the name of a ref. Everything else is git's to answer (``AskGit``): another format of refs, a symbolic ref that is not
-HEAD, a link, a name that git would refuse, a ref of one work tree alone. Objects: loose ones read from their files, all
-others by one git process that answers many questions.
+HEAD, a link, a name that git would refuse, a ref of one work tree alone. Objects: loose ones read from their files, in
+a repository that this one borrows from as well; all others by one git process that answers many questions.
 
 What is read is believed only when its bytes have the digest that it is named by. What git shows of history and trees is
 computed from the objects themselves: a commit's tree and parents, the files of a tree, what differs between two trees.
@@ -169,6 +169,7 @@ class Objects:
         self._opened = ExitStack()
         self._batch: Batch | None = None
         self._trees: dict[str, dict[bytes, TreeEntry]] = {}
+        self._lenders: list[str] | None = None  # folders of objects that the repository borrows
 
     def __enter__(self) -> Self:
         return self
@@ -305,10 +306,9 @@ class Objects:
         """Kind and content of a loose object; ``AskGit`` when it is not loose, large, or not what it is named by."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
-        path = self._repository.shared_dir / "objects" / oid[:2] / oid[2:]
-        packed = read_regular(path, most_bytes=LOOSE_BYTES)
+        packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
         if packed is None:
-            raise AskGit
+            packed = self._borrowed(oid)
         inflater = zlib.decompressobj()
         try:
             whole = inflater.decompress(packed, CONTENT_BYTES)
@@ -318,6 +318,19 @@ class Objects:
             raise AskGit
         head, _, content = whole.partition(b"\0")
         return head.partition(b" ")[0].decode(), content
+
+    def _borrowed(self, oid: str) -> bytes:
+        """The file of a loose object of a repository that this one borrows from."""
+        if self._lenders is None:
+            listed = (
+                read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
+            )
+            self._lenders = [os.fsdecode(line) for line in listed.split(b"\n") if line.startswith(b"/")]
+        for folder in self._lenders:
+            packed = read_regular(os.path.join(folder, oid[:2], oid[2:]), most_bytes=LOOSE_BYTES)
+            if packed is not None:
+                return packed
+        raise AskGit
 
 
 def _as_file(entry: TreeEntry) -> TreeEntry:

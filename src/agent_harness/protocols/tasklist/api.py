@@ -180,13 +180,15 @@ class TaskList:
         policy: RefusalPolicy,
         say: Callable[[str], None],
         workers: int | None = None,
+        branch: str | None = None,
         **limits: Any,
     ) -> JsonObject:
         """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
 
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
         for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
-        so many agents work at once, each in a place of its own, and the answer is another one.
+        so many agents work at once, each in a place of its own, and the answer is another one; their work lands on
+        ``branch``, the one that is checked out where none is named.
         """
         import os
         from pathlib import Path
@@ -205,7 +207,19 @@ class TaskList:
         if workers is not None:
             from agent_harness.protocols.tasklist import parallel
 
-            return parallel.run_parallel(self.worker, workers=workers, agents=agents, policy=policy, say=say, **limits)
+            return parallel.run_parallel(
+                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, **limits
+            )
+        if left := self._left_by_run():
+            from agent_harness.protocols.tasklist import parallel
+
+            say("A run of several agents was ended before all of its work had landed; that is done first.")
+            workers, branch = left
+            landed = parallel.run_parallel(
+                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, only_land=True
+            )
+            if landed["exit_code"]:
+                return landed
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
 
     def now(self) -> list[str]:
@@ -224,6 +238,16 @@ class TaskList:
 
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
+
+    def _left_by_run(self) -> tuple[int, str | None] | None:
+        """The number of workers and the branch of a run that is dead and still holds tasks."""
+        from agent_harness.protocols.tasklist.claims import leases
+
+        try:
+            left = leases.left_by_run(self.store.read())
+        except StateDamaged:
+            return None
+        return leases.terms_of_run(left) if left else None
 
     def _refuse_empty(self) -> None:
         try:
@@ -256,15 +280,26 @@ class TaskList:
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
-    def preview(self) -> JsonObject:
-        """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing."""
+    def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
+        """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing.
+
+        ``lines`` are for a person. With ``workers``, what each of them would begin with and why: ``parallel``.
+        """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
 
         found = self.next()
+        lines = [f"Next: {found['task_id']}: {found['title']}"]
+        following = "harness run"
+        if workers is not None:
+            from agent_harness.protocols.tasklist import parallel
+
+            given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
+            found["parallel"] = parallel.preview(self.worker, workers=workers, **given)
+            lines, following = parallel.preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")
-        return {**found, "estimate": expected, "estimate_line": line, "next": "harness run"}
+        return {**found, "estimate": expected, "estimate_line": line, "lines": [*lines, line], "next": following}
 
     def claim(
         self,

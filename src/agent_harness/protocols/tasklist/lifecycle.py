@@ -34,6 +34,7 @@ CLAIM_FIELDS = (
     "claimed_by",
     "claimed_at",
     "claimed_process",
+    "claimed_run",
     "claimed_session",
     "lease_expires_at",
     "lease_seconds",

@@ -1,50 +1,41 @@
 """A task list worked by several agents at once: ``harness run --workers N``.
 
-``TaskListHome`` is the list as the coordinator of the run asks it, and the only writer of it; ``carry_out`` is what
-hands do in a place: today's run, with a list of its own in which one task can be claimed, or the validations of what is
-to land. A task counts as completed once it has landed.
+``TaskListHome`` is the list as the coordinator of the run asks it, and the only writer of it; what hands do in a place
+is in ``hands``. A task counts as completed once it has landed.
 """
 
 import os
+import shlex
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
-from agent_harness.agents import registry
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import equipment
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.items import (
     ACCEPTED,
-    ATTEMPT,
-    BROKEN,
-    GREEN,
-    PARKED,
-    PARTIAL,
-    RED,
     REJECTED,
     Landing,
     OpenItem,
     WorkOrder,
 )
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.plan import RunPlan, choices, fold
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, run, selection, status
-from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
-from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
+from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import (
     DEFAULT_LEASE_SECONDS,
-    IN_PLACE,
     State,
     Task,
     json_object,
@@ -55,13 +46,11 @@ from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-from agent_harness.verification.command import run_in_place
+from agent_harness.supervision.dispatch import RefusalPolicy
 
-HANDS = "agent_harness.protocols.tasklist.parallel:carry_out"
+HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
 OTHERS = 100  # open tasks whose proofs are protected in a place
-KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 _TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints")
 _CHECK = "the check of every landing"
 
@@ -71,8 +60,8 @@ class TaskListHome:
 
     hands = HANDS
 
-    def __init__(self, worker: Worker, session: int, attempt: JsonObject) -> None:
-        """``attempt`` is what every attempt is told: agents, policy, limits."""
+    def __init__(self, worker: Worker, session: int, claimed: JsonObject, attempt: JsonObject) -> None:
+        """``claimed`` is what claims say of the run; ``attempt`` what every attempt is told: agents, policy, limits."""
         place = place_of(worker)
         assert place is not None
         self._worker = worker
@@ -80,6 +69,7 @@ class TaskListHome:
         self._git = place.git
         self._folder = place.folder
         self._session = session
+        self._claimed = claimed
         self._attempt = attempt
         self.own = place.exclude
         self._stamp: object = None  # of the list that these were read from
@@ -93,18 +83,8 @@ class TaskListHome:
         """Tasks whose dependencies have landed, as ``harness task claim`` would give them; read as the list changes."""
         stamp = files.stamp_of(self._layout.tasks)
         if stamp is None or stamp != self._stamp:
-            self._stamp, self._items = stamp, self._open_items()
+            self._stamp, self._items = stamp, open_items(self._worker, self._store.read())
         return self._items
-
-    def _open_items(self) -> list[OpenItem]:
-        state = self._store.read()
-        found = selection.eligible(state, lambda each: progress.last_error_time(self._layout, each))
-        return [
-            OpenItem(
-                id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches")))
-            )
-            for task in found
-        ]
 
     def stopped(self) -> tuple[int, str] | None:
         """A halt, or a pause."""
@@ -144,7 +124,8 @@ class TaskListHome:
                     task, owner=owner, token=order.id, at=change.now, lease_seconds=seconds, head=order.base
                 )
                 process = self._worker.process.as_record() if self._worker.process else None
-                task.raw.update(worktree=order.place, claimed_session=self._session, claimed_process=process)
+                task.raw.update(worktree=order.place, claimed_session=self._session)
+                task.raw.update(claimed_process=process, claimed_run=self._claimed)
                 change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
                 change.touch(task)
 
@@ -174,20 +155,22 @@ class TaskListHome:
         me = self._worker.process.as_record() if self._worker.process else None
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
-    def adopt(self, held: Sequence[str], over: Sequence[str]) -> None:
-        """The claims are of this process from now on, for half an hour at first; those that are over are given back."""
+    def adopt(self, held: Sequence[str]) -> None:
+        """These claims are of this process from now on, for half an hour at first; all others of such runs go back."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
-                if task.claim_token in over:
+                if task.claim_token in held:
+                    ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
+                    process = self._worker.process.as_record() if self._worker.process else None
+                    task.raw.update(
+                        claimed_process=process, claimed_run=self._claimed, lease_expires_at=clock.timestamp(ends)
+                    )
+                    change.touch(task)
+                elif task.claimed_run is not None:
                     lifecycle.release(task)
                     task.raw.pop("landing", None)
                     change.note("WARN", "given back: the run was killed", task=task.id)
-                    change.touch(task)
-                elif task.claim_token in held:
-                    ends = clock.moment(change.now.timestamp() + DEFAULT_LEASE_SECONDS)
-                    process = self._worker.process.as_record() if self._worker.process else None
-                    task.raw.update(claimed_process=process, lease_expires_at=clock.timestamp(ends))
                     change.touch(task)
 
         self._store.change(act)
@@ -378,6 +361,15 @@ class TaskListHome:
         sessions.end(self._worker)
 
 
+def open_items(worker: Worker, state: State) -> list[OpenItem]:
+    """The tasks that may be worked on now, in their order."""
+    found = selection.eligible(state, lambda each: progress.last_error_time(worker.layout, each))
+    return [
+        OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
+        for task in found
+    ]
+
+
 def _settings(state: State) -> JsonObject:
     config = json_object(state.raw.get("session_config")) or {}
     return json_object(config.get("parallel")) or {}
@@ -425,30 +417,38 @@ def run_parallel(
     max_tasks: int | None = None,
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
+    branch: str | None = None,
+    only_land: bool = False,
 ) -> JsonObject:
     """Works the list down with so many agents at once; the members of the answer are the coordinator's.
 
-    ``UnsafeTree`` where there is no branch to land on. Raises what ``sessions.start`` raises.
+    With ``only_land`` no attempt is begun: what an earlier run has proven lands, what it had under way is given back.
+    Work lands on ``branch``, the one that is checked out where none is named. ``UnsafeTree`` where there is none, or
+    where another work tree has it checked out. Raises what ``sessions.start`` raises.
     """
     worker = run.own_worker(worker)
     place = place_of(worker)
     if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
-    branch = place.git.branch()
-    if branch is None:
-        raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
+    target = _branch(place.git, branch)
     if not place.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
-        say(f"Session {begun['session']} starting with {workers} workers...")
+        for found in begun["recovered"]:
+            is_open = found["action"] == "resume"  # nobody here can compare its checkpoints with the files
+            done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
+            say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
+        if not only_land:
+            say(f"Session {begun['session']} starting with {workers} workers...")
         attempt = {
             "agents": [*agents],
             "wait": policy.wait,
             "now": policy.ignore_once,
             "max_minutes": max_minutes,
             "max_cost_usd": max_cost_usd,
+            "parallel": folder,
         }
         state = worker.store.read()
         found = _settings(state)
@@ -461,11 +461,16 @@ def run_parallel(
             batch_max=max(1, whole(found.get("batch_max"), 8)),
             mends=whole(found.get("mends"), 2),
             union=tuple(texts(found.get("union"))),
+            copy=tuple(texts(found.get("copy"))),
+            lend=found.get("lend") is not False,
+            ports=max(0, whole(found.get("ports"), 20)),
+            only_land=only_land,
         )
-        home = TaskListHome(worker, int(begun["session"]), attempt)
+        claimed = {"workers": workers, **({"branch": branch} if branch else {})}
+        home = TaskListHome(worker, int(begun["session"]), claimed, attempt)
         try:
             with stop.listening():
-                done = Coordinator(home, place.git, folder, branch, terms).run()
+                done = Coordinator(home, place.git, folder, target, terms).run()
         except KeyboardInterrupt:
             done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
             with stop.held():
@@ -477,145 +482,88 @@ def run_parallel(
     return {"session": begun["session"], **done, "next": run.next_command(worker)}
 
 
-def _fewest(*limits: int | None) -> int | None:
-    return min((each for each in limits if each is not None), default=None)
+def _branch(git: Git, name: str | None) -> str:
+    """The full name of the branch to land on."""
+    here = git.branch()
+    if name is None or f"refs/heads/{name}" == here:
+        if here is None:
+            hint = "git switch main, or: harness run --workers N --branch main"
+            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint=hint)
+        return here
+    target = f"refs/heads/{name}"
+    if git.commit_of(target) is None:
+        raise UnsafeTree(f"there is no branch {name}", hint=f"git branch {shlex.quote(name)}")
+    listed = git.text("worktree", "list", "--porcelain").splitlines()
+    if f"branch {target}" in listed:
+        raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
+    return target
 
 
-# ---- in a place ------------------------------------------------------------------------------------------------------
-
-
-def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
-    """An attempt, or a run of validations, in a place that stands at the order's base."""
-    if order.kind == ATTEMPT:
-        return _attempt(place, order, folder)
-    return _verify(place, order)
-
-
-def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
-    """Today's run on a list with this one task; what it wrote goes into the result."""
-    papers = order.papers
-    layout = TaskListLayout(os.path.join(place.folder, papers["prefix"]))
-    _seed(layout, place, papers)
-    before = next(ledger.newest_first(proven.ledger(layout)), None)
-    worker = Worker.open(layout, worker_id=order.slot, cwd=layout.root)
-    found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
-    allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
-    policy = RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"])
-    seed = papers["seed"]
-    ran = run.run(
-        worker,
-        Dispatcher(allowed, policy, _say),
-        max_tasks=1,
-        max_minutes=papers["max_minutes"],
-        max_cost_usd=papers["max_cost_usd"],
-        say=_say,
-        counts=papers["counts"],
-        begin=(lambda: _lay_out(place, seed)) if seed else None,
-    )
-    state = worker.store.read()
-    kept = os.path.join(folder, "sessions")
-    costs = [*journal.read(layout.costs)]
-    with suppress(FileNotFoundError):
-        shutil.copytree(layout.sessions, kept, ignore=shutil.ignore_patterns("costs.jsonl"), dirs_exist_ok=True)
-    lines = _new_lines(proven.ledger(layout), before.n if before else 0)
-    task = worker.find(state, order.item)
+def preview(
+    worker: Worker,
+    *,
+    workers: int,
+    branch: str | None = None,
+    max_tasks: int | None = None,
+    max_cost_usd: float | None = None,
+) -> JsonObject:
+    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
+    place, state = place_of(worker), worker.store.read()
+    if place is None:
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
+    found = _settings(state)
+    folder = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
+    known = fold(Ledger(os.path.join(folder, "parallel"), only_read=True).events) if folder else RunPlan()
+    if known.closed:
+        before, known = known, RunPlan()
+        known.apply(
+            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
+            | {"carried": before.carried()}
+        )
+    items = open_items(worker, state)
+    limit = _fewest(max_tasks, state.config.max_tasks * workers or None)
+    chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0)]
+    starts = [each for each in chosen if each.starts]
+    named = {each.id for each in items}
+    waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
     return {
-        **_status_of(ran, state, task),
-        "task": task.copy(),
-        "commit": place.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
-        "costs": costs,
-        "cost_usd": sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs),
-        "verdicts": [each.as_record() for each in lines],
-        "outputs": {log: _text(layout, log) for each in lines for step in each.steps if (log := step.log)},
-        "sessions": kept,
+        "workers": workers,
+        "branch": _branch(place.git, branch),
+        "starts": [
+            {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
+            for n, each in enumerate(starts, 1)
+        ],
+        "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
+        + [{"item": task.id, "reason": f"it needs {_needed(state, task)}, which has not landed"} for task in waits],
+        "lands": [*known.queue],
+        "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
+        "ports": max(0, whole(found.get("ports"), 20)),
+        "lend": [
+            *equipment.lendable_in(
+                place.git, texts(found.get("copy")), place.exclude, installed=found.get("lend") is not False
+            )
+        ],
     }
 
 
-def _say(line: str) -> None:
-    """Into the log of the hands."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def preview_lines(found: JsonObject) -> list[str]:
+    """The same for a person."""
+    text = [f"{found['workers']} workers on {str(found['branch']).removeprefix('refs/heads/')}:"]
+    text += [f"  {each['slot']}  {each['item']}: {each['title']} ({each['reason']})" for each in found["starts"]]
+    text += [f"      {each['item']}: {each['reason']}" for each in found["waits"]]
+    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
+    limits = found["limits"]
+    most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
+    return [*text, f"At most {most}${limits['max_cost_usd']:.2f}; {found['ports']} ports a slot."]
 
 
-def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
-    """How the attempt ended, in the words of the run around it."""
-    last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
-    how = {"completed": ACCEPTED, "failed": REJECTED}.get(last["result"], PARTIAL)
-    if how == ACCEPTED and task.status != "completed":
-        how = PARTIAL
-    found = {"status": how, "reason": ran["reason"], "message": last["message"], "exit_code": ran["exit_code"]}
-    if state.halt and how != ACCEPTED:
-        found |= {"status": PARKED, "reason": str(state.halt.get("message"))}
-    return found | {"uncounted": how == PARTIAL}
+def _needed(state: State, task: Task) -> str:
+    needs = (
+        need for need in task.depends_on or [] if need not in state.by_id or state.by_id[need].status != "completed"
+    )
+    return ", ".join(needs) or "something"
 
 
-def _new_lines(path: str, number: int) -> list[ClaimVerdict]:
-    found: list[ClaimVerdict] = []
-    for each in ledger.newest_first(path):
-        if each.n <= number:
-            break
-        found.insert(0, each)
-    return found
-
-
-def _text(layout: TaskListLayout, log: str) -> str:
-    try:
-        return files.read_bytes(os.path.join(layout.root, log)).decode("utf-8", "replace")
-    except (OSError, HarnessError):
-        return ""
-
-
-def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
-    """A list with the task, and with the proofs of the others; nothing of an earlier order is left of it."""
-    for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(layout.root, name))
-    shutil.rmtree(layout.state_dir, ignore_errors=True)
-    os.makedirs(layout.root, exist_ok=True)
-    state = planning.new_state(clock.now())
-    state |= {"session_config": papers["config"], "session_count": papers["session"] - 1}
-    state |= {"tasks": [papers["task"], *papers["others"]]}
-    files.write_json(layout.tasks, state)
-    files.replace(layout.progress, "".join(f"{line}\n" for line in papers["log"]))
-    if papers["init"] is not None:
-        files.replace(layout.init_script, papers["init"])
-    for ref, commit in papers["rescues"].items():
-        place.git.update_ref(ref, commit)
-    own = State(state)
-    proven.adopt(layout, own)
-    proven.forget(layout, papers["task"]["id"])
-    for task in own.tasks:
-        proven.keep_proof(layout, task)
-
-
-def _lay_out(place: Workplace, tree: str) -> None:
-    """The work to be mended, in the files alone: the place itself stays at its base."""
-    place.git.run("read-tree", "--reset", "-u", tree)
-    place.git.run("read-tree", "--reset", "HEAD")
-
-
-def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
-    """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
-    papers = order.papers
-    root = os.path.join(place.folder, papers["prefix"])
-    failed, output = _failing(root, papers["checks"], papers["sandbox"])
-    if failed:
-        place.prepare(Git(order.home), order.base, order.branch)
-        again = [each for each in papers["checks"] if each["name"] in failed]
-        failed, output = _failing(root, again, papers["sandbox"])
-    if any(code is None or code in KILLED for code in failed.values()):
-        return {"status": BROKEN, "failing": [*failed], "output": output}
-    return {"status": RED if failed else GREEN, "failing": [*failed], "output": output}
-
-
-def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """The checks that fail with their exit codes, none where one did not end by itself; and what the first printed."""
-    failed: dict[str, int | None] = {}
-    output = ""
-    for each in checks:
-        terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=sandbox)
-        verdict = run_in_place(root, validation.check_of(Task(each["task"]), terms))
-        if not verdict.passed:
-            failed[each["name"]] = verdict.exit_code
-            output = output or verdict.output
-    return failed, output
+def _fewest(*limits: int | None) -> int | None:
+    return min((each for each in limits if each is not None), default=None)

@@ -37,6 +37,7 @@ KNOWN_MEMBERS = frozenset(
         *("id", "title", "status", "priority", "depends_on", "attempts", "max_attempts", "validation", "on_failure"),
         *("started_at_commit", "started_branch", "base_ref", "error_log", "checkpoints", "completed_at", "failed_at"),
         *("claimed_by", "claimed_at", "claimed_process", "claimed_session", "lease_expires_at", "lease_seconds"),
+        *("claimed_run", "landing", "touches"),
         *("claim_token", "worktree", "last_claim_token", "last_owner", "last_session", "rescues", "proof"),
     )
 )
@@ -188,6 +189,11 @@ class Task:
     def claimed_process(self) -> object:
         """The program that the session of the claim runs in, as ``Owner`` writes it."""
         return self.raw.get("claimed_process")
+
+    @property
+    def claimed_run(self) -> JsonObject | None:
+        """The run of several agents whose claim it is: its ``workers``; ``None`` for any other claim."""
+        return json_object(self.raw.get("claimed_run"))
 
     @property
     def last_owner(self) -> str | None:

@@ -84,10 +84,11 @@ def run(
     say: Callable[[str], None],
     counts: str | None = None,
     begin: Callable[[], None] | None = None,
+    elsewhere: Callable[[float], float] | None = None,
 ) -> JsonObject:
     """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
 
-    ``counts`` and ``begin`` are those of ``AttemptTerms``.
+    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``.
 
     ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
@@ -112,6 +113,7 @@ def run(
             stop=stop,
             counts=counts,
             begin=begin,
+            elsewhere=elsewhere,
         )
         made: list[Attempted] = []
         used = Totals()

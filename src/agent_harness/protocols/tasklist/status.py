@@ -52,6 +52,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         if holder
         else None,
         "in_progress": [_claim_of(task) for task in selection.in_progress(state)],
+        "left_by_run": _left_by_run(state),
         "next": next_command(state, paused=os.path.lexists(layout.pause)),
         "next_task": {"id": following.id, "title": following.title} if following else None,
         "rescues": sum(len(task.rescues) for task in state.tasks),
@@ -80,6 +81,8 @@ def next_command(state: State, *, paused: bool = False) -> str:
     """The one command to type now."""
     if state.halt or paused:
         return "harness resume"
+    if left := leases.left_by_run(state):
+        return leases.command_of_run(left)
     following = selection.next_task(state)
     if state.findings() and not following:
         return "harness task set ID FIELD=VALUE"
@@ -88,6 +91,15 @@ def next_command(state: State, *, paused: bool = False) -> str:
     if selection.work_left(state):
         return "harness run"
     return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
+
+
+def _left_by_run(state: State) -> JsonObject | None:
+    """What a dead run of several agents holds: tasks that are proven and wait to land, and what was under way."""
+    left = leases.left_by_run(state)
+    proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
+    return (
+        {"proven": proven_ids, "under_way": [task.id for task in left if task.id not in proven_ids]} if left else None
+    )
 
 
 def _claim_of(task: Task) -> JsonObject:
@@ -145,6 +157,9 @@ def _warnings(found: JsonObject) -> list[str]:
         text.append(f"Halted by {halt.get('category')}: {halt.get('message')}")
     if session := found["session"]:
         text.append(f"A session is active: {session['owner']} until {session['expires_at']}")
+    if left := found["left_by_run"]:
+        told = [f"{name.replace('_', ' ')}: {', '.join(tasks)}" for name, tasks in left.items() if tasks]
+        text.append(f"Left by a run of several agents, and landed or given back by the next one: {'; '.join(told)}")
     if unproven := found["unproven"]:
         text.append(
             f"Marked completed, and not proven by the harness: {', '.join(unproven)}; harness session start looks"

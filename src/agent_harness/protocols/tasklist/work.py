@@ -65,6 +65,7 @@ class AttemptTerms:
     max_cost_usd: float  # of the run
     say: Callable[[str], None]
     stop: Stop
+    elsewhere: Callable[[float], float] | None = None  # as ``BudgetLimit`` asks it
     spare: bool = False  # another agent can take over from one that is refused
     counts: str | None = None  # where starts are counted and said to go on, where the list is not the project's own
     begin: Callable[[], None] | None = None  # puts into the work tree what the attempt begins with, after the claim
@@ -161,7 +162,8 @@ class TaskWork:
         self._task = task
         self._session = session
         self._began = clock.timestamp()
-        self._budget_usd = max(0.0, terms.max_cost_usd - spent_usd)
+        money = BudgetLimit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd, elsewhere=terms.elsewhere)
+        self._budget_usd = max(0.0, terms.max_cost_usd - money.used(0.0))
         self._before: State | None = None  # the list as it was when the turn began
         self._init_script = _NOTHING  # as it was then
         proven.note_claim(worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
@@ -181,7 +183,7 @@ class TaskWork:
             watch=watch(
                 SessionLimits(
                     timeout_seconds=terms.max_minutes * 60,
-                    budgets=(BudgetLimit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd),),
+                    budgets=(money,),
                 )
             ),
             transcript=sessions / f"{name}.log",

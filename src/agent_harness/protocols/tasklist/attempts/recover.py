@@ -58,7 +58,7 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
 
 def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
     """Whether a task was interrupted, in this work tree, and is this worker's to recover."""
-    if task.status != "in_progress" or task.worktree not in (None, worker.tree_name):
+    if task.status != "in_progress" or task.worktree not in (None, worker.tree_name) or leases.is_left_by_run(task):
         return False
     if task.claimed_by == worker.owner:
         dead = leases.process_is_dead(task.claimed_process)
@@ -77,6 +77,9 @@ def _may_take(worker: "Worker", state: "State", task: "Task", now: "datetime") -
 def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetime") -> None:
     if task.status != "in_progress":
         raise NotOwner(f"{task.id} is {task.status}, not in progress", hint="harness task claim")
+    if leases.is_left_by_run(task):
+        told = f"{task.id} is held by a run of several agents that was ended, which may have proven it already"
+        raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(worker, state, task, now):
         raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is at work on it", hint="harness status")
 

@@ -18,6 +18,7 @@ from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, Sess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from typing import Protocol
 
@@ -175,7 +176,45 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 def expired(state: State, now: datetime) -> list[Task]:
     """Claims that anybody may take back: without a sign of life of their owner."""
-    return [t for t in state.tasks if t.raw.get("status") == "in_progress" and not is_live(t, state, now)]
+    return [
+        t
+        for t in state.tasks
+        if t.raw.get("status") == "in_progress" and not is_live(t, state, now) and not is_left_by_run(t)
+    ]
+
+
+def is_left_by_run(task: Task) -> bool:
+    """Whether a run of several agents that is dead holds the task.
+
+    Its work may be proven already and wait to land: only what goes on with that run gives the claim back.
+    """
+    return (
+        task.raw.get("status") == "in_progress"
+        and task.claimed_run is not None
+        and process_is_dead(task.claimed_process)
+    )
+
+
+def left_by_run(state: State) -> list[Task]:
+    """The tasks that a dead run of several agents holds."""
+    return [task for task in state.tasks if is_left_by_run(task)]
+
+
+def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
+    """How many agents the run had that holds these, and the branch that it was told to land on."""
+    found = [task.claimed_run or {} for task in left]
+    branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
+    return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
+
+
+def command_of_run(left: Sequence[Task]) -> str:
+    """What goes on with the run that holds these."""
+    workers, branch = terms_of_run(left)
+    if branch is None:
+        return f"harness run --workers {workers}"
+    import shlex
+
+    return f"harness run --workers {workers} --branch {shlex.quote(branch)}"
 
 
 def reap(change: TaskListChange) -> list[Task]:

@@ -1,0 +1,83 @@
+"""One budget for all who work at once: what each of them spends is on the disk before it may spend more.
+
+    spending/settled.json      what the orders that are over have spent, and the dearest call so far
+    spending/ORDER.json        what one order has spent so far, and its dearest call
+
+Before an order makes another call, that call is reserved at the price of its dearest one, as are those of all others;
+where this does not fit into the budget, its turn ends. So all of them together go over it by what a call costs more
+than any before it. A call whose like nobody has seen, the first ones of a run, reserves nothing. SC-42.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from agent_harness.kernel import files
+from agent_harness.kernel.json import JsonObject
+
+_SETTLED = "settled.json"
+
+
+class SharedBudget:
+    """The spending of one run, in the folder of its coordinator."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, "spending")
+
+    @contextmanager
+    def _locked(self) -> Iterator[dict[str, JsonObject]]:
+        """All that is known, while nobody else writes."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        lock = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            names = (name for name in os.listdir(self._folder) if name.endswith(".json"))
+            yield {name: files.read_json(os.path.join(self._folder, name)) for name in names}
+        finally:
+            os.close(lock)
+
+    def _write(self, name: str, record: JsonObject) -> None:
+        files.write_json(os.path.join(self._folder, name), record)
+
+    def elsewhere(self, order: str, spent: float) -> float:
+        """What is spent and reserved beside what the order has spent by now, which is written down."""
+        name = f"{order.replace('/', '.')}.json"
+        with self._locked() as known:
+            own = known.pop(name, {"spent": 0.0, "call": 0.0})
+            own = {"spent": spent, "call": max(own["call"], spent - own["spent"])}
+            self._write(name, own)
+            settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
+        dearest = max([each["call"] for each in (own, settled, *known.values())])
+        reserved = sum(each["spent"] + (each["call"] or dearest) for each in known.values())
+        mine = own["call"] or dearest
+        return float(settled["spent"] + reserved + (mine if known else 0.0))
+
+    def settle(self, order: str, spent: float) -> float:
+        """The order is over; what it has spent, which is at least what it had written down."""
+        name = f"{order.replace('/', '.')}.json"
+        with self._locked() as known:
+            own = known.get(name, {"spent": 0.0, "call": 0.0})
+            total = max(spent, float(own["spent"]))
+            settled = known.get(_SETTLED, {"spent": 0.0, "call": 0.0})
+            call = max(own["call"], settled["call"])
+            self._write(_SETTLED, {"spent": settled["spent"] + total, "call": call})
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, name))
+        return total
+
+    def begin(self, spent: float) -> None:
+        """Nobody is at work; so much was spent before."""
+        with self._locked() as known:
+            call = max((each["call"] for each in known.values()), default=0.0)
+            for name in known:
+                os.unlink(os.path.join(self._folder, name))
+            self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
+
+    def left(self, limit: float) -> float:
+        """What one more order may spend, after one call that is reserved for each; may be less than nothing."""
+        with self._locked() as known:
+            settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
+        dearest = max([each["call"] for each in (settled, *known.values())])
+        reserved = sum(each["spent"] + (each["call"] or dearest) for each in known.values())
+        return float(limit - settled["spent"] - reserved - dearest)

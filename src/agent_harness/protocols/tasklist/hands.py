@@ -1,0 +1,176 @@
+"""What hands do for a task list in a place: today's run, with a list of its own in which one task can be claimed.
+
+Or the validations of what is to land. A process of its own does it for each order, so nothing of the coordinator is
+imported here.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_harness.agents import registry
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files, journal
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.budget import SharedBudget
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, WorkOrder
+from agent_harness.parallel.places import Workplace
+from agent_harness.protocols.tasklist import planning, proven, run
+from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.layout import TaskListLayout
+from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
+from agent_harness.verification.command import run_in_place
+
+KILLED = (-9, 137)  # exit codes of a command that the machine has ended
+
+
+def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    """An attempt, or a run of validations, in a place that stands at the order's base."""
+    if order.kind == ATTEMPT:
+        return _attempt(place, order, folder)
+    return _verify(place, order)
+
+
+def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    """Today's run on a list with this one task; what it wrote goes into the result."""
+    papers = order.papers
+    layout = TaskListLayout(os.path.join(place.folder, papers["prefix"]))
+    _seed(layout, place, papers)
+    before = next(ledger.newest_first(proven.ledger(layout)), None)
+    worker = Worker.open(layout, worker_id=order.slot, cwd=layout.root)
+    found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
+    allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
+    policy = RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"])
+    seed = papers["seed"]
+    pot = SharedBudget(papers["parallel"])
+    ran = run.run(
+        worker,
+        Dispatcher(allowed, policy, _say),
+        max_tasks=1,
+        max_minutes=papers["max_minutes"],
+        max_cost_usd=papers["max_cost_usd"],
+        say=_say,
+        counts=papers["counts"],
+        begin=(lambda: _lay_out(place, seed)) if seed else None,
+        elsewhere=lambda spent: pot.elsewhere(order.id, spent),
+    )
+    state = worker.store.read()
+    kept = os.path.join(folder, "sessions")
+    costs = [*journal.read(layout.costs)]
+    with suppress(FileNotFoundError):
+        shutil.copytree(layout.sessions, kept, ignore=shutil.ignore_patterns("costs.jsonl"), dirs_exist_ok=True)
+    lines = _new_lines(proven.ledger(layout), before.n if before else 0)
+    task = worker.find(state, order.item)
+    spent = sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs)
+    found = _status_of(ran, state, task)
+    if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(order.id, spent):
+        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # others have used the money up
+    return {
+        **found,
+        "task": task.copy(),
+        "commit": place.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
+        "costs": costs,
+        "cost_usd": spent,
+        "verdicts": [each.as_record() for each in lines],
+        "outputs": {log: _text(layout, log) for each in lines for step in each.steps if (log := step.log)},
+        "sessions": kept,
+    }
+
+
+def _say(line: str) -> None:
+    """Into the log of the hands."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
+    """How the attempt ended, in the words of the run around it."""
+    last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
+    how = {"completed": ACCEPTED, "failed": REJECTED}.get(last["result"], PARTIAL)
+    if how == ACCEPTED and task.status != "completed":
+        how = PARTIAL
+    found = {"status": how, "reason": ran["reason"], "message": last["message"], "exit_code": ran["exit_code"]}
+    if state.halt and how != ACCEPTED:
+        found |= {"status": PARKED, "reason": str(state.halt.get("message"))}
+    return found | {"uncounted": how == PARTIAL}
+
+
+def _new_lines(path: str, number: int) -> list[ClaimVerdict]:
+    found: list[ClaimVerdict] = []
+    for each in ledger.newest_first(path):
+        if each.n <= number:
+            break
+        found.insert(0, each)
+    return found
+
+
+def _text(layout: TaskListLayout, log: str) -> str:
+    try:
+        return files.read_bytes(os.path.join(layout.root, log)).decode("utf-8", "replace")
+    except (OSError, HarnessError):
+        return ""
+
+
+def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
+    """A list with the task, and with the proofs of the others; nothing of an earlier order is left of it."""
+    for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(layout.root, name))
+    shutil.rmtree(layout.state_dir, ignore_errors=True)
+    os.makedirs(layout.root, exist_ok=True)
+    state = planning.new_state(clock.now())
+    state |= {"session_config": papers["config"], "session_count": papers["session"] - 1}
+    state |= {"tasks": [papers["task"], *papers["others"]]}
+    files.write_json(layout.tasks, state)
+    files.replace(layout.progress, "".join(f"{line}\n" for line in papers["log"]))
+    if papers["init"] is not None:
+        files.replace(layout.init_script, papers["init"])
+    for ref, commit in papers["rescues"].items():
+        place.git.update_ref(ref, commit)
+    own = State(state)
+    proven.adopt(layout, own)
+    proven.forget(layout, papers["task"]["id"])
+    for task in own.tasks:
+        proven.keep_proof(layout, task)
+
+
+def _lay_out(place: Workplace, tree: str) -> None:
+    """The work to be mended, in the files alone: the place itself stays at its base."""
+    place.git.run("read-tree", "--reset", "-u", tree)
+    place.git.run("read-tree", "--reset", "HEAD")
+
+
+def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
+    """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
+    papers = order.papers
+    root = os.path.join(place.folder, papers["prefix"])
+    failed, output = _failing(root, papers["checks"], papers["sandbox"])
+    if failed:
+        place.prepare(Git(order.home), order.base, order.branch)
+        again = [each for each in papers["checks"] if each["name"] in failed]
+        failed, output = _failing(root, again, papers["sandbox"])
+    if any(code is None or code in KILLED for code in failed.values()):
+        return {"status": BROKEN, "failing": [*failed], "output": output}
+    return {"status": RED if failed else GREEN, "failing": [*failed], "output": output}
+
+
+def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
+    """The checks that fail with their exit codes, none where one did not end by itself; and what the first printed."""
+    failed: dict[str, int | None] = {}
+    output = ""
+    for each in checks:
+        terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=sandbox)
+        verdict = run_in_place(root, validation.check_of(Task(each["task"]), terms))
+        if not verdict.passed:
+            failed[each["name"]] = verdict.exit_code
+            output = output or verdict.output
+    return failed, output

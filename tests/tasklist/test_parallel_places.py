@@ -1,0 +1,135 @@
+"""What a place of ``harness run --workers N`` has beside the files of its commit, and what happens where it has not."""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.testing import CommandResult
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
+MEET = "touch {met}/$HARNESS_TASK_ID; until [ $(ls {met} | wc -l) -ge {count} ]; do sleep 0.05; done"
+
+
+def project(path: Path, *names: str, proof: str = "true", **settings: Any) -> TaskListProject:
+    """Tasks whose proof is their file, and more."""
+    jobs = [task(name, validation={"command": f"{proof} && grep -q . out/{name}"}) for name in names]
+    work = TaskListProject(path / "list", *jobs, git=True, session_count=0)
+    work.edit(session_config={**work.raw["session_config"], "parallel": settings})
+    return work
+
+
+def run(work: TaskListProject, agent: str, workers: int, *words: str) -> CommandResult:
+    return work.harness("run", "--workers", str(workers), "--agent", work.agent(agent), *words)
+
+
+def together(tmp_path: Path, count: int) -> str:
+    """Makes agents wait for one another, so that each has a place of its own."""
+    met = tmp_path / "met"
+    met.mkdir(exist_ok=True)
+    return MEET.format(met=met, count=count)
+
+
+def test_what_is_installed_is_copied_and_an_agents_changes_of_it_stay_in_its_place(tmp_path: Path) -> None:
+    """SC-17: the copy names the place; agents, validations and landing have it, the project's own stays as it was."""
+    tool = ".venv/bin/tool"
+    work = project(tmp_path, "a", "b", proof=f"{tool} && test -f .env.local && test ! -e cache.o", copy=[".env.local"])
+    (tmp_path / "list/.gitignore").write_text(".venv/\n*.o\n.env.local\n")
+    work.repo.stage(".gitignore").commit("Ignore", stage=False)
+    for path, text in ((tool, f"#!/bin/sh\ntest -d '{work.root}/.venv'\n"), (".env.local", "x\n"), ("cache.o", "o")):
+        work.repo.write(path, text)
+    work.repo.write(".venv/lib/python3.11/site-packages/own.pth", f"{work.root}/src\n{work.root}-other/src\n")
+    (work.root / tool).chmod(0o755)
+    seen = tmp_path / "seen"
+    pth = ".venv/lib/python3.11/site-packages/own.pth"
+    agent = f'cat {pth} >> {seen}; echo x >> {pth}; grep -q "$PWD" {tool} && {WORKS}; {together(tmp_path, 2)}'
+    ran = run(work, agent, 2, "--json")
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+    lines = seen.read_text().split()
+    assert len(lines) == 4
+    assert {line for line in lines if line.endswith("-other/src")} == {f"{work.root}-other/src"}
+    own = {line for line in lines if not line.endswith("-other/src")}
+    assert len(own) == 2
+    assert all("/places/w" in line for line in own)
+    assert "x" not in work.repo.read(pth).decode().split()
+    assert work.status() == []
+
+
+def test_a_copy_is_made_again_when_the_projects_own_has_changed(tmp_path: Path) -> None:
+    """SC-16, SC-17: else it is kept, with what the agent before has added."""
+    work = project(tmp_path, "a", "b", "c")
+    (work.root / ".git/info/exclude").write_text("harness-*\n.harness*\nnode_modules\n")
+    work.repo.write("node_modules/one", "1\n")
+    seen = tmp_path / "seen"
+    agent = f"ls node_modules | tr '\\n' ' ' >> {seen}; echo >> {seen}; touch node_modules/added; {WORKS}"
+    for more in ((), (), ("two",)):
+        for name in more:
+            work.repo.write(f"node_modules/{name}", "2\n")
+        assert run(work, agent, 1, "--max-tasks", "1").code in (0, 9)
+    assert [line.split() for line in seen.read_text().splitlines()] == [["one"], ["added", "one"], ["one", "two"]]
+    assert sorted(each.name for each in (work.root / "node_modules").iterdir()) == ["one", "two"]
+
+
+def test_slots_know_their_numbers_and_share_no_ports(tmp_path: Path) -> None:
+    """SC-18: agents, set-up and validations are told; a block with a port in use is passed over."""
+    work = project(tmp_path, "a", "b", proof='test "$HARNESS_PORT_COUNT" = 7 && test -n "$HARNESS_DB_SUFFIX"', ports=7)
+    seen = tmp_path / "seen"
+    told = '"$HARNESS_WORKER $HARNESS_SLOT $HARNESS_WORKERS $HARNESS_DB_SUFFIX $HARNESS_PORT_BASE $TMPDIR"'
+    init = work.root / "harness-init.sh"
+    init.write_text('[ -z "$HARNESS_SLOT" ] || echo "$HARNESS_PORT_BASE" > .harness-ports\n')
+    agent = f"echo {told} >> {seen}; grep -qx $HARNESS_PORT_BASE .harness-ports && {WORKS}; {together(tmp_path, 2)}"
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 20003))
+        taken.listen()
+        ran = run(work, agent, 2)
+    assert ran.code == 0, ran
+    rows = sorted(line.split() for line in seen.read_text().splitlines())
+    assert [row[:4] for row in rows] == [["w1", "1", "2", "_w1"], ["w2", "2", "2", "_w2"]]
+    bases = {int(row[4]) for row in rows}
+    assert len(bases) == 2
+    assert all(base >= 20020 and base % 20 == 0 for base in bases)
+    assert len({row[5] for row in rows}) == 2
+
+
+def test_a_place_that_cannot_be_set_up_is_made_anew_once_then_its_slot_is_closed(tmp_path: Path) -> None:
+    """SC-12, SC-17: the other slots go on; the task is not charged."""
+    work = project(tmp_path, "a", "b", "c")
+    tries = tmp_path / "tries"
+    fails = f'if [ "$HARNESS_SLOT" = 1 ]; then pwd >> {tries}; echo no database; exit 1; fi\n'
+    (work.root / "harness-init.sh").write_text(fails)
+    ran = run(work, WORKS, 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    assert "w1 is closed" in ran.err
+    assert "no database" in ran.err
+    assert len(tries.read_text().splitlines()) == 4  # each try of a session is two
+    assert (answer["attempts"], [work.task(name).attempts for name in "abc"]) == (3, [1, 1, 1])
+
+
+def test_without_a_slot_that_can_be_set_up_no_agent_starts(tmp_path: Path) -> None:
+    """SC-17: exit 4, with the last lines."""
+    work = project(tmp_path, "a", "b")
+    (work.root / "harness-init.sh").write_text('[ -z "$HARNESS_SLOT" ] || { echo no database; exit 1; }\n')
+    ran = run(work, f"touch {tmp_path}/started", 2, "--json")
+    assert (ran.code, json.loads(ran.out)["reason"]) == (4, "not_set_up"), ran
+    assert "no database" in json.loads(ran.out)["message"]
+    assert not (tmp_path / "started").exists()
+    assert (work.statuses(), work.raw.get("halt")) == (["pending"] * 2, None)
+
+
+@pytest.mark.scenario
+def test_what_cannot_be_emptied_is_replaced(tmp_path: Path) -> None:
+    """SC-12: a file lies where the place is to be; it is set aside, and the agent starts in a place that is one."""
+    work = project(tmp_path, "a")
+    assert run(work, "exit 1", 1, "--max-tasks", "1").code != 0
+    folders = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects")
+    place = next(folders.glob("*list%harness-tasks.json/parallel/places/w1"))
+    place.rename(place.with_name("moved"))
+    place.write_text("no folder\n")
+    ran = run(work, WORKS, 1)
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
