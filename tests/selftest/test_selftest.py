@@ -43,12 +43,11 @@ def test_an_honest_agent_is_taken_and_a_lie_is_not() -> None:
     assert ran.json["results"][0]["done"] is False
 
 
-@pytest.mark.scenario
-@pytest.mark.parametrize("only", ["straight", "says-so", "tautology", "conftest-ends", "skips-in", "global-filter"])
-def test_some_of_each_kind(only: str) -> None:
-    ran = selftest("--only", only, "--json")
-    assert ran.code == 0, [result for result in ran.json["results"] if result["said"]]
-    assert ran.json["not_run"] == {}
+def test_each_agent_once() -> None:
+    every, some = selftest("--list", "--json").json["agents"], selftest("--list", "--once", "--json").json["agents"]
+    assert Counter(row["name"] for row in some) == dict.fromkeys((row["name"] for row in every), 1)
+    shared = {row["name"] for row in every if row["protocol"] == "long"}
+    assert {row["protocol"] for row in some if row["name"] in shared} == set(trial.PROTOCOLS)
 
 
 def test_a_harness_that_believes_everything_is_found_out() -> None:

@@ -23,18 +23,26 @@ KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle c
 )
 @click.option("--only", metavar="TEXT", default="", help="The agents whose names hold this text.")
 @click.option("--protocol", type=click.Choice(trial.PROTOCOLS), help="Task lists, feature projects or long tasks.")
+@click.option("--once", is_flag=True, help="Each agent on one protocol, in turn: a third less to run.")
 @click.option("--jobs", type=click.IntRange(1), help="Agents at a time; by default one for each core.")
 @click.option("--against", metavar="CMD", help="Measure another harness: docs/selftest.md says how it is called.")
 @click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def selftest(  # noqa: PLR0917
-    only: str, protocol: str | None, jobs: int | None, against: str | None, listing: bool, as_json: bool
+    only: str,
+    protocol: str | None,
+    once: bool,
+    jobs: int | None,
+    against: str | None,
+    listing: bool,
+    as_json: bool,
 ) -> int:
     """Let lying and honest agents loose on the harness, offline, and count what it believed.
 
     Exit code 0 when no lie ended as done, at most one honest agent in fifty was refused, and nothing was harmed.
     """
     chosen = [case for case in trial.all_cases() if only in case.name and protocol in (None, case.protocol)]
+    chosen = trial.once(chosen) if once else chosen
     if not chosen:
         raise UsageError(f"No agent's name holds {only!r}", hint="harness selftest --list")
     if listing:

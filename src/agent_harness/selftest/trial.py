@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -89,6 +89,14 @@ def all_cases() -> list[TrialAgent]:
     """Every agent on every protocol that it is for, by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=lambda case: (_KINDS.index(case.kind), case.name, PROTOCOLS.index(case.protocol)))
+
+
+def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
+    """Each agent on one of its protocols, so that all of these get their turn; always the same ones."""
+    by_name: dict[str, list[TrialAgent]] = {}
+    for case in cases:
+        by_name.setdefault(case.name, []).append(case)
+    return [found[at % len(found)] for at, found in enumerate(by_name.values())]
 
 
 def _read(path: Path) -> list[TrialAgent]:
