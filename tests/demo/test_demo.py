@@ -40,7 +40,7 @@ class Finished:
         return [event for event in map(json.loads, lines) if event["type"] == kind]
 
 
-@pytest.mark.scenario
+@pytest.mark.slow  # CI runs the demo itself
 def test_the_whole_demo(tmp_path: Path) -> None:
     """UAH-513: One run, looked at from every side; it is one test, so that no second process runs it again."""
     finished = Finished(tmp_path / "new")
