@@ -132,6 +132,15 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
 PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
 """Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
 
+ALLOWABLE = PROTECTED | {"environment_changed", "plugin_needed"}
+"""These, and what is installed where tests run: what a person may allow when all else holds."""
+
+
+def released_by(finding: Finding) -> list[str]:
+    """The paths that a person releases who allows what a finding is about."""
+    several = finding.data.get("paths")
+    return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
+
 
 def _released(finding: Finding, duty: Duty) -> Finding:
     """The finding, as a note where a person has said that its file may change."""

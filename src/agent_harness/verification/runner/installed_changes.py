@@ -10,7 +10,6 @@ import os
 import posixpath
 import re
 import shlex
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import process
 from agent_harness.kernel.process import scrubbed_environment
+from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import sources
 from agent_harness.verification.check import without_plugins
 from agent_harness.verification.runner.installed import (
@@ -354,12 +354,12 @@ def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> 
                 work.setdefault(compiler.executable, []).append(f"{source}\1{path}")
             elif os.path.lexists(path):
                 os.unlink(path)
-        with tempfile.TemporaryDirectory(prefix="harness-compiled-") as empty:
+        with TemporaryFolder() as empty:
             for python, lines in work.items():
-                words = [python, "-I", "-S", "-B", "-X", f"pycache_prefix={empty}", "-c", _COMPILES]
+                words = [python, "-I", "-S", "-B", "-X", f"pycache_prefix={empty.path}", "-c", _COMPILES]
                 done = process.run(
                     words,
-                    cwd=empty,
+                    cwd=empty.path,
                     env=scrubbed_environment(),
                     timeout_seconds=_COMPILE_SECONDS,
                     input=os.fsencode("\0".join(lines)),

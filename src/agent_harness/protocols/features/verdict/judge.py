@@ -23,7 +23,7 @@ from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import engine, guard, sources
-from agent_harness.verification.guard import PROTECTED, belongs
+from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
 from agent_harness.verification.runner import execution
 from agent_harness.verification.runner.environment import IN_PLACE, released
 from agent_harness.verification.runner.installed_record import InstalledRecord
@@ -146,9 +146,6 @@ FIXABLE = PROTECTED | {
 What a rule refuses that an agent can keep to is said in the next turn; a change of protected files that is all that
 stands against the work is a person's question before that.
 """
-
-ALLOWABLE = PROTECTED | {"environment_changed", "plugin_needed"}
-"""Findings on what a person may allow when all else holds."""
 
 NOT_RED = frozenset({"proof_not_red"})
 _CHANGED = {
@@ -470,8 +467,7 @@ class Judge:
 
         Where the rest is for the agent to mend, it is told of both: a person is asked once only the files are left.
         """
-        named = (records.texts(each.data.get("paths")) or (str(each.data["path"]),) for each in verdict.reasons)
-        paths = sorted({path for found in named for path in found})
+        paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
         if not again.reasons:

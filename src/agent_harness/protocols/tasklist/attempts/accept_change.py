@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import planning
 from agent_harness.protocols.tasklist.attempts import rescue, verbs
 from agent_harness.protocols.tasklist.claims import claim
-from agent_harness.verification.guard import PROTECTED
+from agent_harness.verification.guard import ALLOWABLE
 from agent_harness.verification.verdict import CRITICAL
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def offer(task: "Task", error: HarnessError) -> str | None:
     """The command by which a person takes work that this error refuses, where it is for nothing but such files."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
-    if not rows or any(each["code"] not in PROTECTED for each in rows):
+    if not rows or any(each["code"] not in ALLOWABLE for each in rows):
         return None
-    paths = dict.fromkeys(str(each["data"]["path"]) for each in rows)
+    named = (each["data"].get("paths") or [each["data"]["path"]] for each in rows)
+    paths = dict.fromkeys(str(path) for found in named for path in found)
     return f"harness task accept {task.id} {shlex.join(paths)}"
