@@ -32,6 +32,7 @@ def turn(behaviour: str, folder: Path, prompt: str = "go", **more: Any) -> tuple
         running.stop()
 
 
+@pytest.mark.scenario
 def test_it_keeps_the_contract_of_an_agent() -> None:
     behaviours = ("answer", "fail", "hang")
     checked = check_agent(lambda behaviour: agent(behaviour) if behaviour in behaviours else None)

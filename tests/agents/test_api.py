@@ -79,6 +79,7 @@ def servers() -> Iterator[dict[str, ModelServer]]:
         yield {name: stack.enter_context(serve(scripts)) for name, scripts in CONTRACT.items()}
 
 
+@pytest.mark.scenario
 def test_the_contract_of_an_agent(servers: dict[str, ModelServer], monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped conformance suite; neither deafness nor noise can be asked of a program of ours."""
 
@@ -134,6 +135,7 @@ def test_a_whole_turn(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert KEY not in repr([event for event in events if not isinstance(event, Finished)])
 
 
+@pytest.mark.scenario
 def test_what_is_said_after_a_call_is_in_the_very_next_request(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """UAH-338, UAH-339, S12: the texts at 75 and 90 % reach the next request, once, also after a last answer."""
     steps = [{"run": "true"}, {"run": "true"}, "I think that is all.", "Good bye."]
@@ -153,6 +155,7 @@ def test_what_is_said_after_a_call_is_in_the_very_next_request(brief: Make, monk
         assert [text.count(f"message number {number}") for text in asked] == [0] * (number + 1) + [1] * (3 - number)
 
 
+@pytest.mark.scenario
 def test_an_interrupt_ends_a_command_that_runs(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     given = brief(prompt="SCRIPT:work")
     with provider({"work": [{"run": "sleep 600 & sleep 600"}, "never"]}, monkeypatch) as server:
@@ -168,6 +171,7 @@ def test_an_interrupt_ends_a_command_that_runs(brief: Make, monkeypatch: pytest.
     assert owner.processes_tagged("HARNESS_RUN_ID", str(given.run_id)) == []
 
 
+@pytest.mark.scenario
 def test_a_fix_round_goes_on_in_the_same_conversation(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts = {"one": [{"run": "echo first"}, "I believe it works."], "two": ["Mended."]}
     with provider(scripts, monkeypatch) as server:
@@ -197,6 +201,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
 }
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     "name", ["401", *(pytest.param(name, marks=pytest.mark.scenario) for name in FAILURES if name != "401")]
 )
@@ -223,6 +228,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], float | None]] = {
 }
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     "name", ["429 with a header", *(pytest.param(name, marks=pytest.mark.scenario) for name in list(REFUSALS)[1:])]
 )
@@ -254,6 +260,7 @@ def test_the_moment_of_a_reset_is_told_where_the_wait_is_not(brief: Make, monkey
     assert refused.resets_at == "2030-01-01T00:00:00Z"
 
 
+@pytest.mark.scenario
 def test_a_malformed_answer_is_asked_for_once_more(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """UAH-378: on a task one malformed answer costs one more request, and a second one ends the turn."""
     steps = [{"error": GARBLED, "times": 1, "blocks": ["Here I am."]}]

@@ -172,6 +172,7 @@ def test_all_of_ours_goes_out_of_a_project_and_every_file_is_as_it_was(
     assert uninstall(capsys, "--yes", code=4)["error"]["code"] == "not_a_project"
 
 
+@pytest.mark.scenario
 def test_work_that_was_taken_away_stays_unless_it_is_named(
     worked: tuple[Repo, dict[str, bytes]], capsys: pytest.CaptureFixture[str]
 ) -> None:

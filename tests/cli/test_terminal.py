@@ -86,6 +86,7 @@ def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.scenario
 def test_status_says_what_a_run_does_and_what_it_has_cost_until_its_end(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_status_says_what_a_run_does_and_what_it_has_cost_until_its_end(
     assert status(capsys)["now"] == []
 
 
+@pytest.mark.scenario
 def test_a_run_that_was_killed_has_no_clock_that_runs_on(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(work) as (process, _):
         until(lambda: status(capsys)["now"])
@@ -122,6 +124,7 @@ def test_a_run_that_was_killed_has_no_clock_that_runs_on(work: Path, capsys: pyt
         assert len(status(capsys)["now"]) == 1, "the next run takes the record of the dead one away"
 
 
+@pytest.mark.scenario
 def test_a_log_hears_now_and_then_that_work_goes_on(work: Path) -> None:
     """FIX-5 F-RUN-4: one line after a minute of silence, plain, and no cursor is moved."""
     with running(work, HARNESS_TIME_SCALE="0.02") as (process, said):
@@ -144,6 +147,7 @@ def test_ctrl_c_is_answered_at_once(work: Path) -> None:
         assert process.wait(120) == 130, said()
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("columns", [60, 100])
 def test_on_a_terminal_one_line_below_the_others_changes_and_is_gone_at_the_end(work: Path, columns: int) -> None:
     """FIX-5 F-RUN-1 F-TERM-4: never wider than the terminal, in its own colours."""

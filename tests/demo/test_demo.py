@@ -114,6 +114,7 @@ def the_folder_is_named_and_no_process_is_left(finished: Finished) -> None:
     assert owner.processes_tagged("HARNESS_PROJECT_DIR", str(finished.project)) == []
 
 
+@pytest.mark.scenario
 def test_ctrl_c_ends_everything_and_names_the_folder(tmp_path: Path) -> None:
     command = [*HARNESS, "demo", str(tmp_path / "new"), "--plain"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as demo:

@@ -110,6 +110,7 @@ def test_every_session_has_a_cost_with_its_tokens() -> None:
     assert all(0 < cost < 1 and tokens > 0 and output > 0 for tokens, output, _cached, cost in used)
 
 
+@pytest.mark.scenario
 def test_the_plan_has_a_failing_test_for_each_of_seven_features(after: Callable[[int], Replay]) -> None:
     replay = after(0)
     features = replay.features()

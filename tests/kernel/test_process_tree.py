@@ -134,6 +134,7 @@ def test_a_lifeline_that_the_command_freezes_is_woken(tree: Tree) -> None:
     assert tree.left() == []
 
 
+@pytest.mark.scenario
 def test_a_lifeline_that_is_kept_frozen_is_replaced(tree: Tree) -> None:
     freezer = f"{PYTHON} \"import os\nwhile True: os.kill(int(os.environ['LIFELINE']), 19)\" &"
     command = f"export LIFELINE=$PPID; trap '' TERM; (env -i setsid sh -c 'echo $$ >> pids; sleep 1000' &)\n{freezer}\n"
@@ -158,6 +159,7 @@ def _harness(tree: Tree, command: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", HARNESS, command], cwd=tree.folder, env=env, stdout=subprocess.PIPE)
 
 
+@pytest.mark.scenario
 @pytest.mark.kill
 def test_nothing_is_left_when_the_harness_is_killed_at_any_moment(tree: Tree) -> None:
     for number in range(24):

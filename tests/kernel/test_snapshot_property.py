@@ -468,6 +468,7 @@ def test_going_back_loses_nothing(state: Script, attempt: Script) -> None:
     check_back(state, attempt)
 
 
+@pytest.mark.scenario
 @examples(FEW)
 @given(STATES, ATTEMPTS)
 def test_a_candidate_is_the_work_tree(state: Script, attempt: Script) -> None:

@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> LongTaskProject:
     return made
 
 
+@pytest.mark.scenario
 def test_a_contract_that_a_worker_has_edited_asks_a_person(project: LongTaskProject) -> None:
     assert project.run(EASY).json["status"] == "paused"
     for words in (("next",), ("run", "--command", "touch ran")):
@@ -69,6 +70,7 @@ def test_a_log_that_a_worker_wrote_proves_nothing(project: LongTaskProject, log:
     assert project.lth("next").json["decision"] == "done"
 
 
+@pytest.mark.scenario
 def test_slices_and_cost_are_counted_also_when_the_log_is_gone(project: LongTaskProject) -> None:
     project.task = book(successCriteria=[PROVEN], workerPolicy={"preferred": "local-command", "maxSlices": 2})
     for _ in range(2):
@@ -79,6 +81,7 @@ def test_slices_and_cost_are_counted_also_when_the_log_is_gone(project: LongTask
     assert project.run("true").json["decision"] == "run"  # another task in its place begins anew
 
 
+@pytest.mark.scenario
 def test_a_person_may_edit_a_contract_that_no_worker_has_seen(project: LongTaskProject) -> None:
     project.write("task.json", {**project.task, "title": "Another title"})
     assert project.run("true").json["decision"] == "run"
@@ -113,6 +116,7 @@ def test_four():
 SKIPS = "import unittest\n\n\ndef four():\n    raise unittest.SkipTest('hard')\n"
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     ("work", "trust", "said"),
     [
@@ -146,6 +150,7 @@ def test_a_claim_of_tests_that_prove_nothing(
         assert said in project.checkpoint["nextStep"] or said in json.dumps(answer)
 
 
+@pytest.mark.scenario
 def test_a_bent_script_is_seen_also_when_the_run_was_killed(project: LongTaskProject) -> None:
     project.task = book(successCriteria=[{**PROVEN, "target": "sh check.sh"}])
     project.write("check.sh", "test -f artifacts/proof\n")

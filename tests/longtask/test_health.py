@@ -92,6 +92,7 @@ def test_openclaw_itself_as_the_worker(tmp_path: Path) -> None:
     assert not any(name.startswith("worker-plan") for name in found)
 
 
+@pytest.mark.scenario
 def test_programs(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path / "task")
     policy = {"preferred": "codex", "allowed": ["kimi"], "fallbackOnRateLimit": "claude"}

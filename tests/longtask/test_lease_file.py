@@ -338,6 +338,7 @@ def begun(project: LongTaskProject, *words: str) -> "subprocess.Popen[bytes]":
     return running
 
 
+@pytest.mark.scenario
 def test_row_06_a_run_that_was_suspended_past_its_lease_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)
     running = begun(project, "--lock-ttl-seconds", "4")
@@ -358,6 +359,7 @@ def test_row_06_a_run_that_was_suspended_past_its_lease_leaves_the_checkpoint_al
     project.loads()
 
 
+@pytest.mark.scenario
 def test_the_worker_of_a_run_that_lost_its_lease_is_ended_before_the_next_one_starts(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)
     running = begun(project, "--lock-ttl-seconds", "4")

@@ -359,6 +359,7 @@ def test_row_07_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     project.loads()
 
 
+@pytest.mark.scenario
 def test_a_worker_has_five_seconds_to_tidy_up(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)
     command = "trap 'sleep 1; echo tidied; exit 0' TERM; while :; do sleep 0.1; done"
@@ -391,6 +392,7 @@ def test_a_program_that_the_system_does_not_execute(tmp_path: Path) -> None:
     assert not project.lock.exists()
 
 
+@pytest.mark.scenario
 def test_row_18_more_output_than_fits(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)
     answer = project.run("echo first; head -c 12000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo last").json

@@ -295,6 +295,7 @@ def test_a_script_that_a_slice_has_bent_proves_nothing(judged: LongTaskProject, 
     assert "verification failed" in done.err
 
 
+@pytest.mark.scenario
 def test_a_script_as_it_was_or_as_a_person_wants_it_proves_again(judged: LongTaskProject, tmp_path: Path) -> None:
     judged.run(FORGED)
     judged.lth("verify", code=1)
@@ -308,6 +309,7 @@ def test_a_script_as_it_was_or_as_a_person_wants_it_proves_again(judged: LongTas
     assert judged.lth("verify", code=0).json["status"] == "pass"
 
 
+@pytest.mark.scenario
 def test_a_later_slice_does_not_hide_what_an_earlier_one_has_bent(judged: LongTaskProject) -> None:
     judged.run(FORGED)
     judged.run("echo '# a remark' >> check.sh")
@@ -325,6 +327,7 @@ def test_a_slice_may_change_what_the_contract_lets_it_change(judged: LongTaskPro
     judged.lth("verify", code=0)
 
 
+@pytest.mark.scenario
 def test_tests_may_come_and_none_may_go(judged: LongTaskProject, tmp_path: Path) -> None:
     criterion = {"id": "tested", "description": "d", "metric": "command", "target": "python3 -m unittest test_it.py"}
     judged.task = {**judged.task, "successCriteria": [criterion]}

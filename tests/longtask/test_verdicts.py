@@ -156,6 +156,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.scenario
 @pytest.mark.kill
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("when", ["judged", "written"])

@@ -93,6 +93,7 @@ def listed(folder: Path) -> Repo:
     return repo
 
 
+@pytest.mark.scenario
 def test_a_task_is_worked_by_tools_alone(tmp_path: Path) -> None:
     """The same front door as the verbs: claim, checkpoint, validate, complete; then fail and release."""
     repo = listed(tmp_path / "project")

@@ -33,6 +33,7 @@ def project(path: Path) -> TaskListProject:
     return TaskListProject(path / "list", *jobs, git=True, session_count=0)
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment", [pytest.param(each, marks=() if each in FEW else pytest.mark.scenario) for each in MOMENTS]
 )
@@ -60,6 +61,7 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
 UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "after:closed", "after:landed"))
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment",
     [pytest.param(each, marks=() if each == "before:batched" else pytest.mark.scenario) for each in UNTIL_LANDED],
@@ -94,6 +96,7 @@ def test_a_plain_run_goes_on_with_what_a_dead_coordinator_has_proven(tmp_path: P
     assert len(landed) == len({*landed})
 
 
+@pytest.mark.scenario
 def test_what_a_person_took_back_meanwhile_does_not_land(tmp_path: Path) -> None:
     """SC-14, SC-29: a candidate that is no more the run's is kept in a rescue, and its task is made anew."""
     work = project(tmp_path)

@@ -64,6 +64,7 @@ def test_one_version_everywhere() -> None:
     assert PROJECT["version"] in told
 
 
+@pytest.mark.scenario
 def test_it_installs_from_a_revision_in_git(tmp_path: Path) -> None:
     """UAH-025: pip clones the repository at a tag and builds it there; what is installed says so, and runs."""
     tree, place = copied(tmp_path / "tree"), tmp_path / "site"

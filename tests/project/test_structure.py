@@ -57,6 +57,7 @@ def test_twenty_files_and_imports_in_one_direction_are_fine(tmp_path: Path) -> N
     assert structure(tmp_path).returncode == 0
 
 
+@pytest.mark.scenario
 def test_this_tree_keeps_its_shape() -> None:
     done = structure(ROOT)
     assert done.returncode == 0, done.stderr

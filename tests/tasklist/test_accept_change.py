@@ -54,6 +54,7 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     ("agent", "pattern", "code", "said"),
     [

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from .test_runner import job, plain, project
 
 USAGE = """printf '{"type":"usage","input_tokens":%s,"output_tokens":0}\\n' """
@@ -61,6 +63,7 @@ def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) 
     assert "Check the API key or the login of the agent." in ran.json["message"]
 
 
+@pytest.mark.scenario
 def test_the_list_says_how_often_a_failed_proof_goes_back(tmp_path: Path) -> None:
     counted = "echo turn >> ../turns; echo wrong > work.txt"
     for rounds, turns in ((0, 1), (1, 2), (3, 4), ("many", 3)):
@@ -74,6 +77,7 @@ def test_the_list_says_how_often_a_failed_proof_goes_back(tmp_path: Path) -> Non
         assert (folder / "turns").read_text().count("turn") == turns
 
 
+@pytest.mark.scenario
 def test_an_agent_that_fails_at_once_fails_no_task(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", max_attempts=1), job("b", max_attempts=1), job("c", max_attempts=1))
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'client 1.0 is too old' >&2; exit 1"))
@@ -82,6 +86,7 @@ def test_an_agent_that_fails_at_once_fails_no_task(tmp_path: Path) -> None:
     assert "harness doctor" in ran.json["hint"]
 
 
+@pytest.mark.scenario
 def test_an_agent_that_fails_at_once_only_now_and_then_goes_on(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
     flaky = "echo start >> ../starts; test $(wc -l < ../starts) -gt 2 || exit 1; echo done > work.txt"
@@ -89,6 +94,7 @@ def test_an_agent_that_fails_at_once_only_now_and_then_goes_on(tmp_path: Path) -
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
 
 
+@pytest.mark.scenario
 def test_the_way_to_have_a_failed_task_tried_again_is_named_and_works(tmp_path: Path) -> None:
     hard = {"max_attempts": 1}
     work = project(tmp_path, *(job(name, "grep -q right work.txt", **hard) for name in ("a", "b", "c")), job("d"))
@@ -108,6 +114,7 @@ def test_the_way_to_have_a_failed_task_tried_again_is_named_and_works(tmp_path: 
 FAILS = f'echo "work $$" > work.txt; {USAGE} 10; echo "request $$: client 1.0 is too old" >&2; exit 1'
 
 
+@pytest.mark.scenario
 def test_an_agent_that_fails_alike_on_several_tasks_ends_the_run_before_all_of_them_fail(tmp_path: Path) -> None:
     """Also where it has begun to work, and where the error tells another number each time."""
     hard = "grep -q right work.txt"
@@ -120,6 +127,7 @@ def test_an_agent_that_fails_alike_on_several_tasks_ends_the_run_before_all_of_t
     assert "harness doctor" in ran.json["hint"]
 
 
+@pytest.mark.scenario
 def test_a_task_over_which_the_agent_stumbles_does_not_end_the_run(tmp_path: Path) -> None:
     work = project(
         tmp_path, job("a", "grep -q right work.txt"), job("b", depends_on=[]), session_config={"fix_rounds": 0}

@@ -70,6 +70,7 @@ def test_the_loop_of_an_agent(project: TaskListProject) -> None:
     assert (end["work_left"], end["next"]) == (True, "harness session start")
 
 
+@pytest.mark.scenario
 def test_the_log_of_the_document_is_made_line_by_line(tmp_path: Path) -> None:
     """What the verbs write for the same work differs in times, hashes, places and processes, and in nothing else."""
     project = TaskListProject(tmp_path / "list", git=True)

@@ -21,6 +21,7 @@ def test_a_path_is_written_so_that_it_can_be_read_again(name: str) -> None:
     assert written("/plain") == "/plain"
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 alone")
 def test_a_list_is_worked_down_in_such_a_folder(tmp_path: Path) -> None:
     """Every verb works, the state is written, and answers are JSON in UTF-8 (tasklist.md 1, 13.3)."""

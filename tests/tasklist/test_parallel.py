@@ -56,6 +56,7 @@ def until(found: Callable[[], object]) -> None:
 # ---- independent work ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("workers", [1, 3])
 def test_everything_lands_once_whatever_the_number_of_workers(tmp_path: Path, workers: int) -> None:
     """SC-1, SC-2, SC-6, SC-37: the state says so, the commits name their item, and the books are at home."""
@@ -91,6 +92,7 @@ def _ledger(work: TaskListProject) -> Path:
     return next(folders.glob("*list%harness-tasks.json/verdicts.jsonl"))
 
 
+@pytest.mark.scenario
 def test_an_agent_that_fails_keeps_its_work_in_rescues_at_home(tmp_path: Path) -> None:
     """SC-13: two attempts fail, whose work, stash and other branch are in the project's rescues; the rest lands."""
     work = project(tmp_path, job("bad", "false", max_attempts=2), job("good"))
@@ -113,6 +115,7 @@ def test_an_agent_that_fails_keeps_its_work_in_rescues_at_home(tmp_path: Path) -
     assert work.repo.git("branch", "--format=%(refname:short)").split() == ["main"]
 
 
+@pytest.mark.scenario
 def test_a_run_in_which_nothing_landed_says_so_first(tmp_path: Path) -> None:
     """SC-4: with the reason of the last attempt."""
     work = project(tmp_path, job("a", "false", max_attempts=1))
@@ -173,6 +176,7 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     assert [work.task(name).attempts for name in "abc"] == [1, 1, 1]
 
 
+@pytest.mark.scenario
 def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path) -> None:
     """SC-34: a and c are red together by the check of every landing; whoever is second is sent back with what fails."""
     tools = tmp_path / "tools"
@@ -289,6 +293,7 @@ def _paid(work: TaskListProject) -> float:
     return sum(row["cost_usd"] or 0.0 for row in rows)
 
 
+@pytest.mark.scenario
 def test_several_at_work_go_over_the_budget_by_one_call_at_most(tmp_path: Path) -> None:
     """SC-42: what the others are about to spend is reserved; what is cut off for that is no attempt."""
     work = project(tmp_path, *[job(name) for name in "abcd"])

@@ -34,6 +34,7 @@ def together(tmp_path: Path, count: int) -> str:
     return MEET.format(met=met, count=count)
 
 
+@pytest.mark.scenario
 def test_what_is_installed_is_copied_and_an_agents_changes_of_it_stay_in_its_place(tmp_path: Path) -> None:
     """SC-17: the copy names the place; agents, validations and landing have it, the project's own stays as it was."""
     tool = ".venv/bin/tool"
@@ -59,6 +60,7 @@ def test_what_is_installed_is_copied_and_an_agents_changes_of_it_stay_in_its_pla
     assert work.status() == []
 
 
+@pytest.mark.scenario
 def test_a_copy_is_made_again_when_the_projects_own_has_changed(tmp_path: Path) -> None:
     """SC-16, SC-17: else it is kept, with what the agent before has added."""
     work = project(tmp_path, "a", "b", "c")
@@ -74,6 +76,7 @@ def test_a_copy_is_made_again_when_the_projects_own_has_changed(tmp_path: Path) 
     assert sorted(each.name for each in (work.root / "node_modules").iterdir()) == ["one", "two"]
 
 
+@pytest.mark.scenario
 def test_slots_know_their_numbers_and_share_no_ports(tmp_path: Path) -> None:
     """SC-18: agents, set-up and validations are told; a block with a port in use is passed over."""
     work = project(tmp_path, "a", "b", proof='test "$HARNESS_PORT_COUNT" = 7 && test -n "$HARNESS_DB_SUFFIX"', ports=7)
@@ -96,6 +99,7 @@ def test_slots_know_their_numbers_and_share_no_ports(tmp_path: Path) -> None:
     assert len({row[5] for row in rows}) == 2
 
 
+@pytest.mark.scenario
 def test_a_place_that_cannot_be_set_up_is_made_anew_once_then_its_slot_is_closed(tmp_path: Path) -> None:
     """SC-12, SC-17: the other slots go on; the task is not charged."""
     work = project(tmp_path, "a", "b", "c")

@@ -139,6 +139,7 @@ def test_a_forged_pass_is_not_believed(tmp_path: Path) -> None:
     assert (ran.code, ran.json["error"]["code"]) == (1, "verification_failed")
 
 
+@pytest.mark.scenario
 def test_an_agent_that_writes_the_list_itself_gains_nothing(tmp_path: Path) -> None:
     project = TaskListProject(
         tmp_path / "list", task("task-001", max_attempts=1, validation={"command": "test -e never"}), git=True
@@ -163,6 +164,7 @@ echo done > work.txt
 """
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("ends", ["", "exit 1"])
 def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Path, ends: str) -> None:
     """Whether it is completed or given back: the next task is judged as a person has said."""

@@ -118,6 +118,7 @@ def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
     assert work.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["work.txt"]
 
 
+@pytest.mark.scenario
 def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescues(tmp_path: Path) -> None:
     work = project(
         tmp_path,
@@ -141,6 +142,7 @@ def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescu
     assert f"git show {rescues(work)[0]}" in work.prompt("a")
 
 
+@pytest.mark.scenario
 def test_what_a_proof_in_place_compiles_is_in_no_commit(tmp_path: Path) -> None:
     command = "test -z \"$PYTHONDONTWRITEBYTECODE\" && python3 -c 'import sys, mod; sys.exit(mod.bad)'"
     work = project(tmp_path, job("a", command), session_config={"isolation": "in_place"})
@@ -151,6 +153,7 @@ def test_what_a_proof_in_place_compiles_is_in_no_commit(tmp_path: Path) -> None:
     assert list(work.root.rglob("__pycache__")) == []
 
 
+@pytest.mark.scenario
 def test_a_proof_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
     command = f"mktemp > '{tmp_path}/made' && grep -q . work.txt"
     for isolation in ("worktree", "in_place"):
@@ -223,6 +226,7 @@ def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
     assert "max_sessions" in ran.err
 
 
+@pytest.mark.scenario
 def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a"), job("b", "false", max_attempts=1))
     (work.root / "work.txt").write_text("a slow machine ends the agent before it has written this\n")
@@ -235,6 +239,7 @@ def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: 
 LIMITED = "echo 'Error: 429 Too Many Requests' >&2; exit 1"
 
 
+@pytest.mark.scenario
 def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
     """C28, UAH-374: exit 5 with the moment and the command; the next run knows it before it starts anything."""
     work = project(tmp_path, job("a"))
@@ -277,6 +282,7 @@ def test_a_refusal_is_known_to_the_run_wherever_it_can_be_kept(tmp_path: Path, p
     assert (ran.code, work.statuses()) == (5, ["pending"]), ran
 
 
+@pytest.mark.scenario
 def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
     """C28: the attempts that were refused are none of --max-tasks."""
     work = project(tmp_path, job("a"), job("b"))
@@ -289,6 +295,7 @@ def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
     assert work.raw["session_count"] == 1
 
 
+@pytest.mark.scenario
 def test_another_allowed_agent_takes_over(tmp_path: Path) -> None:
     """C28: --agent given again; where nothing is left to do, nobody waits."""
     work = project(tmp_path, job("a"), job("b"))
@@ -300,6 +307,7 @@ def test_another_allowed_agent_takes_over(tmp_path: Path) -> None:
     assert (again.code, "Every task is completed." in again.out) == (0, True), again
 
 
+@pytest.mark.scenario
 def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path: Path) -> None:
     """The wait is in the clock and not in the process: another one can end it. UAH-057."""
     work = project(tmp_path, job("a"))
@@ -448,6 +456,7 @@ def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, ho
     assert (work.raw["session"], work.log()[-1]) == (None, "[SESSION-1] LOCK released")
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("how", ["", "env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR -u HARNESS_STATE_ROOT "])
 def test_the_agent_of_a_run_corrects_no_task(tmp_path: Path, how: str) -> None:
     work = project(tmp_path, job("a"), job("b", "false", max_attempts=1, depends_on=["a"]))
@@ -478,6 +487,7 @@ def test_ctrl_c_is_answered_at_once_and_a_second_one_does_not_wait_for_the_call_
     assert work.statuses() == ["pending"]
 
 
+@pytest.mark.scenario
 def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b", "grep -q b work.txt"))
     usage = json.dumps({"type": "usage", "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.75})
@@ -611,6 +621,7 @@ def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_pa
     assert (tmp_path / "runs").read_text() == "run\n"  # what was proven in the turn, and is as it was, is not run again
 
 
+@pytest.mark.scenario
 def test_work_that_is_taken_away_after_the_request_is_not_done(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "grep -q half work.txt", max_attempts=1))
     ran = work.harness("run", "--agent", work.agent(f"{ASKS}; rm answer; echo nothing > work.txt"))
@@ -618,6 +629,7 @@ def test_work_that_is_taken_away_after_the_request_is_not_done(tmp_path: Path) -
     assert work.repo.git("log", "--format=%s").splitlines() == ["First"]
 
 
+@pytest.mark.scenario
 def test_a_request_without_a_proof_is_refused_in_the_turn(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "grep -q whole work.txt", max_attempts=1))
     agent = work.agent(f"{ASKS} 2> ../said || echo $? > ../code; rm answer; echo whole > work.txt")

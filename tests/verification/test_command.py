@@ -598,6 +598,7 @@ def test_pytest_is_watched_however_it_is_started(make_repo: Make, command: str) 
     assert codes(judged(repo, command, {"sub/roman.py": ENDS})) == ["proof_failed"]
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("way", ["make", "a folder", "two"])
 def test_twins_and_calls_are_asked_however_it_is_started(make_repo: Make, way: str) -> None:
     """What equals everything, and what knows its tests, though no test file is named by itself."""
@@ -655,6 +656,7 @@ def test_a_command_that_only_speaks_of_pytest(repo: JudgedProject, command: str)
     assert judged(repo, command, {"more": "x", "work.txt": "todo\n"}).exit_code == 1
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     ("command", "files"),
     [
@@ -690,6 +692,7 @@ def test_rows(number, text):
 """
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     "command",
     [

@@ -400,6 +400,7 @@ def test_a_plugin_that_an_agent_installs_judges_nothing(project: JudgedProject) 
     assert codes(judged(project, wrong)) in (["proof_failed"], ["plugin_needed"])
 
 
+@pytest.mark.scenario
 def test_a_plugin_beside_honest_work_disturbs_nobody(project: JudgedProject) -> None:
     install(real_site(project), "anyio", "4.0", {"anyio/__init__.py": "", "odd_plugin.py": ""}, plugins=PLUGIN)
     verdict = judged(project, HONEST)
@@ -407,6 +408,7 @@ def test_a_plugin_beside_honest_work_disturbs_nobody(project: JudgedProject) -> 
     assert [each.code for each in verdict.findings] == ["plugins_not_loaded", "packages_changed"]
 
 
+@pytest.mark.scenario
 def test_work_that_needs_a_plugin_asks_a_person(project: JudgedProject) -> None:
     place = install(real_site(project), "pytest_odd", "1.0", {"odd_plugin.py": RUNS_COROUTINES}, plugins=PLUGIN)
     work = {**HONEST, "tests/e2e/test_sub.py": AWAITS}

@@ -281,6 +281,7 @@ def test_what_no_rule_sees_in_a_new_test_mends_nothing(repo: JudgedProject) -> N
     assert [each.step for each in verdict.steps] == ["guard", "proof", "suite"]
 
 
+@pytest.mark.scenario
 def test_what_a_person_has_written_as_acceptance_test_stays(repo: JudgedProject) -> None:
     waiting = (
         'import calc\nimport pytest\n\n\n@pytest.mark.skip("to be built")\n'
@@ -300,6 +301,7 @@ def test_what_a_person_has_written_as_acceptance_test_stays(repo: JudgedProject)
 CHECKED = {"pytest.ini": INI + "python_files = test_*.py check_*.py\naddopts = --doctest-modules\n"}
 
 
+@pytest.mark.scenario
 def test_a_test_that_only_its_id_tells_is_an_older_test(make_repo: Make) -> None:
     check = "import calc\n\n\ndef test_sum():\n    assert calc.add(2, 2) == 4\n"
     repo = make_repo({**FILES, **CHECKED, "checks/check_sum.py": check})
@@ -328,6 +330,7 @@ def test_examples_of_documentation_that_pass_are_older_tests(make_repo: Make) ->
     assert repo.judge({**HONEST, "src/calc.py": more + sub}, **settings).accepted
 
 
+@pytest.mark.scenario
 def test_data_that_older_tests_read_is_judged_as_it_was_too(make_repo: Make) -> None:
     golden = "import pathlib\n" + ADD_TEST.replace("== 3", "== int(pathlib.Path('golden/sum.txt').read_text())")
     repo = make_repo({**FILES, ADD: golden, "golden/sum.txt": "3\n", "golden/other.txt": "0\n"})
@@ -345,6 +348,7 @@ def test_data_that_older_tests_read_is_judged_as_it_was_too(make_repo: Make) -> 
     assert all_codes(verdict) == ["test_support_changed"]
 
 
+@pytest.mark.scenario
 def test_a_test_that_comes_and_goes_only_now_is_no_flaky_one(repo: JudgedProject, tmp_path: Path) -> None:
     seen = f"import pathlib\n\nSEEN = pathlib.Path({str(tmp_path / 'seen')!r})\n\n\n"
     late = SUB_CODE.replace(
@@ -362,6 +366,7 @@ UNIT = {
 }
 
 
+@pytest.mark.scenario
 def test_a_test_file_that_moved_is_known_by_its_new_name(make_repo: Make) -> None:
     """With all of its folder; what other tests would miss is a regression."""
     repo = make_repo({**FILES, **UNIT})
@@ -400,6 +405,7 @@ def test_a_test_file_that_moved_to_what_makes_it_pass_is_rejected(make_repo: Mak
         repo.git("reset", "-q", "--hard", repo.base)
 
 
+@pytest.mark.scenario
 def test_a_test_that_takes_the_place_of_an_inherited_one_is_rejected(make_repo: Make) -> None:
     mixed = "from .cases import Cases\n\n\nclass TestMore(Cases):\n    def test_own(self):\n        assert Cases\n"
     cases = "import calc\n\n\nclass Cases:\n    def test_free(self):\n        assert calc.add(2, 2) == 4\n"
@@ -415,6 +421,7 @@ def test_a_test_that_takes_the_place_of_an_inherited_one_is_rejected(make_repo: 
     assert repo.judge({**HONEST, **more}, baseline=[*ADD_IDS, *ids]).accepted
 
 
+@pytest.mark.scenario
 def test_tests_added_to_anothers_file_count_and_hide_nothing(repo: JudgedProject) -> None:
     more = ADD_TEST + "\n\ndef test_three():\n    assert calc.add(0, 0) == 0\n"
     verdict = repo.judge({**HONEST, ADD: more})
@@ -435,6 +442,7 @@ def test_product_code_that_ends_the_process_is_rejected(repo: JudgedProject) -> 
     assert "ended before its session was over in tests/e2e/test_sub.py::test_sub" in verdict.reasons[0].message
 
 
+@pytest.mark.scenario
 def test_a_shared_test_file_keeps_its_older_tests(make_repo: Make) -> None:
     path = "tests/test_all.py"
     both = ADD_TEST + "\n\ndef test_sub():\n    raise NotImplementedError\n"
@@ -471,6 +479,7 @@ def test_a_test_that_disappears_counts_as_failing(repo: JudgedProject) -> None:
     assert verdict.regressions == (f"{ADD}::test_case[2]",)
 
 
+@pytest.mark.scenario
 def test_a_flaky_test_is_no_regression(repo: JudgedProject, tmp_path: Path) -> None:
     """C62: it comes and goes on the code before, too."""
     flag = tmp_path / "flag"
@@ -493,6 +502,7 @@ def test_a_suite_that_cannot_be_judged_rejects(repo: JudgedProject) -> None:
         assert why in verdict.reasons[0].message
 
 
+@pytest.mark.scenario
 def test_stubs_and_modules_that_are_not_there_yet_stop_nobody(repo: JudgedProject) -> None:
     """C23: only tests of the baseline count."""
     repo.base = repo.commit({"tests/e2e/test_pow.py": "import power_of_tomorrow\n"})
@@ -511,6 +521,7 @@ def test_without_a_claim_only_rules_and_suite_count(repo: JudgedProject) -> None
     assert codes(repo.judge({"src/calc.py": "def add(a, b):\n    return 0\n"}, proof=None)) == ["regression"]
 
 
+@pytest.mark.scenario
 def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: JudgedProject) -> None:
     begun = repo.base
     repo.base = repo.commit({"src/calc.py": SUB_CODE})
@@ -541,6 +552,7 @@ def test_the_linter_sees_the_commit(repo: JudgedProject) -> None:
     assert all_codes(verdict) == []
 
 
+@pytest.mark.scenario
 def test_in_place_says_what_it_cannot_promise(repo: JudgedProject) -> None:
     repo.resolve(SUITE, isolation="in_place")
     verdict = repo.judge(HONEST)
@@ -580,6 +592,7 @@ def test_stopping(repo: JudgedProject) -> None:
         repo.judge(HONEST, stop=lambda: True)
 
 
+@pytest.mark.scenario
 def test_a_project_in_a_folder_of_its_repository(make_repo: Make) -> None:
     repo = make_repo({f"app/{path}": text for path, text in FILES.items()}, resolved=False)
     top, repo.root = repo.root, repo.root / "app"
@@ -592,6 +605,7 @@ def test_a_project_in_a_folder_of_its_repository(make_repo: Make) -> None:
     assert codes(repo.judge({})) == ["runner_config_changed"]
 
 
+@pytest.mark.scenario
 def test_unusual_names(make_repo: Make) -> None:
     odd = "tests/ü b/test_é.py"
     repo = make_repo({"pytest.ini": INI, "src/calc.py": ADD_CODE, odd: ADD_TEST, SUB: FILES[SUB]})
@@ -631,6 +645,7 @@ def test_a_released_test_file_hides_no_regression(repo: JudgedProject, lie: File
     assert set(codes(verdict)) & {"regression", "suite_failed"}
 
 
+@pytest.mark.scenario
 def test_released_settings_take_no_other_tests_away(repo: JudgedProject) -> None:
     settings = {"pytest.ini": INI + f"addopts = --deselect={ADD_IDS[1]}\n"}
     assert codes(repo.judge({**HONEST, **settings}, may_change=["pytest.ini"])) == ["regression"]

@@ -414,6 +414,7 @@ def test_honest_code_is_left_alone(make_repo: Make, code: str, test: str) -> Non
     assert verdict.accepted, verdict.findings
 
 
+@pytest.mark.scenario
 def test_nothing_takes_place_when_a_call_is_made_again(repo: JudgedProject, tmp_path: Path) -> None:
     """The test has mocks for what the work does; outside of it there are none."""
     for name in ("gone", "kept"):

@@ -124,6 +124,7 @@ EXPECTED: dict[str, str] = {
 }
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("extra", ["", " -n 2"], ids=["plain", "xdist"])
 def test_every_kind_of_test_has_its_id(make_repo: Make, extra: str) -> None:
     doc = 'def add():\n    """\n    >>> 1 + 1\n    2\n    """\n'
@@ -213,6 +214,7 @@ def test_variables_of_the_caller_do_not_steer(make_repo: Make, monkeypatch: pyte
     assert len(done.report.cases) == 3
 
 
+@pytest.mark.scenario
 def test_a_hang_ends_at_the_limit_and_names_the_test(make_repo: Make) -> None:
     repo = make_repo(project("import time\ndef test_a(): pass\ndef test_hangs(): time.sleep(600)\n"))
     done = run(repo, timeout_seconds=4.0)

@@ -70,6 +70,7 @@ def test_what_a_person_wrote_before_is_the_specification(repo: JudgedProject) ->
     assert repo.judge({"src/calc.py": SUB_CODE}).accepted
 
 
+@pytest.mark.scenario
 def test_twins_can_be_left_out(repo: JudgedProject) -> None:
     work = {"src/calc.py": SUB_CODE, SUB: IMPORTS + "def test_sub():\n    sub(5, 3)\n"}
     assert repo.judge(work, options=Strictness(twins=False)).accepted
