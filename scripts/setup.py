@@ -8,6 +8,7 @@ built from source; the project itself is installed last, editable, without a loo
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,9 @@ PYTHON = VENV / "bin" / "python"
 STAMP = VENV / ".set-up"
 LOCK = ROOT / ".make" / "setup.lock"
 REQUIREMENTS = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "dev.txt")
+ON_REQUEST = ("anyio", "hypothesis")
+"""Packages whose plugins of pytest are loaded by ``-p`` only: they more than double the start of pytest, and tests start
+it thousands of times in sample projects that need neither."""
 INTERPRETER = Path(getattr(sys, "_base_executable", sys.executable) or sys.executable)
 VERSION = ".".join(str(part) for part in sys.version_info[:3])
 
@@ -75,6 +79,9 @@ def set_up(key: str) -> str | None:
         return "the pinned packages cannot be installed; the lines above say why (is the package registry reachable?)"
     if run(*pip, "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)):
         return "the project itself cannot be installed into .venv; the lines above say why"
+    for package in ON_REQUEST:
+        for path in VENV.glob(f"lib/python*/site-packages/{package}-*.dist-info/entry_points.txt"):
+            path.write_text(re.sub(r"^\[pytest11\]\n(?:[^\[].*\n?)*", "", path.read_text(), flags=re.MULTILINE))
     STAMP.write_text(key)
     print(f"Ready after {time.monotonic() - began:.0f} s.", flush=True)
     return None
