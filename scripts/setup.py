@@ -21,8 +21,8 @@ STAMP = VENV / ".set-up"
 LOCK = ROOT / ".make" / "setup.lock"
 REQUIREMENTS = (ROOT / "requirements" / "build.txt", ROOT / "requirements" / "dev.txt")
 ON_REQUEST = ("anyio", "hypothesis")
-"""Packages whose plugins of pytest are loaded by ``-p`` only: they more than double the start of pytest, and tests start
-it thousands of times in sample projects that need neither."""
+"""Packages whose plugins of pytest are loaded by ``-p`` only: they more than double its start, and tests start it
+thousands of times in sample projects that need neither."""
 INTERPRETER = Path(getattr(sys, "_base_executable", sys.executable) or sys.executable)
 VERSION = ".".join(str(part) for part in sys.version_info[:3])
 
