@@ -494,6 +494,10 @@ def test_a_link_in_the_place_of_a_staged_repository() -> None:
     check_candidate([("write", "b", b"", False)], attempt)
 
 
+def test_a_repository_that_is_intended_to_be_added_is_so_again() -> None:
+    check_back([("nested", "a"), ("intend", "a")], [("forget_indexes",)])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @examples(MANY)

@@ -363,7 +363,9 @@ def _index_again(way: _Way, full: str) -> str:
     index = operation.copy(full, "again")
     operation.view.call("read-tree", "-m", way.snapshot.index_tree, index=index)
     intended = [os.fsencode(path) for path in operation.notes.intended]
-    there = walk.joined(path for path in intended if operation.kind(path) == "file")
+    there = walk.joined(
+        path for path in intended if operation.kind(path) == "file" or operation.kind(path + b"/.git") != "nothing"
+    )
     if there:
         words = ("add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
         operation.view.call(*words, input=there, index=index, env={"GIT_LITERAL_PATHSPECS": "1"})
