@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
     "run": ("Everyday", "agent_harness.cli.shared:run", "Let agents work: sessions on a project, tasks on a list."),
     "status": ("Everyday", "agent_harness.cli.shared:status", "Say where it stands."),
+    "why": ("Everyday", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
     "projects": ("Everyday", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
     "pause": ("People", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
