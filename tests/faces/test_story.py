@@ -176,7 +176,7 @@ def test_an_item_that_is_not_there_is_one_line_and_the_next_command(
     assert listed.harness(*words, "--json").json["error"]["message"] == said
 
 
-@pytest.mark.parametrize("verb", ["why"])
+@pytest.mark.parametrize("verb", ["why", "diff"])
 def test_where_no_project_is_and_where_it_is_empty(tmp_path: Path, verb: str) -> None:
     words = [verb, "1"]
     refused = run_process([*HARNESS, *words], cwd=tmp_path)
@@ -202,3 +202,65 @@ def test_what_somebody_wrote_cannot_steer_the_terminal_and_shows_no_secret(tmp_p
     damaged = place.harness("why", "one")
     assert (damaged.code != 0, "Traceback" in damaged.text) == (True, False), damaged.text
     assert "harness-tasks.json" in damaged.err
+
+
+def test_the_diff_of_what_was_accepted_and_of_what_was_rolled_back(listed: Place) -> None:
+    shown = listed.harness("diff", "task-001")
+    assert shown.code == 0, shown.text
+    assert shown.err.startswith("task-001: accepted (")
+    assert "+good" in shown.out
+    back = listed.harness("diff", "task-002")
+    assert "rolled back, kept in refs/harness/rescue/task-002/" in back.err, back.text
+    assert "+bad" in back.out
+    assert listed.harness("diff", "task-001", "--name-only").out == "answer.txt\n"
+    assert "1 file changed" in listed.harness("diff", "task-001", "--stat").out
+    answer = listed.harness("diff", "task-001", "--json").json
+    assert (answer["state"], answer["files"]) == ("accepted", [{"status": "A", "path": "answer.txt"}])
+    none = listed.harness("diff", "task-001", "--tests")
+    assert (none.code, none.err.splitlines()[0]) == (7, "harness: task-001 changed no test")
+    never = listed.harness("diff", "task-003")
+    assert (never.code, never.err.splitlines()[1]) == (7, "next: harness why task-003")
+    assert "There is no session 77 here" in listed.harness("diff", "S77").err
+
+
+def test_a_program_that_the_repository_names_does_not_run_for_a_diff(listed: Place, tmp_path: Path) -> None:
+    trace = tmp_path / "ran"
+    for name in ("diff.external", "core.pager", "pager.diff"):
+        subprocess.run(["git", "config", name, f"touch {trace};cat"], cwd=listed.root, check=True)
+    try:
+        assert listed.harness("diff", "task-001").code == 0
+        assert not trace.exists()
+    finally:
+        for name in ("diff.external", "core.pager", "pager.diff"):
+            subprocess.run(["git", "config", "--unset", name], cwd=listed.root, check=True)
+
+
+def test_what_was_spent_and_what_of_it_on_refused_claims(listed: Place) -> None:
+    told = listed.harness("costs")
+    assert told.code == 0, told.text
+    found = listed.harness("costs", "--json").json
+    assert found["proven"] == 1
+    assert found["wasted_sessions"] == 1
+    assert found["spent_usd"] > found["wasted_usd"] > 0
+    assert f"Spent       ${found['spent_usd']:.2f} in " in told.out
+    assert f"Wasted      ${found['wasted_usd']:.2f} on 1 session whose claim was rejected" in told.out
+    assert {row["name"] for row in found["rows"]} == {"task-001", "task-002"}
+    table = listed.harness("costs", "--csv").out.splitlines()
+    assert table[0].startswith("item,sessions,spent_usd,of_unknown_cost,wasted_usd,")
+    assert len(table) == 3
+    (row,) = listed.harness("costs", "--by", "agent", "--json").json["rows"]
+    assert row["spent_usd"] == found["spent_usd"]
+    assert listed.harness("costs", "--by", "colour").code == 2
+
+
+def test_what_nobody_knows_is_never_a_sum(long_task: Place) -> None:
+    told = long_task.harness("costs")
+    assert "Spent       unknown in 2 sessions" in told.out, told.text
+    assert "$0.00" not in told.out.replace("counted as $0.00", "")
+    assert long_task.harness("costs", "--json").json["spent_usd"] is None
+    assert "cost       unknown in 2 sessions" in long_task.harness("why").out
+
+
+def test_the_diff_of_a_slice_that_left_no_commit(long_task: Place) -> None:
+    refused = long_task.harness("diff", "2")
+    assert (refused.code, refused.err.splitlines()[1]) == (7, "next: lth rescue .")

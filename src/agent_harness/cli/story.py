@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs import Argument, HelpAsked, Number, Option, Program, Style, Subcommand
+from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
 from agent_harness.errors import Interrupted, NotAProject
 
 TYPE_CHECKING = False
@@ -135,6 +135,45 @@ def _why(*, item: str | None = None, full: bool = False, output: float | None = 
     return 0
 
 
+# ---- diff
+
+
+def _diff(
+    *, what: str | None = None, stat: bool = False, tests: bool = False, name_only: bool = False, json: bool = False
+) -> int:
+    from agent_harness.errors import NothingEligible
+    from agent_harness.faces import diff
+    from agent_harness.kernel.terminal import one_line
+
+    found = diff.chosen(_look(), what)
+    paths = diff.paths_of(found, tests=tests)
+    if json:
+        _say_json("diff", found.as_json(paths))
+        return 0
+    if not paths:
+        named = "no test" if tests else "nothing"
+        raise NothingEligible(f"{found.name} changed {named}", hint="harness log sessions")
+    print(one_line(found.line), file=sys.stderr, flush=True)
+    form = [*(["--stat"] if stat else []), *(["--name-only"] if name_only else [])]
+    return 1 if diff.show(found, form=form, tests=[path for _, path in paths] if tests else ()) else 0
+
+
+# ---- costs
+
+
+def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
+    from agent_harness.faces import costs
+
+    found = costs.read(_look(), by)
+    if json:
+        _say_json("costs", found)
+    elif csv:
+        print(costs.csv_lines(found), end="")
+    else:
+        _show(costs.lines(found))
+    return 0
+
+
 STORY = Program(
     "harness",
     "What is on record of a project.",
@@ -151,6 +190,30 @@ STORY = Program(
             "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
             example="harness why 5",
             act=_why,
+        ),
+        "diff": Subcommand(
+            "What a session or an item changed.",
+            Argument("what", "SESSION|ITEM", str, required=False),
+            Option("--stat", None, "How many lines of each file."),
+            Option("--tests", None, "Tests alone, and what they stand on."),
+            Option("--name-only", None, "The paths alone."),
+            _JSON,
+            purpose="Show what a session or an item changed, by git's own diff and pager, and say on stderr whether "
+            "that was accepted, rolled back or is work in progress.\n\nA number is a session, as `harness log "
+            "sessions` counts them, and an item where there is no such session; S7 is a session and #7 an item in any "
+            "case. Of an item that is proven, all of its work is shown.",
+            example="harness diff S7 --stat",
+            act=_diff,
+        ),
+        "costs": Subcommand(
+            "What was spent, and on what.",
+            Option("--by", "WAY", "A row for each of these; item.", OneOf("item", "agent", "model", "day")),
+            _JSON,
+            Option("--csv", None, "The rows for a spreadsheet."),
+            purpose="Say what was spent in all, for each proven item, and on sessions whose claims were rejected. What "
+            "an agent did not tell is counted apart: it is never $0.00.",
+            example="harness costs --by day",
+            act=_costs,
         ),
     },
     _STYLE,
