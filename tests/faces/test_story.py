@@ -263,4 +263,44 @@ def test_what_nobody_knows_is_never_a_sum(long_task: Place) -> None:
 
 def test_the_diff_of_a_slice_that_left_no_commit(long_task: Place) -> None:
     refused = long_task.harness("diff", "2")
-    assert (refused.code, refused.err.splitlines()[1]) == (7, "next: lth rescue .")
+    assert (refused.code, refused.err.splitlines()[1:]) == (7, ["next: lth rescue ."]), refused.text
+    assert "rolled back" not in long_task.harness("why").out
+
+
+def test_the_log_of_a_task_list_and_of_a_long_task_is_searched(listed: Place, long_task: Place) -> None:
+    rows = listed.harness("log", "query", "--item", "task-002", "--json").json["rows"]
+    assert rows
+    assert {row["task"] for row in rows} == {"task-002"}
+    told = listed.harness("log", "query", "--level", "critical")
+    assert (told.code, "ERROR  [task-002]" in told.out, "Completed" in told.out) == (0, True, False), told.text
+    ended = long_task.harness("log", "query", "--type", "worker_completed", "--json").json["rows"]
+    assert [row["type"] for row in ended] == ["worker_completed"] * 2
+    assert len(long_task.harness("log", "sessions", "--json").json["sessions"]) == 2
+    assert listed.harness("log", "query", "--feature", "1").code == 2
+
+
+def test_the_log_is_followed_past_its_rotation(listed: Place) -> None:
+    """F-REC-6: the last lines first, then each as it comes; those about one item where it is named."""
+    log = listed.root / ".harness/logs/run.log"
+    whole = log.read_text()
+    words = [*HARNESS, "log", "--follow", "task-002", "--json"]
+    pipe = {"stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=listed.root, env=listed.environ, **pipe) as process:
+        try:
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline())
+            assert set(first) == {"at", "log", "text"}
+            with log.open("a") as file:
+                file.write("2026-01-01T10:00:00+00:00 task-001 says hello\n")
+                file.write("2026-01-01T10:00:01+00:00 task-002 says one \x1b[2J\n")
+            log.rename(log.with_name("run.log.1"))
+            log.write_text("2026-01-01T10:00:02+00:00 task-002 says two\n")
+            seen: list[str] = []
+            while not seen or "says two" not in seen[-1]:
+                seen.append(json.loads(process.stdout.readline())["text"])
+        finally:
+            process.kill()
+            log.write_text(whole)
+            log.with_name("run.log.1").unlink()
+    assert [each for each in seen if "says one" in each]
+    assert not [each for each in seen if "says hello" in each]

@@ -47,7 +47,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
 
 def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
     """The sessions that claimed something and had nothing accepted."""
-    found = []
+    found: list[PastSession] = []
     for item in dict.fromkeys(each.item for each in picture.sessions):
         mine = [each for each in picture.sessions if each.item == item]
         found += wasted(mine, [each for each in picture.claims if each.item == item])

@@ -70,7 +70,11 @@ def _of_item(picture: ProjectPicture, item: Item) -> WorkDiff:
     if line is not None and line.commit and (base := line.red_base or line.base) and base != line.commit:
         return WorkDiff(name=item.name, state=ACCEPTED, base=base, tip=line.commit, folder=item.folder or picture.path)
     mine = [each for each in picture.sessions if each.item == item.id]
-    left = [each for each in mine if each.rescue_ref or (each.base and each.head and each.base != each.head)]
+    left = [
+        each
+        for each in mine
+        if (each.rescue_ref and picture.kind != "longtask") or (each.base and each.head and each.base != each.head)
+    ]
     name = shlex.quote(item.id)
     if not mine:
         raise NothingEligible(f"No session has worked on {item.name}", hint=f"harness why {name}")
@@ -84,7 +88,7 @@ def _of_session(picture: ProjectPicture, session: PastSession) -> WorkDiff:
     name = f"Session {session.number}{on}" if session.number is not None else f"A session{on}"
     mine = [each for each in picture.sessions if each.item == session.item]
     claims = [each for each in picture.claims if each.item == session.item and why.session_of(each, mine) is session]
-    if session.rescue_ref and session.base:
+    if session.rescue_ref and session.base and picture.kind != "longtask":  # there it is what was before the slice
         return WorkDiff(name=name, state=ROLLED_BACK, base=session.base, tip=session.rescue_ref, folder=folder)
     if session.base and session.head and session.base != session.head:
         believed = session.outcome in why.DONE or any(each.accepted for each in claims)

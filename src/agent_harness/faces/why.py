@@ -150,7 +150,7 @@ def explain(picture: ProjectPicture, item: Item) -> JsonObject:
         "proof": redact(item.proof) if item.proof else None,
         "proven": _proven(proof),
         "check": [*checks(picture, item, proof)] if item.state == pictures.PROVEN else [],
-        "claims": [_claim(each, session_of(each, sessions)) for each in claims],
+        "claims": [_claim(each, session_of(each, sessions), picture.kind) for each in claims],
         "waits_for": [
             {"item": each.id, "name": each.name, "state": each.state}
             for each in picture.items
@@ -197,7 +197,8 @@ def session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSess
     return None
 
 
-def _claim(line: ClaimVerdict, session: PastSession | None) -> JsonObject:
+def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonObject:
+    back = session is not None and not line.accepted and kind != "longtask" and session.outcome not in DONE
     return {
         "n": line.n,
         "at": line.at,
@@ -214,7 +215,7 @@ def _claim(line: ClaimVerdict, session: PastSession | None) -> JsonObject:
         "regressions": list(line.regressions),
         "regressions_total": line.regressions_total,
         "steps": [{name: value for name, value in vars(each).items() if value is not None} for each in line.steps],
-        "rolled_back": session.rescue_ref if session and not line.accepted else None,
+        "rolled_back": session.rescue_ref if session and back else None,
         "outputs": [each.log for each in line.steps if each.log],
     }
 
