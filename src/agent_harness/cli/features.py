@@ -183,7 +183,7 @@ def follow(item: str | None, as_json: bool) -> int:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     items = reader_of(found.kind, found.path).look() if item else None
     chosen = why.item_of(items, item) if items else None
-    lines = faces_follow.Lines(followed_of(found.kind, found.path), items.items if items else (), chosen)
+    lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
     try:
         for row in faces_follow.shown(lines):
             if as_json:

@@ -16,14 +16,14 @@ from agent_harness.kernel.redact import redact
 from agent_harness.session.log_rows import FollowedLog
 from agent_harness.session.picture import Item
 
-__all__ = ["Lines", "shown"]
+__all__ = ["FollowedLines", "shown"]
 
 FIRST = 20
 LOOK_SECONDS = 0.3
 ROTATED = ".1"
 
 
-class Lines:
+class FollowedLines:
     """What some logs say, row by row: ``{"at", "log", "text"}``; of one item where it is named."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
@@ -129,7 +129,7 @@ class _Growing:
         return [line.decode("utf-8", "replace") for line in whole if line.strip()]
 
 
-def shown(lines: Lines) -> Iterator[JsonObject]:
+def shown(lines: FollowedLines) -> Iterator[JsonObject]:
     """The last rows, and then each as it comes, for ever."""
     yield from lines.last()
     while True:
