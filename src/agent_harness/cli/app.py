@@ -24,6 +24,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
     "run": ("Everyday", "agent_harness.cli.shared:run", "Let agents work: sessions on a project, tasks on a list."),
     "status": ("Everyday", "agent_harness.cli.shared:status", "Say where it stands."),
+    "why": ("Everyday", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
+    "diff": ("Everyday", "agent_harness.cli.story:main", "Show what a session or an item changed."),
+    "costs": ("Everyday", "agent_harness.cli.story:main", "Say what was spent, and on what."),
     "projects": ("Everyday", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
     "pause": ("People", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
@@ -84,7 +87,7 @@ Examples:
 """
 
 
-MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "status", "costs": "status", "stop-now": "pause"}
+MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
 """What people type, and the command that does it."""
 
 

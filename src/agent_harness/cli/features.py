@@ -13,7 +13,8 @@ from agent_harness.errors import NotAProject, UsageError
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Root
-    from agent_harness.protocols.features.api import FeatureLayout, FeatureProject
+    from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.session.log_rows import Filter
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
@@ -143,15 +144,56 @@ LEVELS = ("critical", "important", "routine", "debug")
 SOURCES = ("events", "decisions", "actions", "usage")
 
 
+class LogGroup(click.Group):
+    """The group of ``harness log``, in which ``--follow [ITEM]`` is a command like the others."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--follow" in args:
+            args = ["follow", *(each for each in args if each != "--follow")]
+        return super().parse_args(ctx, args)
+
+
 @click.group(
+    cls=LogGroup,
     short_help="Find out what happened, and why.",
     epilog="""\b
 Examples:
+  harness log --follow
+  harness log --follow task-001
   harness log query "library" --since 2d
   harness log sessions --last 3""",
 )
-def log() -> None:
-    """Find out what happened in a feature project, and why. Reads only; works while a session runs."""
+@click.option("--follow", "_follow", is_flag=True, help="Lines as they come, the last 20 first; of one ITEM.")
+def log(_follow: bool) -> None:
+    """Find out what happened in a project, and why. Reads only; works while a session runs."""
+
+
+@log.command(hidden=True, short_help="Lines as they come.", epilog="Example:  harness log --follow 5 --json")
+@click.argument("item", required=False)
+@json_option
+def follow(item: str | None, as_json: bool) -> int:
+    """Show what is said as it is said, the last 20 lines first, of one ITEM where it is named; Ctrl-C ends it."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE, followed_of, reader_of
+    from agent_harness.faces import follow as faces_follow
+    from agent_harness.faces import why
+    from agent_harness.kernel import root
+
+    found = root.find()
+    if found is None:
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    items = reader_of(found.kind, found.path).look() if item else None
+    chosen = why.item_of(items, item) if items else None
+    lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
+    try:
+        for row in faces_follow.shown(lines):
+            if as_json:
+                click.echo(json.dumps(row, ensure_ascii=False))
+            else:
+                show(faces_follow.line(row))
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass  # whoever followed has seen enough
+    return 0
 
 
 @log.command(
@@ -166,6 +208,7 @@ Examples:
 @click.argument("text", default="")
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Rows of one session.")
 @click.option("--feature", type=int, metavar="N", help="Rows about one feature.")
+@click.option("--item", metavar="ID", help="Rows about one feature or task.")
 @click.option("--level", type=click.Choice(LEVELS), help="This level and what matters more.")
 @click.option("--type", "types", multiple=True, metavar="NAME", help="Rows of this type; may be given again.")
 @click.option("--source", "sources", multiple=True, type=click.Choice(SOURCES), help="One log; may be given again.")
@@ -179,6 +222,7 @@ def query(
     text: str,
     session: int | None,
     feature: int | None,
+    item: str | None,
     level: str | None,
     types: tuple[str, ...],
     sources: tuple[str, ...],
@@ -189,14 +233,35 @@ def query(
     as_json: bool,
 ) -> int:
     """Show the newest rows of the logs in which every word of TEXT occurs, oldest first."""
-    from agent_harness.protocols.features import api
+    from agent_harness.kernel import root
+    from agent_harness.session import log_rows
 
-    fields = {"session": session, "feature": feature, "level": level, "types": types}
-    found = api.log_query(_layout(), text, since=since, until=until, sources=sources, limit=limit, **fields)
-    _show(found, api.log_lines(found, utc=utc) or ["Nothing in the logs fits."], as_json=as_json)
+    fields: dict[str, Any] = {"session": session, "feature": feature, "item": item, "level": level, "types": types}
+    here = root.find()
+    if here is not None and here.kind != "features":
+        if sources or feature is not None:
+            raise UsageError("--source and --feature are of feature projects", hint="harness log query --item ID")
+        wanted = log_rows.wanted_of(text, since=since, until=until, **fields)
+        found, lines = _rows_of(here, wanted, limit, utc=utc)
+    else:
+        from agent_harness.protocols.features import api
+
+        found = api.log_query(api.find(), text, since=since, until=until, sources=sources, limit=limit, **fields)
+        lines = api.log_lines(found, utc=utc)
+    _show(found, lines or ["Nothing in the logs fits."], as_json=as_json)
     if found["more"] and not as_json:
         show(f"There are older rows; see them with --limit {limit * 4}.", err=True)
     return 0
+
+
+def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
+    """The rows of a task list or a long task that fit, and a line for each."""
+    from agent_harness.cli.status import log_rows_of
+    from agent_harness.session import log_rows
+
+    fitting = (row for row in log_rows_of(here.kind, here.path) if wanted.fits(row))
+    found = log_rows.newest([fitting], limit)
+    return found, [log_rows.line(row, str(row.get("message") or ""), utc=utc) for row in found["rows"]]
 
 
 @log.command(
@@ -218,7 +283,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
     if here is not None and here.kind != "features":
         found, lines = _sessions_of(here, last, session)
     else:
-        found = api.log_sessions(_layout(), last=last, session=session)
+        found = api.log_sessions(api.find(), last=last, session=session)
         lines = api.log_summary_lines(found)
     _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
@@ -232,17 +297,6 @@ def _sessions_of(here: "Root", last: int, session: int | None) -> "tuple[list[Js
     found = [each for each in known if session in (None, each.number)]
     chosen = found[-last:] if session is None else found
     return [each.as_json() for each in chosen], [each.line for each in chosen]
-
-
-def _layout() -> "FeatureLayout":
-    """The feature project at or above the working directory."""
-    from agent_harness.kernel import root
-    from agent_harness.protocols.features import api
-
-    found = root.find()
-    if found is not None and found.kind == "tasklist":
-        raise NotAProject("A task list has one log, harness-progress.txt", hint="harness status --tail 50")
-    return api.find()
 
 
 def _show(found: dict[str, Any], lines: list[str], *, as_json: bool) -> None:

@@ -12,6 +12,9 @@ from agent_harness.cli import leave
 LIGHT = ("task", "session", "rescue")
 """Commands that agents call on every step: they read their words without click."""
 
+STORY = ("why", "diff", "costs")
+"""Commands that tell what is on record; so do they."""
+
 
 def main() -> int:
     """Runs the command line in ``sys.argv``; an exit code of ``docs/exit-codes.md``, never a traceback."""
@@ -57,6 +60,10 @@ def _run(words: list[str]) -> int:
         from agent_harness.cli import tasks
 
         return tasks.main(words)
+    if words and words[0] in STORY:
+        from agent_harness.cli import story
+
+        return story.main(words)
     if words[:1] == ["mcp"]:
         from agent_harness.cli import tasks
 

@@ -4,6 +4,10 @@ from agent_harness.errors import HarnessError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader
 
 NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
@@ -83,3 +87,29 @@ def reader_of(kind: str, folder: str) -> "PictureReader":
     from agent_harness.protocols.tasklist import api as task_list
 
     return task_list.reader(folder)
+
+
+def followed_of(kind: str, folder: str) -> "list[FollowedLog]":
+    """The logs of a project of this kind that are shown as they grow."""
+    if kind == "features":
+        from agent_harness.protocols.features import api as features
+
+        return features.followed(features.layout_of(folder))
+    if kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.followed(folder)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.followed(folder)
+
+
+def log_rows_of(kind: str, folder: str) -> "Iterator[JsonObject]":
+    """The rows of the log of a task list or a long task, the newest first."""
+    if kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.log_rows(folder)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.log_rows(folder)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.session.picture import Now
 
-__all__ = ["NowRecord", "keep_said", "lines", "read", "running", "told", "waiting"]
+__all__ = ["NowRecord", "keep_said", "lines", "read", "running", "said_at", "told", "waiting"]
 
 WRITE_SECONDS = 1.0
 LAST_LINES = 3
@@ -212,6 +212,12 @@ def keep_said(path: str, text: str) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write("".join(f"{line}\n" for line in lines))
+
+
+def said_at(line: str) -> tuple[str, str]:
+    """(when, what) of a line of that log."""
+    at, _, text = line.partition(" ")
+    return at, text
 
 
 def _turn_over(path: str) -> None:

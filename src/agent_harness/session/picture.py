@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -54,6 +54,13 @@ class Item:
     name: str  # for people: "Feature #3"
     title: str
     state: str  # PROVEN, OPEN, WORKING, FAILED, BLOCKED, SKIPPED, UNPROVEN, NEEDS_YOU
+    reason: str = ""  # why it is in this state, as far as somebody said so
+    waits_for: tuple[str, ...] = ()  # the ids of items that come first
+    proof: str | None = None  # what proves it: a command, or its test file
+    test_files: tuple[str, ...] = ()  # of which the proof consists
+    folder: str | None = None  # where its proof is run, absolute
+    folders: Mapping[str, str] = field(default_factory=dict)  # the same of each criterion that names another place
+    next: str = ""  # the command to type now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

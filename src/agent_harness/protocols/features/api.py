@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.config import Config
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
+    from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -182,20 +183,13 @@ def log_query(
 ) -> JsonObject:
     """The newest ``limit`` rows in which every word of ``text`` occurs, oldest first; ``more`` when older ones fit.
 
-    ``fields``: ``session``, ``feature``, ``level``, ``types``. ``UsageError`` for a ``since`` or ``until`` that is no
-    time.
+    ``fields``: ``session``, ``feature``, ``item``, ``level``, ``types``. ``UsageError`` for a ``since`` or ``until``
+    that is no time.
     """
-    from agent_harness.kernel import clock
     from agent_harness.protocols.features import logs
+    from agent_harness.session.log_rows import wanted_of
 
-    at = clock.now()
-    wanted = logs.Filter(
-        words=tuple(text.split()),
-        since=logs.moment(since, at) if since else None,
-        until=logs.moment(until, at) if until else None,
-        **fields,
-    )
-    return logs.query(layout, wanted, sources=sources, limit=limit)
+    return logs.query(layout, wanted_of(text, since=since, until=until, **fields), sources=sources, limit=limit)
 
 
 def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
@@ -203,6 +197,14 @@ def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
     from agent_harness.protocols.features import logs
 
     return [logs.line(row, utc=utc) for row in found["rows"]]
+
+
+def followed(layout: FeatureLayout) -> list[FollowedLog]:
+    """The logs that ``harness log --follow`` shows: what runs say."""
+    from agent_harness.session.log_rows import FollowedLog
+    from agent_harness.session.now import said_at
+
+    return [FollowedLog("run", lambda: [layout.log("run.log")], said_at)]
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:

@@ -9,23 +9,19 @@ section W, C44.
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from heapq import merge
-from itertools import islice
 from typing import Any
 
-from agent_harness.errors import HarnessError, UsageError
+from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import printable
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.store import LEVELS
-from agent_harness.session import ledger
+from agent_harness.session import ledger, log_rows
+from agent_harness.session.log_rows import LATE, Filter, newest
 from agent_harness.session.picture import PastSession, span
 
 SOURCES: Mapping[str, tuple[str, str]] = {
@@ -38,67 +34,11 @@ SOURCES: Mapping[str, tuple[str, str]] = {
 """Every log that ``query`` reads; sessions.jsonl repeats what the event ``session_ended`` says."""
 
 TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message", "log"})
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = re.compile(r"(\d{1,6})([smhdw])")
-_LATE = timedelta(minutes=5)  # rows of two writers, or of a clock that was set back, may stand that far out of order
-
-
-@dataclass(frozen=True, kw_only=True)
-class Filter:
-    """Which rows are wanted; every field that is set must fit."""
-
-    words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
-    session: int | None = None
-    feature: int | None = None
-    level: str | None = None  # this one and what matters more
-    types: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def fits(self, row: Mapping[str, Any]) -> bool:
-        """Whether this row is wanted."""
-        return self._fits_place(row) and self._fits_time(row) and self._fits_words(row)
-
-    def _fits_place(self, row: Mapping[str, Any]) -> bool:
-        feature = row.get("feature_id", row.get("feature"))
-        return (
-            (self.session is None or row.get("session") == self.session)
-            and (self.feature is None or feature == self.feature)
-            and (not self.types or row.get("type") in self.types)
-            and (self.level is None or _rank(row) <= LEVELS.index(self.level))
-        )
-
-    def _fits_time(self, row: Mapping[str, Any]) -> bool:
-        if self.since is None and self.until is None:
-            return True
-        at = clock.parse(row.get("ts"))
-        return at is not None and (self.since or at) <= at <= (self.until or at)
-
-    def _fits_words(self, row: Mapping[str, Any]) -> bool:
-        if not self.words:
-            return True
-        text = " ".join(_texts(row)).lower()
-        return all(word.lower() in text for word in self.words)
-
-
-def moment(text: str, at: datetime) -> datetime:
-    """The moment that ``2h``, ``3d`` (ago) or an ISO date or time names; ``UsageError`` for anything else."""
-    ago = _AGO.fullmatch(text.strip().lower())
-    try:
-        found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
-    except OverflowError:
-        found = None
-    if found is None:
-        raise UsageError(f"{text!r} is no time", hint="a span such as 30m, 2h, 3d, or 2026-01-31T09:30")
-    return found
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
     """The newest ``limit`` rows that fit, oldest first; ``more`` says that older ones fit as well."""
-    streams = [_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))]
-    newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
-    found = list(islice(newest_first, limit + 1))
-    return {"rows": found[:limit][::-1], "more": len(found) > limit}
+    return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
 def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
@@ -106,7 +46,7 @@ def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonOb
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
         at = clock.parse(row.get("ts"))
-        if wanted.since and at and at < wanted.since - _LATE:
+        if wanted.since and at and at < wanted.since - LATE:
             return
         known = {"log": name, **row, "level": str(row.get("level") or level).upper()}
         if wanted.fits(known):
@@ -121,24 +61,6 @@ def _backwards(layout: FeatureLayout, file: str) -> Iterator[JsonObject]:
             continue
         if isinstance(row, dict):
             yield row
-
-
-def _rank(row: Mapping[str, Any]) -> int:
-    level = str(row.get("level")).lower()
-    return LEVELS.index(level) if level in LEVELS else 1
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every value in a row, however deep: an agent can write to the logs."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            waiting += each.values()
-        elif isinstance(each, list):
-            waiting += each
-        else:
-            yield str(each)
 
 
 SENTENCES: Mapping[str, str] = {
@@ -205,12 +127,7 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
     """One row for a person: when (local time, or UTC), in which session, how much it matters, what."""
-    at = clock.parse(row.get("ts"))
-    when = (at if utc else at.astimezone()).strftime("%Y-%m-%d %H:%M:%S %Z") if at else "?"
-    session = f"S{row['session']}" if row.get("session") is not None else "-"
-    what = str(row.get("type") or str(row.get("log")).removesuffix("s"))
-    text = f"{when}  {session:<4} {row.get('level')!s:<9} {what}  {sentence(row)}"
-    return printable(text.rstrip().replace("\n", " "))
+    return log_rows.line(row, sentence(row), utc=utc)
 
 
 # -- one summary a session ---------------------------------------------------------------------------------------------

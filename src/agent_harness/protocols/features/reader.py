@@ -6,11 +6,11 @@ Source: ``faces.md`` F-REC-7; the state files as ``status`` reads them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import questions, records, status
+from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import OPEN_SESSION, PAUSE, FeatureStore
 from agent_harness.session import now, picture
@@ -63,10 +63,11 @@ class FeatureSource:
         state = read(at.relative(at.session_state), store.state, records.SessionState({}))
         asked = questions.waiting(state, document)
         works_on = (under_way or {}).get("feature_id")
-        waiting = {each.feature_id for each in asked}
+        waiting = {each.feature_id: questions.hint(each) for each in asked}
+        done = selection.settled(document)
         return StatePart(
             name=document.project,
-            items=tuple(_item(each, works_on, waiting) for each in document.features),
+            items=tuple(_item(each, works_on, waiting, done) for each in document.features),
             questions=tuple(_asked(each) for each in asked),
             money=read(at.relative(at.costs), lambda: _money(store.costs()), None),
             rests="in your hands" if state.handoff else "paused" if store.pause() or state.paused else None,
@@ -117,17 +118,34 @@ def _outcome(row: JsonObject) -> str:
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
 
-def _item(feature: records.Feature, works_on: object, waiting: set[int | None]) -> Item:
-    state = picture.OPEN
+def _item(feature: records.Feature, works_on: object, waiting: Mapping[int | None, str], done: set[int]) -> Item:
+    missing = [each for each in feature.depends_on if each not in done and not feature.passes]
+    state, reason, following = picture.OPEN, "", f"harness run --feature {feature.id}"
     if feature.passes:
-        state = picture.PROVEN
+        state, following = picture.PROVEN, "harness status"
+        reason = "marked by a person's word" if feature.marked_by_person else ""
     elif feature.skipped:
-        state = picture.SKIPPED
+        state, reason, following = picture.SKIPPED, feature.skip_reason, f"harness skip --feature {feature.id} --undo"
     elif feature.id == works_on:
-        state = picture.WORKING
-    elif feature.awaits_person or feature.id in waiting:
-        state = picture.NEEDS_YOU
-    return Item(id=str(feature.id), name=feature.name, title=feature.description, state=state)
+        state, following = picture.WORKING, "harness status"
+    elif feature.id in waiting:
+        state, following = picture.NEEDS_YOU, waiting[feature.id]
+    elif feature.awaits_person:
+        state, following = picture.NEEDS_YOU, f"harness manual-verify --feature {feature.id}"
+        reason = "its code is accepted; a person confirms it"
+    elif missing:
+        following = f"harness why {missing[0]}"
+    return Item(
+        id=str(feature.id),
+        name=feature.name,
+        title=feature.description,
+        state=state,
+        reason=reason,
+        waits_for=tuple(map(str, missing)),
+        proof=feature.test_file or None,
+        test_files=(feature.test_path,) if feature.test_path else (),
+        next=following,
+    )
 
 
 def _asked(found: records.Question) -> AskedQuestion:

@@ -11,7 +11,7 @@ from agent_harness.protocols.longtask.layout import LongTaskLayout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.options import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TickOptions,
         VerifyOptions,
     )
+    from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader
 
     Answer = tuple[JsonObject | str | None, int]
@@ -58,6 +59,22 @@ def reader(task_dir: str | os.PathLike[str]) -> PictureReader:
     from agent_harness.session.picture import PictureReader
 
     return PictureReader(LongTaskSource(LongTaskLayout(task_dir)))
+
+
+def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
+    """The events of the task, the newest first, as ``session.log_rows`` has them."""
+    from agent_harness.protocols.longtask import log
+
+    return log.rows(LongTaskLayout(task_dir))
+
+
+def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
+    """The log that ``harness log --follow`` shows: the events, day by day."""
+    from agent_harness.protocols.longtask import log
+    from agent_harness.session.log_rows import FollowedLog
+
+    layout = LongTaskLayout(task_dir)
+    return [FollowedLog("events", lambda: log.days(layout), log.told)]
 
 
 class LongTask:

@@ -89,6 +89,32 @@ total is input and output without it. What a worker does not say is ``None``."""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
+_TOLD = ("worker", "status", "reason", "decision", "nextStep", "note")
+_SERIOUS = ("worker_failed", "needs_human")
+
+
+def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
+    """The events as rows of a log, the newest first."""
+    from agent_harness.kernel import journal
+
+    for path in reversed(days(layout)):
+        for line in journal.backwards(path):
+            record = _record(line, ("type", "at"))
+            if record is not None:
+                level = "CRITICAL" if record["type"] in _SERIOUS else "IMPORTANT"
+                yield {**record, "log": "events", "ts": record["at"], "level": level, "message": _said(record)}
+
+
+def told(line: str) -> tuple[str, str] | None:
+    """(when, what) of a line of the log."""
+    record = _record(line, ("type", "at"))
+    return (str(record["at"]), f"{record['type']}  {_said(record)}".rstrip()) if record else None
+
+
+def _said(record: JsonObject) -> str:
+    return "  ".join(f"{name}={record[name]}" for name in _TOLD if record.get(name))
+
+
 # ---- what is kept of it outside of the task, in the folder of ``kernel/trusted_state.py``
 
 _COURSE = "course.jsonl"

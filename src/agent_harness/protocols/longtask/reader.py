@@ -15,6 +15,7 @@ from agent_harness.kernel.json import JsonObject, dollars
 from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
+from agent_harness.protocols.longtask.run import forbidden
 from agent_harness.session import now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
@@ -65,9 +66,26 @@ class LongTaskSource:
         question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer="lth status .")
         return StatePart(
             name=task.title or task.id,
-            items=(Item(id=task.id, name=task.id, title=task.title, state=picture.NEEDS_YOU if asks else state),),
+            items=(self._item(task, picture.NEEDS_YOU if asks else state, said),),
             questions=(question,) if asks else (),
             rests=f"blocked until {held.blocked_until}" if status == "blocked" and held.blocked_until else None,
+        )
+
+    def _item(self, task: Contract, state: str, said: str) -> Item:
+        root = self._layout.root
+        usual = forbidden.expanded(task.repo_path or ".", root)
+        places = {each.id: each.command.text("cwd") for each in task.criteria if each.metric == "command"}
+        commands = [str(each.command.text("command")) for each in task.criteria if each.metric == "command"]
+        return Item(
+            id=task.id,
+            name=task.id,
+            title=task.title,
+            state=state,
+            reason="" if state == picture.PROVEN else said,
+            proof="; ".join(commands) or None,
+            folder=usual,
+            folders={name: forbidden.expanded(place, root) for name, place in places.items() if place},
+            next="lth summary ." if state == picture.PROVEN else "lth status .",
         )
 
     def journals(self) -> Sequence[str]:

@@ -14,16 +14,30 @@ from agent_harness.protocols.tasklist.records import ADD, CATEGORIES, DEFAULT_LE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
-__all__ = ["ADD", "CATEGORIES", "TaskList", "check", "lines", "read_lines", "reader", "restore", "status", "traces"]
+__all__ = [
+    "ADD",
+    "CATEGORIES",
+    "TaskList",
+    "check",
+    "followed",
+    "lines",
+    "log_rows",
+    "read_lines",
+    "reader",
+    "restore",
+    "status",
+    "traces",
+]
 
 CLAIM = "harness task claim"
 END = "harness session end"
@@ -448,6 +462,26 @@ def reader(folder: str) -> PictureReader:
     from agent_harness.session.picture import PictureReader
 
     return PictureReader(TaskListSource(TaskListLayout(folder)))
+
+
+def log_rows(folder: str) -> Iterator[JsonObject]:
+    """The rows of the list's log, the newest first, as ``session.log_rows`` has them."""
+    from agent_harness.protocols.tasklist import progress
+
+    return progress.rows(TaskListLayout(folder))
+
+
+def followed(folder: str) -> list[FollowedLog]:
+    """The logs that ``harness log --follow`` shows: what runs say, and what sessions of other clients leave."""
+    from agent_harness.protocols.tasklist import progress
+    from agent_harness.session.log_rows import FollowedLog
+    from agent_harness.session.now import said_at
+
+    layout = TaskListLayout(folder)
+    return [
+        FollowedLog("run", lambda: [layout.run_log], said_at),
+        FollowedLog("progress", lambda: [layout.progress], progress.told),
+    ]
 
 
 def lines(found: JsonObject) -> list[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 
@@ -170,6 +171,33 @@ def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:
         found = parse(line)
         if found:
             yield found
+
+
+_CRITICAL = ("ERROR",)
+_ROUTINE = ("STATS", "LOCK", "CHECKPOINT")
+
+
+def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
+    """The lines as rows of a log, the newest first."""
+    for found in _backwards(layout):
+        level = "CRITICAL" if found.kind in _CRITICAL else "ROUTINE" if found.kind in _ROUTINE else "IMPORTANT"
+        named = [f"[{each}]" for each in (found.task, found.category) if each]
+        yield {
+            "log": "progress",
+            "ts": found.at,
+            "session": found.session,
+            "task": found.task,
+            "category": found.category,
+            "level": level,
+            "type": found.kind,
+            "message": " ".join([*named, found.text]),
+        }
+
+
+def told(line: str) -> tuple[str, str] | None:
+    """(when, what) of a line."""
+    found = parse(line)
+    return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:

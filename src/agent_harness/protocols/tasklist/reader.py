@@ -6,6 +6,7 @@ Source: ``faces.md`` F-REC-7.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 
 from agent_harness.kernel import trusted_state
@@ -52,7 +53,7 @@ class TaskListSource:
         unproven = {task.id for task in proven.unproven(layout, state)}
         return StatePart(
             name=os.path.basename(layout.root),
-            items=tuple(_item(task, unproven) for task in state.tasks),
+            items=tuple(_item(task, unproven, state, layout.root) for task in state.tasks),
             questions=_questions(state),
             rests="paused" if os.path.lexists(layout.pause) else None,
         )
@@ -69,11 +70,39 @@ class TaskListSource:
 _STATES = {"completed": picture.PROVEN, "in_progress": picture.WORKING}
 
 
-def _item(task: Task, unproven: set[str]) -> Item:
-    state = picture.UNPROVEN if task.id in unproven else _STATES.get(task.status, picture.OPEN)
+def _item(task: Task, unproven: set[str], state: State, root: str) -> Item:
+    known = state.by_id
+    needs = task.depends_on or []
+    missing = [each for each in needs if each not in known or known[each].status != "completed"]
+    word = picture.UNPROVEN if task.id in unproven else _STATES.get(task.status, picture.OPEN)
     if task.given_up:
-        state = picture.BLOCKED if task.blocked_only else picture.FAILED
-    return Item(id=task.id, name=task.id, title=task.title, state=state)
+        word = picture.BLOCKED if task.blocked_only else picture.FAILED
+    waits = tuple(missing) if word in (picture.OPEN, picture.BLOCKED) else ()
+    return Item(
+        id=task.id,
+        name=task.id,
+        title=task.title,
+        state=word,
+        reason=task.error_log[-1] if task.error_log and word != picture.PROVEN else "",
+        waits_for=waits,
+        proof=task.validation_command,
+        folder=task.worktree or root,
+        next=_next(task.id, word, waits, task.validation_command),
+    )
+
+
+def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> str:
+    named = shlex.quote(task_id)
+    if waits:
+        return f"harness why {shlex.quote(waits[0])}"
+    if word == picture.OPEN and not proof:
+        return f"harness task set {named} validation.command='...'"
+    return {
+        picture.OPEN: "harness run",
+        picture.FAILED: f"harness task reset {named}",
+        picture.BLOCKED: f"harness task reset {named}",
+        picture.UNPROVEN: "harness session start",
+    }.get(word, "harness status")
 
 
 def _questions(state: State) -> tuple[AskedQuestion, ...]:

@@ -1,0 +1,220 @@
+"""The story commands: ``harness why``, ``diff`` and ``costs``: what is on record of a project of any kind.
+
+They read, change nothing, take no lock, and are read without click, so that they start fast. Source: ``faces.md`` 3.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
+from agent_harness.errors import Interrupted, NotAProject
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.session.picture import ProjectPicture
+
+__all__ = ["main"]
+
+_STYLE = Style(
+    leads=False,
+    flag_values={},
+    text=str,
+    verb="No such command '{word}'.{meant}",
+    option="No such option '{word}'.{meant}",
+    missing="Missing argument '{word}'.",
+    required="Missing option '{word}'.{of}",
+    extra="Got unexpected extra argument{many} ({words})",
+    value="Option '{word}' requires an argument.",
+    flag="Option '{word}' does not take a value.",
+    bad="Invalid value for '{word}': {why}",
+    meant=" Did you mean '{near}'?",
+    hint="{program} {verb} --help",
+    usage="Usage: {program} {verb} [OPTIONS] {places}",
+)
+
+_JSON = Option("--json", None, "Print one JSON object on stdout.")
+
+
+def main(words: list[str]) -> int:
+    """Runs a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    as_json = "--json" in words
+    try:
+        return _run(words)
+    except BrokenPipeError:
+        raise  # whoever was to read the answer has gone away
+    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
+        from agent_harness.cli import failure
+
+        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
+        return failure.show_any(shown, as_json=as_json)
+
+
+def _run(words: list[str]) -> int:
+    verb = words[0]
+    try:
+        given: dict[str, Any] = STORY.parse(verb, words[1:])
+    except HelpAsked as asked:
+        from agent_harness.cli.verbs import usage
+
+        print(usage(STORY, asked.verb), end="")
+        return 0
+    act = STORY.verbs[verb].act
+    assert act is not None
+    return int(act(**{key.replace("-", "_"): value for key, value in given.items()}))
+
+
+def _look() -> ProjectPicture:
+    """The project at or above the working directory, of whichever kind."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE, reader_of
+    from agent_harness.kernel import root
+
+    found = root.find()
+    if found is None:
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    return reader_of(found.kind, found.path).look()
+
+
+def _say_json(verb: str, found: JsonObject) -> None:
+    from agent_harness.kernel.json import jsontext
+
+    print(jsontext.spaced({"ok": True, "verb": verb, **found}))
+
+
+def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
+    """Prints lines fit for the stream: broken at words on a terminal, but for those that are commands."""
+    from agent_harness.kernel.terminal import is_plain, printable, wrapped
+
+    columns = 0 if is_plain(sys.stdout) else _columns()
+    for line in lines:
+        shown = printable(line)
+        copied = not columns or line.startswith(whole)
+        print("\n".join([shown] if copied else wrapped_below(shown, columns, wrapped)))
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def wrapped_below(line: str, columns: int, wrap: Any) -> list[str]:
+    """A line with a label, broken at words; what follows stands below its text."""
+    from agent_harness.faces.why import INDENT
+
+    label, text = line[:INDENT], line[INDENT:]
+    if len(line) <= columns or label.rstrip() == label:
+        return list(wrap(line, columns))
+    first, *more = wrap(f"{text}", columns - INDENT)
+    return [label + first, *(" " * INDENT + each.strip() for each in more)]
+
+
+# ---- why
+
+
+def _why(*, item: str | None = None, full: bool = False, output: float | None = None, json: bool = False) -> int:
+    from agent_harness.faces import why
+
+    picture = _look()
+    chosen = why.item_of(picture, item)
+    if output is not None:
+        kept = why.outputs(picture, chosen, int(output))
+        if json:
+            _say_json("why", {"item": chosen.id, "n": int(output), "outputs": dict(kept)})
+        else:
+            _show([line for name, text in kept for line in (f"-- {name}", *text.rstrip("\n").split("\n"))])
+        return 0
+    found = why.explain(picture, chosen)
+    if json:
+        _say_json("why", found)
+    else:
+        _show(why.lines(found, full=full), whole=("check it", "and before", "then", "next", " " * 11 + "cd "))
+    return 0
+
+
+# ---- diff
+
+
+def _diff(
+    *, what: str | None = None, stat: bool = False, tests: bool = False, name_only: bool = False, json: bool = False
+) -> int:
+    from agent_harness.errors import NothingEligible
+    from agent_harness.faces import diff
+    from agent_harness.kernel.terminal import one_line
+
+    found = diff.chosen(_look(), what)
+    paths = diff.paths_of(found, tests=tests)
+    if json:
+        _say_json("diff", found.as_json(paths))
+        return 0
+    if not paths:
+        named = "no test" if tests else "nothing"
+        raise NothingEligible(f"{found.name} changed {named}", hint="harness log sessions")
+    print(one_line(found.line), file=sys.stderr, flush=True)
+    form = [*(["--stat"] if stat else []), *(["--name-only"] if name_only else [])]
+    return 1 if diff.show(found, form=form, tests=[path for _, path in paths] if tests else ()) else 0
+
+
+# ---- costs
+
+
+def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
+    from agent_harness.faces import costs
+
+    found = costs.read(_look(), by)
+    if json:
+        _say_json("costs", found)
+    elif csv:
+        print(costs.csv_lines(found), end="")
+    else:
+        _show(costs.lines(found))
+    return 0
+
+
+STORY = Program(
+    "harness",
+    "What is on record of a project.",
+    {
+        "why": Subcommand(
+            "Why an item is proven, or is not.",
+            Argument("item", "ITEM", str, required=False),
+            Option("--full", None, "The whole story; else at most 30 lines."),
+            Option("--output", "N", "What the steps of verdict N printed.", Number(1)),
+            _JSON,
+            purpose="Say why a feature, a task or a long task is proven, or is not: its state, how to check it without "
+            "the harness, each claim with its verdict and reason, what a person said, what it waits for and what it "
+            "has cost.\n\nThe lines to check it are run one after the other in one shell, in the project's folder. "
+            "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
+            example="harness why 5",
+            act=_why,
+        ),
+        "diff": Subcommand(
+            "What a session or an item changed.",
+            Argument("what", "SESSION|ITEM", str, required=False),
+            Option("--stat", None, "How many lines of each file."),
+            Option("--tests", None, "Tests alone, and what they stand on."),
+            Option("--name-only", None, "The paths alone."),
+            _JSON,
+            purpose="Show what a session or an item changed, by git's own diff and pager, and say on stderr whether "
+            "that was accepted, rolled back or is work in progress.\n\nA number is a session, as `harness log "
+            "sessions` counts them, and an item where there is no such session; S7 is a session and #7 an item in any "
+            "case. Of an item that is proven, all of its work is shown.",
+            example="harness diff S7 --stat",
+            act=_diff,
+        ),
+        "costs": Subcommand(
+            "What was spent, and on what.",
+            Option("--by", "WAY", "A row for each of these; item.", OneOf("item", "agent", "model", "day")),
+            _JSON,
+            Option("--csv", None, "The rows for a spreadsheet."),
+            purpose="Say what was spent in all, for each proven item, and on sessions whose claims were rejected. What "
+            "an agent did not tell is counted apart: it is never $0.00.",
+            example="harness costs --by day",
+            act=_costs,
+        ),
+    },
+    _STYLE,
+)

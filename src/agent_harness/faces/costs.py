@@ -1,0 +1,164 @@
+"""What the sessions of a project have cost: spent, for each proven item, and on claims that were refused.
+
+A cost that nobody knows is counted apart and is never a sum. Source: ``faces.md`` 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agent_harness.faces.why import usd, wasted
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.session.picture import OPEN, WORKING, Money, PastSession, ProjectPicture
+
+__all__ = ["WAYS", "csv_lines", "lines", "read"]
+
+NOBODY = "(not known)"
+WAYS = ("item", "agent", "model", "day")
+
+
+def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
+    """The sums, and a row for each item, agent, model or day; US dollars, ``None`` where nothing is known."""
+    sessions, money = picture.sessions, picture.money
+    lost = wasted_sessions(picture)
+    counted = Money.of(sessions)
+    each_usd = round(money.spent_usd / picture.proven, 4) if picture.proven and _known(money) is not None else None
+    left = sum(item.state in (OPEN, WORKING) for item in picture.items)
+    return {
+        "kind": picture.kind,
+        "spent_usd": _known(money),
+        "limit_usd": money.limit_usd,
+        "sessions": max(money.sessions, counted.sessions),
+        "sessions_of_unknown_cost": money.unknown,
+        "assumed_usd": money.assumed_usd,
+        "proven": picture.proven,
+        "per_proven_usd": each_usd,
+        "wasted_usd": _known(Money.of(lost)),
+        "wasted_sessions": len(lost),
+        "wasted_of_unknown_cost": Money.of(lost).unknown,
+        "left": left,
+        "forecast_usd": round(each_usd * left, 4) if each_usd is not None and left else None,
+        "by": by,
+        "rows": _rows(sessions, lost, _KEYS[by]),
+        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
+    }
+
+
+def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
+    """The sessions that claimed something and had nothing accepted."""
+    found: list[PastSession] = []
+    for item in dict.fromkeys(each.item for each in picture.sessions):
+        mine = [each for each in picture.sessions if each.item == item]
+        found += wasted(mine, [each for each in picture.claims if each.item == item])
+    return found
+
+
+def _known(money: Money) -> float | None:
+    return money.spent_usd if money.unknown < money.sessions or money.spent_usd or not money.sessions else None
+
+
+def _day(session: PastSession) -> str:
+    at = clock.parse(session.ended or session.started)
+    return at.astimezone().strftime("%Y-%m-%d") if at else NOBODY
+
+
+_KEYS: dict[str, Callable[[PastSession], str]] = {
+    "item": lambda each: each.item or "(none)",
+    "agent": lambda each: each.agent or NOBODY,
+    "model": lambda each: each.model or NOBODY,
+    "day": _day,
+}
+
+
+def _rows(
+    sessions: Sequence[PastSession], lost: Iterable[PastSession], key: Callable[[PastSession], str]
+) -> list[JsonObject]:
+    groups: dict[str, list[PastSession]] = {}
+    for each in sessions:
+        groups.setdefault(key(each), []).append(each)
+    refused = {id(each) for each in lost}
+    rows = []
+    for name, mine in groups.items():
+        money, gone = Money.of(mine), Money.of(each for each in mine if id(each) in refused)
+        tokens = [each.tokens for each in mine if each.tokens]
+        rows.append(
+            {
+                "name": name,
+                "sessions": money.sessions,
+                "spent_usd": _known(money),
+                "of_unknown_cost": money.unknown,
+                "wasted_usd": _known(gone),
+                "wasted_sessions": gone.sessions,
+                "input_tokens": sum(each.get("input", 0) for each in tokens) if tokens else None,
+                "output_tokens": sum(each.get("output", 0) for each in tokens) if tokens else None,
+                "seconds": round(sum(each.seconds or 0.0 for each in mine), 1),
+            }
+        )
+    return rows
+
+
+COLUMNS = ("sessions", "spent_usd", "of_unknown_cost", "wasted_usd", "wasted_sessions")
+COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
+
+
+def csv_lines(found: JsonObject) -> str:
+    """The rows for a spreadsheet; what is not known is an empty field."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    names = (*COLUMNS, *COLUMNS_MORE)
+    table.writerow([found["by"], *names])
+    for row in found["rows"]:
+        name = str(row["name"])
+        safe = f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name  # no formula for a spreadsheet
+        table.writerow([safe, *("" if row[each] is None else row[each] for each in names)])
+    return out.getvalue()
+
+
+def lines(found: JsonObject) -> list[str]:
+    """The same for a person."""
+    if not found["sessions"]:
+        return ["No session has ended yet: nothing was spent.", "next: harness run"]
+    unknown = found["sessions_of_unknown_cost"]
+    least = "at least " if unknown else ""
+    spent = "unknown" if found["spent_usd"] is None else f"{least}{usd(found['spent_usd'])}"
+    limit = f" of ${found['limit_usd']:.2f}" if found["limit_usd"] is not None else ""
+    count = f"{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
+    rows = [f"Spent       {spent}{limit} in {count}"]
+    if found["proven"]:
+        each = "unknown" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
+        rows.append(f"Per proven  {each}, {found['proven']} proven")
+    if found["wasted_sessions"]:
+        lost = "an unknown sum" if found["wasted_usd"] is None else usd(found["wasted_usd"])
+        more = f", {found['wasted_of_unknown_cost']} of unknown cost" if found["wasted_of_unknown_cost"] else ""
+        number = found["wasted_sessions"]
+        what = "1 session whose claim was" if number == 1 else f"{number} sessions whose claims were"
+        rows.append(f"Wasted      {lost} on {what} rejected{more}")
+    if unknown:
+        rows.append(f"Unknown     {unknown} of {count}; counted as ${found['assumed_usd']:.2f} against budgets")
+    if found["forecast_usd"] is not None:
+        rows.append(f"Left        {found['left']} open, about {usd(found['forecast_usd'])} at this rate")
+    rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
+    table = [(found["by"], "spent", "sessions", "wasted")]
+    table += [(str(row["name"]), _spent(row), str(row["sessions"]), _lost(row)) for row in found["rows"]]
+    widths = [max(len(row[place]) for row in table) for place in range(4)]
+    rows.append("")
+    for name, paid, number, lost in table:
+        rows.append(f"{paid:>{widths[1]}}  {number:>{widths[2]}}  {lost:>{widths[3]}}  {name}")
+    return rows
+
+
+def _spent(row: JsonObject) -> str:
+    if row["spent_usd"] is None:
+        return "unknown"
+    more = f" + {row['of_unknown_cost']} unknown" if row["of_unknown_cost"] else ""
+    return f"{usd(row['spent_usd']).replace('less than ', '<')}{more}"
+
+
+def _lost(row: JsonObject) -> str:
+    if not row["wasted_sessions"]:
+        return "-"
+    return "unknown" if row["wasted_usd"] is None else usd(row["wasted_usd"]).replace("less than ", "<")

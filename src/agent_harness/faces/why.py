@@ -1,0 +1,511 @@
+"""Why an item stands where it stands: its claims and verdicts, what a person said, and how to check it without us.
+
+    found = why.explain(picture, why.item_of(picture, "5"))
+    print("\\n".join(why.lines(found)))
+
+The lines to check it are commands for a shell in the project's folder, one after the other; they need git and what the
+project itself needs, and nothing of the harness. Source: ``faces.md`` 3, F-STORY-3.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from agent_harness.errors import HarnessError, UsageError
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.redact import redact
+from agent_harness.session import picture as pictures
+from agent_harness.session.ledger import ClaimVerdict, VerdictStep
+from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
+
+__all__ = ["explain", "item_of", "lines", "outputs", "session_of"]
+
+MOST_LINES = 30
+"""Of an answer that nobody asked for in full."""
+
+INDENT = 11
+
+REASONS = {
+    "answers_differ": "a call answered otherwise outside of its test",
+    "changed_by_its_run": "the proof passed, and changed the files that were to be proven",
+    "check_changed": "it changed what the check runs",
+    "cleanup_claimed": "a cleanup claimed a feature",
+    "cleanup_worse": "the cleanup left more lint than there was",
+    "compiled_file": "a compiled file takes the place of a source",
+    "criteria_unmet": "criteria are not met",
+    "cut_short": "the worker was stopped in the middle",
+    "damaged_commit": "the commit is damaged",
+    "environment_changed": "it changed a script of the environment",
+    "fails_in_suite": "its tests pass alone and fail in the suite",
+    "flaky_test": "a test came and went",
+    "green_before": "the proof passed before the work as well",
+    "lint": "the linter found errors",
+    "marked_by_hand": "it was marked in the file",
+    "multiple_claims": "more than one item was claimed",
+    "no_evidence": "nothing shows that the agent looked at it",
+    "no_proof_run": "no proof was run",
+    "not_verified": "nobody has verified it",
+    "own_files": "files of the harness were changed",
+    "over_limit": "the checks went over a limit",
+    "packages_changed": "what is installed was changed",
+    "passes_only_in_place": "it passes in the work tree and not in a checkout",
+    "product_knows_tests": "the code looks whether it is tested",
+    "proof_failed": "its proof failed",
+    "proof_not_red": "its tests passed on the code before as well",
+    "protected_test_changed": "tests of others were changed",
+    "regression": "tests that passed broke",
+    "review_objected": "the review objected",
+    "runner_config_changed": "settings of the test runner were changed",
+    "shadowing_file": "a file takes the place of a module",
+    "suite_failed": "the suite did not run",
+    "test_support_changed": "what tests stand on was changed",
+    "tests_gone": "tests that passed are gone",
+    "timed_out": "the proof took too long",
+    "trivial_test": "the test asserts nothing",
+    "weak_test": "the test does not notice sabotage",
+    "worker_failed": "the worker failed",
+    "wrong_feature": "another feature was claimed",
+}
+"""What a code of a verdict means; one that is not here is shown as it is, with blanks."""
+
+WORDS = {
+    "override": "marked it by their word, without a proof",
+    "manual": "looked at it and confirmed it",
+    "takeback": "gave it back as done",
+    "accept-change": "allowed the change of protected files",
+    "accept-built": "took what was built ahead",
+    "reject": "did not take it",
+    "evidence": "decided a criterion",
+    "record done": "said that the task is done",
+}
+LENT = (".venv", "venv", "node_modules", "vendor")
+"""Packages that are installed into a project and are in no commit: a checkout gets links to them."""
+
+_TEST_NAMES = ("test_", "conftest.")
+_TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
+
+
+# ---- which item
+
+
+def item_of(picture: ProjectPicture, named: str | None) -> Item:
+    """The item that a person means: ``5``, ``#5``, ``Feature #5``, ``task-001``; the only one where none is named.
+
+    ``UsageError`` with the nearest one and the command that lists them.
+    """
+    if not picture.items:
+        if picture.gaps:
+            gap = picture.gaps[0]
+            raise UsageError(f"{gap.file} cannot be read: {gap.why}", hint="harness doctor")
+        raise UsageError("There is no item here yet", hint=BEGIN.get(picture.kind, "harness status"))
+    if not named:
+        if len(picture.items) == 1:
+            return picture.items[0]
+        raise UsageError("Which item? Its id is missing", hint=f"harness why {shlex.quote(picture.items[0].id)}")
+    wanted = named.strip()
+    short = wanted.lower().removeprefix("feature").strip(" #-")
+    for each in picture.items:
+        if each.id == wanted or each.id.lower() in (wanted.lower(), short):
+            return each
+    known = [each.id for each in picture.items]
+    near = _nearest(wanted, known)
+    meant = f" Did you mean '{near}'?" if near else f" Known: {', '.join(known[:10])}{', ...' if known[10:] else ''}."
+    raise UsageError(f"There is no item '{named}' here.{meant}", hint=f"harness why {shlex.quote(near or known[0])}")
+
+
+BEGIN = {
+    "features": 'harness add-feature "User can ..."',
+    "tasklist": 'harness add "Add a limit" --validate "pytest -q"',
+    "longtask": "lth validate .",
+}
+
+
+def _nearest(wanted: str, known: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(wanted, known, 1, 0.6)
+    return found[0] if found else ""
+
+
+# ---- the answer
+
+
+def explain(picture: ProjectPicture, item: Item) -> JsonObject:
+    """All that is known of an item, for an answer in JSON and for ``lines``."""
+    claims = [each for each in picture.claims if each.item == item.id]
+    sessions = [each for each in picture.sessions if each.item == item.id]
+    proof = _proving(item, claims)
+    asked = [each for each in picture.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
+    return {
+        "kind": picture.kind,
+        "item": item.id,
+        "name": item.name,
+        "title": item.title,
+        "state": item.state,
+        "reason": redact(item.reason) or None,
+        "proof": redact(item.proof) if item.proof else None,
+        "proven": _proven(proof),
+        "check": [*checks(picture, item, proof)] if item.state == pictures.PROVEN else [],
+        "claims": [_claim(each, session_of(each, sessions), picture.kind) for each in claims],
+        "waits_for": [
+            {"item": each.id, "name": each.name, "state": each.state}
+            for each in picture.items
+            if each.id in item.waits_for
+        ],
+        "questions": [{"message": redact(each.message), "answer": each.answer} for each in asked],
+        "rests": picture.state.rests,
+        "now": [each.line() for each in picture.now if each.item in (item.name, item.id)],
+        "cost": cost(sessions, claims),
+        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
+        "next": asked[0].answer if asked and item.state != pictures.PROVEN else item.next,
+    }
+
+
+def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
+    """The line by which an item is proven: the last one that was accepted, if it is proven at all."""
+    if item.state != pictures.PROVEN:
+        return None
+    return next((each for each in reversed(claims) if each.accepted), None)
+
+
+def _proven(line: ClaimVerdict | None) -> JsonObject | None:
+    if line is None:
+        return None
+    tests = next((each.passed for each in line.steps if each.step == "proof"), None)
+    return {
+        "commit": line.commit or line.candidate,
+        "session": line.session,
+        "attempt": line.attempt,
+        "tests": tests,
+        "at": line.at,
+        "by": "person" if line.by_person else "proof",
+        "word": line.word,
+    }
+
+
+def session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
+    """The session in which a claim was made; a slice of a long task is known by its place among them."""
+    if claim.session is not None:
+        same = [each for each in sessions if each.number == claim.session]
+        return same[-1] if same else None
+    if claim.attempt is not None:
+        return next((each for each in sessions if each.number == claim.attempt), None)
+    return None
+
+
+def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonObject:
+    back = session is not None and not line.accepted and kind != "longtask" and session.outcome not in DONE
+    return {
+        "n": line.n,
+        "at": line.at,
+        "session": line.session if line.session is not None else line.attempt,
+        "agent": line.agent,
+        "model": line.model,
+        "by": line.by or "agent",
+        "word": line.word,
+        "claimed": bool(line.claim),
+        "verdict": line.verdict,
+        "codes": list(line.codes),
+        "why": _why(line),
+        "commit": line.commit,
+        "regressions": list(line.regressions),
+        "regressions_total": line.regressions_total,
+        "steps": [{name: value for name, value in vars(each).items() if value is not None} for each in line.steps],
+        "rolled_back": session.rescue_ref if session and back else None,
+        "outputs": [each.log for each in line.steps if each.log],
+    }
+
+
+def _why(line: ClaimVerdict) -> str:
+    """Why a claim was accepted or refused, in words."""
+    if line.by_person:
+        return f"a person {WORDS.get(line.word or '', f'said: {line.word}')}"
+    if line.accepted:
+        told = [part for each in line.steps if (part := _passed(each))]
+        known = [REASONS.get(each, each.replace("_", " ")) for each in line.codes]
+        return ", ".join([*told, *(f"but {each}" for each in known)])
+    parts = []
+    for code in line.codes or ("refused",):
+        said = REASONS.get(code, code.replace("_", " "))
+        if code == "regression" and line.regressions_total:
+            first = f", first {line.regressions[0]}" if line.regressions else ""
+            count = f"{line.regressions_total} tests" if line.regressions_total > 1 else "1 test"
+            said = f"{count} that passed broke{first}"
+        if code == "criteria_unmet":
+            unmet = [each.name or "?" for each in line.steps if each.result == "failed"]
+            said = f"not met: {', '.join(unmet)}" if unmet else said
+        parts.append(f"{code}: {said}")
+    return "; ".join(parts)
+
+
+def _passed(step: VerdictStep) -> str:
+    if step.result != "passed":
+        return ""
+    if step.step == "proof":
+        return "proof passed" if step.passed is None else f"proof {step.passed} passed"
+    if step.step == "suite":
+        return "suite passed" if step.passed is None else f"{step.passed} tests of the suite pass"
+    return {"red": "red before", "criterion": f"{step.name} met"}.get(step.step, "")
+
+
+# ---- how to check it without us
+
+
+def checks(picture: ProjectPicture, item: Item, line: ClaimVerdict | None) -> Iterator[JsonObject]:
+    """The commands, each with what must come of it: ``pass`` or ``fail``. Run them one after the other in one shell."""
+    root = picture.path
+    commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
+    if picture.kind == "longtask" or not line or not line.commit:
+        for step in commands:
+            folder = item.folders.get(step.name or "") or item.folder or root
+            yield {"command": f"{_entered(folder, root)}{_one_command(str(step.command))}", "must": "pass"}
+        return
+    if not commands:
+        return
+    top = _top(item.folder or root)
+    if top is None:
+        return
+    command = _one_command(str(commands[0].command))
+    place = _free(os.path.join(os.path.dirname(top), f"check-{_plain(item.id)}"))
+    shown = shlex.quote(os.path.relpath(place, root))
+    inside = os.path.relpath(item.folder or root, top)
+    folder = shown if inside == "." else shlex.quote(os.path.join(os.path.relpath(place, root), inside))
+    git = "git" if _top(root) == top else f"git -C {shlex.quote(top)}"
+    added = shown if git == "git" else shlex.quote(place)
+    lent = "".join(f"ln -s {shlex.quote(os.path.join(top, each))} . && " for each in _lent(top))
+    yield {
+        "command": f"{git} worktree add --detach {added} {line.commit[:12]} && cd {folder} && {lent}{command}",
+        "must": "pass",
+    }
+    was_red = any(each.step == "red" and each.result == "passed" for each in line.steps)
+    before = line.red_base or line.base
+    if was_red and before:
+        kept = " ".join(shlex.quote(f":(top,exclude,literal){each}") for each in _test_side(top, before, line, item))
+        restored = f"git restore --source={before[:12]} --staged --worktree -- :/ {kept}".rstrip()
+        yield {"command": f"{restored} && {command}", "must": "fail"}
+    back = shlex.quote(root)
+    yield {"command": f"cd {back} && {git} worktree remove --force {added}", "must": "pass", "after": True}
+
+
+def _one_command(command: str) -> str:
+    """The command as one word of a list of commands, on one line."""
+    if "\n" in command:
+        escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
+        return f'sh -c "$(printf %b {shlex.quote(escaped)})"'
+    simple = not any(sign in command for sign in ";|&<>#") and not command.startswith("!")
+    return command if simple else f"sh -c {shlex.quote(command)}"
+
+
+def _entered(folder: str, root: str) -> str:
+    return "" if os.path.realpath(folder) == os.path.realpath(root) else f"cd {shlex.quote(folder)} && "
+
+
+def _top(folder: str) -> str | None:
+    """The work tree that a folder is in."""
+    here = os.path.realpath(folder)
+    while not os.path.lexists(os.path.join(here, ".git")):
+        here, before = os.path.dirname(here), here
+        if here == before:
+            return None
+    return here
+
+
+def _free(place: str) -> str:
+    found, number = place, 2
+    while os.path.lexists(found):
+        found, number = f"{place}-{number}", number + 1
+    return found
+
+
+def _plain(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "-_" else "-" for each in name)[:40].strip("-") or "item"
+
+
+def _lent(top: str) -> list[str]:
+    return [each for each in LENT if os.path.isdir(os.path.join(top, each))]
+
+
+def _test_side(top: str, before: str, line: ClaimVerdict, item: Item) -> list[str]:
+    """The tests that prove it, and what they stand on: they stay as they are on the code before."""
+    from agent_harness.kernel.git import Git
+
+    try:
+        changed = [each.path for each in Git(top).changed_paths(before, str(line.commit))]
+    except (HarnessError, OSError):
+        changed = list[str]()
+    return sorted({*item.test_files, *filter(is_test_side, changed)})
+
+
+def is_test_side(path: str) -> bool:
+    """Whether a path is a test, or stands among tests."""
+    pure = PurePosixPath(path)
+    named = pure.name.startswith(_TEST_NAMES) or pure.stem.endswith(("_test", ".test", ".spec"))
+    return named or not _TEST_FOLDERS.isdisjoint(pure.parts[:-1])
+
+
+# ---- what it has cost
+
+
+def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
+    """What the sessions on an item have cost, and those whose claims were refused; what is not known apart."""
+    money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
+    known = [each.seconds for each in sessions if each.seconds is not None]
+    return {
+        "spent_usd": money.spent_usd if money.unknown < money.sessions or not money.sessions else None,
+        "sessions": money.sessions,
+        "sessions_of_unknown_cost": money.unknown,
+        "seconds": round(sum(known), 1) if known else None,
+        "rejected_usd": lost.spent_usd if lost.unknown < lost.sessions or not lost.sessions else None,
+        "rejected_sessions": lost.sessions,
+    }
+
+
+def usd(amount: float) -> str:
+    """A known sum for a person; what is less than a cent is not nothing."""
+    return "less than $0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
+
+
+DONE = ("verified", "completed")
+
+
+def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
+    """The sessions that claimed something and had nothing accepted."""
+    believed = [each for each in claims if not each.by_person]
+    found = []
+    for session in sessions:
+        mine = [each for each in believed if session_of(each, sessions) is session]
+        refused = any(not each.accepted for each in mine) or session.outcome.startswith(("rejected", "failed"))
+        if refused and session.outcome not in DONE and not any(each.accepted for each in mine):
+            found.append(session)
+    return found
+
+
+# ---- what the steps printed
+
+
+def outputs(picture: ProjectPicture, item: Item, number: int) -> list[tuple[str, str]]:
+    """(step, what it printed) of the verdict of this number; ``UsageError`` where nothing was kept."""
+    from agent_harness.kernel import files
+
+    mine = [each for each in picture.claims if each.item == item.id]
+    line = next((each for each in mine if each.n == number), None)
+    name = shlex.quote(item.id)
+    if line is None:
+        known = ", ".join(str(each.n) for each in mine) or "none"
+        raise UsageError(f"{item.name} has no verdict {number}; it has: {known}", hint=f"harness why {name}")
+    found = []
+    for step in line.steps:
+        path = os.path.normpath(os.path.join(picture.path, step.log)) if step.log else ""
+        if path.startswith(picture.path + os.sep) and os.path.isfile(path) and not os.path.islink(path):
+            found.append((step.name or step.step, files.read_bytes(path).decode("utf-8", "replace")))
+    if not found:
+        raise UsageError(f"Nothing that verdict {number} printed is kept", hint=f"harness why {name}")
+    return found
+
+
+# ---- for a person
+
+
+def lines(found: JsonObject, *, full: bool = False) -> list[str]:
+    """The answer for a person: at most ``MOST_LINES`` unless all of it was asked for."""
+    head = [_headline(found), *_check_lines(found)]
+    story = _story_lines(found)
+    tail = [*_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
+    room = MOST_LINES - len(head) - len(tail) - 1
+    if not full and len(story) > room + 1:
+        name = shlex.quote(str(found["item"]))
+        left = len(story) - room
+        story = [_row("story", f"{left} lines before these: harness why {name} --full"), *story[-room:]]
+        story[1:] = [f"{'':<{INDENT}}{each[INDENT:]}" for each in story[1:]]
+    return [*head, *story, *tail]
+
+
+def _row(label: str, text: str) -> str:
+    return f"{label:<{INDENT - 1}} {text}"
+
+
+def _headline(found: JsonObject) -> str:
+    name = found["name"] if found["title"] in ("", found["name"]) else f"{found['name']} {found['title']}"
+    proven, claims = found["proven"], found["claims"]
+    if found["state"] == pictures.PROVEN:
+        if proven is None:
+            return f"{name}: proven, says the state; no verdict on it is on record"
+        at = f" at {proven['commit'][:7]}" if proven["commit"] else ""
+        if proven["by"] == "person":
+            return f"{name}: done by a person's word ({proven['word']}){at}, without a proof"
+        session = proven["session"] if proven["session"] is not None else proven["attempt"]
+        told = [f"session {session}"] if session is not None else []
+        told += [f"{proven['tests']} tests"] if proven["tests"] is not None else []
+        facts = f" ({', '.join(told)})" if told else ""
+        return f"{name}: proven{at}{facts}"
+    refused = sum(each["verdict"] == "rejected" for each in claims)
+    said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", never claimed"
+    return f"{name}: {found['state']}{said}"
+
+
+def _check_lines(found: JsonObject) -> list[str]:
+    if found["state"] != pictures.PROVEN:
+        return [_row("proof", str(found["proof"] or "none is named yet"))]
+    if not found["check"]:
+        why = "nothing can be run: a person decided it" if found["proven"] else f"by its proof: {found['proof']}"
+        return [_row("check it", why)]
+    rows = []
+    for number, each in enumerate(found["check"]):
+        label = "and before" if each["must"] == "fail" else "then" if "after" in each else "" if number else "check it"
+        rows.append(_row(label, f"{each['command']}{'   # must fail' if each['must'] == 'fail' else ''}"))
+    return rows
+
+
+def _story_lines(found: JsonObject) -> list[str]:
+    rows: list[str] = []
+    for each in found["claims"]:
+        at = clock.parse(each["at"])
+        when = f"{at.astimezone():%m-%d %H:%M}" if at else ""
+        session = f"S{each['session']}" if each["session"] is not None else "-"
+        if each["by"] == "person":
+            verdict = "accepted" if each["verdict"] == "accepted" else "NOT ACCEPTED"
+            rows.append(f"{when}  {each['why']}: {verdict}")
+            continue
+        who = f"{each['agent'] or 'somebody'} {'said done' if each['claimed'] else 'was judged unasked'}"
+        verdict = "accepted:" if each["verdict"] == "accepted" else "REJECTED"
+        rows.append(f"{session:<4} {when}  {who}   {verdict} {each['why']}".rstrip(" :"))
+        kept = []
+        if each["verdict"] != "accepted":
+            number = each["session"]
+            kept += [f"rolled back, kept: harness diff {number}"] if each["rolled_back"] and number is not None else []
+            name = shlex.quote(str(found["item"]))
+            kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
+        rows += [f"     {'   '.join(kept)}"] if kept else []
+    return [_row("" if number else "story", each) for number, each in enumerate(rows)]
+
+
+def _wait_lines(found: JsonObject) -> list[str]:
+    rows = [_row("now", each) for each in found["now"]]
+    if found["state"] != pictures.PROVEN:
+        rows += [_row("because", " ".join(str(found["reason"]).split())[:400])] if found["reason"] else []
+        waits = ", ".join(f"{each['name']} ({each['state']})" for each in found["waits_for"])
+        rows += [_row("waits for", waits)] if waits else []
+        rows += [_row("needs you", " ".join(each["message"].split())[:400]) for each in found["questions"]]
+        rows += [_row("rests", f"the project: {found['rests']}")] if found["rests"] else []
+    rows += [_row("not seen", f"{each['file']}: {each['why']}") for each in found["gaps"]]
+    return rows
+
+
+def _cost_lines(found: JsonObject) -> list[str]:
+    told = found["cost"]
+    if not told["sessions"]:
+        return [_row("cost", "nothing: no session has worked on it")] if not found["claims"] else []
+    unknown = told["sessions_of_unknown_cost"]
+    spent = "unknown" if told["spent_usd"] is None else f"{'at least ' if unknown else ''}{usd(told['spent_usd'])}"
+    count = f"{told['sessions']} session{'s' if told['sessions'] > 1 else ''}"
+    text = f"{spent} in {count}" + (f", {span(told['seconds'])}" if told["seconds"] is not None else "")
+    if told["rejected_sessions"]:
+        lost = "an unknown part" if told["rejected_usd"] is None else usd(told["rejected_usd"])
+        text += f"; {lost} of it on {told['rejected_sessions']} rejected"
+    if unknown and told["spent_usd"] is not None:
+        text += f"; {unknown} of unknown cost"
+    return [_row("cost", text)]

@@ -1,0 +1,78 @@
+"""What a person asks afterwards of a feature project: why, diff, costs; one project for all of it."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .calc import CalcProject, make
+from .script import honest, proof_path, turn, usage
+from .seam import CommandSeam
+from .test_s06_regression import breaking
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CalcProject]:
+    """Feature 1 is proven; of 2, one claim broke it and was rolled back, and one was proven; 3 was skipped."""
+    base = tmp_path_factory.mktemp("told")
+    home = base / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = Test Person\n\temail = person@localhost\n")
+    dropped = ("HARNESS_", "GIT_", "XDG_", "COLUMNS", "CI", "FORCE_COLOR", "MAKE", "PYTEST_ADDOPTS", "PYTHONDONTWRITE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    kept |= {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_VERIFICATION__TRUST": "fast"}
+    calc = make(base, kept, seam=CommandSeam(base))
+    for turns in ([turn(honest(1), usage(100, 10, cost=0.25))], breaking(2), [turn(honest(2), usage(9, 9, cost=0.5))]):
+        calc.run(turns)
+    assert calc.passing() == [1, 2], calc.progress
+    assert calc.harness("skip", "--feature", "3", "--reason", "later").code == 0
+    yield calc
+
+
+def executed(calc: CalcProject, check: list[dict[str, Any]]) -> None:
+    """Runs the lines in one shell, in the project's folder, as a person who copies them would."""
+    assert check
+    tests = ('[ "$ended" = 0 ]', '[ "$ended" != 0 ]')
+    script = "\n".join(f"{each['command']}; ended=$?; {tests[each['must'] == 'fail']} || exit 9" for each in check)
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=calc.root, env=calc.variables(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (script, done.stdout, done.stderr)
+
+
+def test_why_a_feature_is_proven_and_how_to_check_it(told: CalcProject) -> None:
+    """Its claims with their verdicts and reasons; the lines to check it are run, and come out as they say."""
+    before = told.fingerprint()
+    found = told.harness("why", "2")
+    assert found.code == 0, found.text
+    lines = found.out.splitlines()
+    assert lines[0].startswith("Feature #2 User can sub two numbers: proven at "), found.out
+    assert lines[0].endswith("(session 3, 2 tests)")
+    assert "REJECTED regression: 1 test that passed broke, first tests/e2e/test_add.py::test_add_one" in found.out
+    assert "rolled back, kept: harness diff 2" in found.out
+    assert "accepted: proof 2 passed, 2 tests of the suite pass, red before" in found.out
+    assert "$0.50 in 2 sessions" in found.out
+    assert "; less than $0.01 of it on 1 rejected" in found.out
+    assert len(lines) <= 30
+    assert told.fingerprint() == before, "it reads alone"
+    answer = told.harness("why", "#2", "--json").json
+    assert [each["must"] for each in answer["check"]] == ["pass", "fail", "pass"]
+    assert proof_path(2) in answer["check"][0]["command"]
+    assert answer["item"] == "2"
+    executed(told, answer["check"])
+    assert told.changes(without=("claude-progress.txt",)) == []
+
+
+def test_why_a_feature_is_open_skipped_or_waits(told: CalcProject) -> None:
+    assert "3: skipped" not in told.harness("why", "3").err
+    skipped = told.harness("why", "3").out
+    assert skipped.startswith("Feature #3 User can mul two numbers: skipped, never claimed\n")
+    assert "because    later" in skipped
+    assert skipped.endswith("next       harness skip --feature 3 --undo\n")
+    waits = told.harness("why", "Feature #4").out
+    assert "waits for  Feature #3 (skipped)" in waits
+    assert waits.endswith("next       harness why 3\n")
+    refused = told.harness("why", "9")
+    assert (refused.code, "There is no item '9' here." in refused.err) == (2, True), refused.text
