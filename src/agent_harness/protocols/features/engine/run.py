@@ -129,7 +129,7 @@ class Runs:
         """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
-            recovered = self._put_in_order()
+            recovered = self.put_in_order()
             verified_tree: str | None = None
             while limits.allow(results):
                 choice = self._choice(feature_id)
@@ -145,7 +145,7 @@ class Runs:
                     break
         return _summary(project, results, recovered)
 
-    def _put_in_order(self) -> JsonObject | None:
+    def put_in_order(self) -> JsonObject | None:
         """What comes before the first session, under the lock; what had to be recovered."""
         project = self._project
         clear_leftovers(project.root)
