@@ -1,7 +1,7 @@
 """``harness`` that is killed at one moment: ``python dying.py MOMENT WORDS...``.
 
 MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``moved``, when the branch was moved and nothing
-written down; ``settled``, when the list was written and the ledger not yet. It is the first such moment that counts.
+written down; ``settled``, when the truth file was written and the ledger not yet. The first such moment counts.
 """
 
 import os
@@ -13,7 +13,8 @@ from typing import Any
 from agent_harness.cli.main import process
 from agent_harness.parallel import landing
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.protocols.tasklist import parallel
+from agent_harness.protocols.features.parallel.home import FeatureHome
+from agent_harness.protocols.tasklist.parallel import TaskListHome
 
 
 def die() -> None:
@@ -44,7 +45,8 @@ def arm(moment: str) -> None:
     if when == "moved":
         landing.move = then_die(landing.move)
     elif when == "settled":
-        parallel.TaskListHome.settle = then_die(parallel.TaskListHome.settle)  # type: ignore[method-assign]
+        for home in (FeatureHome, TaskListHome):
+            home.settle = then_die(home.settle)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -119,9 +119,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
-    if left := found["left_by_run"]:
-        told = ", ".join([*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])])
-        rows.append(f"Left by a run of several agents: {told}. Go on with: {left['next']}")
+    rows += _left_lines(found["left_by_run"])
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
     rows += [f"Files: {alert}" for alert in found["file_alerts"]]
@@ -138,6 +136,13 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         why = paused.get("reason") if isinstance(paused, dict) else None
         rows.append(f"Paused{f': {why}' if why else ''}. Go on with: harness resume")
     return rows
+
+
+def _left_lines(left: "JsonObject | None") -> list[str]:
+    if left is None:
+        return []
+    told = ", ".join([*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])])
+    return [f"Left by a run of several agents: {told}. Go on with: {left['next']}"]
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":

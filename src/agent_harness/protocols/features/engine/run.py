@@ -145,8 +145,11 @@ class Runs:
                     break
         return _summary(project, results, recovered)
 
-    def put_in_order(self) -> JsonObject | None:
-        """What comes before the first session, under the lock; what had to be recovered."""
+    def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
+        """What comes before the first session, under the lock; what had to be recovered.
+
+        Without ``marks`` features.json is not looked at: a landing that was cut off is carried to its end first.
+        """
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.settle_in():
@@ -158,7 +161,8 @@ class Runs:
         locking.refuse_resting(project)  # what was recovered may have paused it
         checkpoints.prune(project)
         questions.forget_passing(project)
-        proven.check(project)
+        if marks:
+            proven.check(project)
         if self._cleanup_only:
             ask_for_cleanup(project)
         return recovered

@@ -88,6 +88,8 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     found = _status_of(last, state, problem)
     if last.get("reason") == "budget_exceeded" and not _alone(project, papers["feature"]):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # others have used it up
+    for ref in project.git.refs_below("refs/harness/checkpoints/"):  # of what the place began with: nothing of its own
+        project.git.update_ref(ref, None)
     baseline = project.store.baseline()
     known = records.Baseline(papers["baseline"]).passing
     return {

@@ -1,7 +1,7 @@
 """A feature project as the coordinator of a parallel run asks it, and the only writer of its state meanwhile.
 
     parallel/claims.json        the run's workers and owner, and which order has which feature
-    parallel/items/ID.json      what is known of a feature between its sessions: its state, its unfinished work, a question
+    parallel/items/ID.json      a feature between its sessions: its state, its unfinished work, its question
 
 Each session has a number of its own, given with its order. What it cost is in costs.yaml with its order's name, so that
 it is there once; everything else that is taken home can be repeated. A feature counts once it has landed.
@@ -10,7 +10,6 @@ it is there once; everything else that is taken home can be repeated. A feature 
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-
 from dataclasses import replace
 
 from agent_harness.errors import HarnessError, StateDamaged
@@ -19,7 +18,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, Landing, OpenItem, WorkOrder
 from agent_harness.parallel.landing import Merged
-from agent_harness.protocols.features import costs, escalation, preflight, progress, questions, records, repository
+from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.engine import locking, settlement
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
@@ -58,6 +57,8 @@ class FeatureHome:
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
         self._landed = 0
         self._documents: dict[str, FeatureList] = {}
+        self._stamp: object = None  # of what the items were found by
+        self._items: list[OpenItem] = []
 
     # ---- what is known
 
@@ -96,7 +97,15 @@ class FeatureHome:
 
         Also such as could only be asked about when their next session began.
         """
-        document, state = self.document(), self._store.state()
+        at, folder = self._project.layout, os.path.dirname(self._store.ledger())
+        document = self.document()
+        paths = (at.session_state, os.path.join(folder, "starts.jsonl"), os.path.join(self._folder, "items"))
+        stamp = (next(iter(self._documents)), *map(files.stamp_of, paths))
+        if stamp != self._stamp:
+            self._items, self._stamp = self._found(document, self._store.state()), stamp
+        return self._items
+
+    def _found(self, document: FeatureList, state: SessionState) -> list[OpenItem]:
         done = settled(document)
         kept = {asked.feature_id for asked in state.kept_candidates}
         found = [f for f in document.features if f.is_open and f.id not in kept and done.issuperset(f.depends_on)]
@@ -172,7 +181,7 @@ class FeatureHome:
         of_item = records.json_object(kept.get("state")) or {}
         own = {name: of_item[name] for name in _COPIED if name in of_item}
         own |= {"current_feature": int(item)} if own else {}
-        nobody = {"paused": None, "handoff": None, "pending_escalation": None, "kept_candidates": []}
+        nobody: JsonObject = {"paused": None, "handoff": None, "pending_escalation": None, "kept_candidates": []}
         seeded = state.but(**own, **nobody, **records.NOTHING_UNFINISHED, last_session=number - 1)
         seed, told = self._unfinished(item, head, mend)
         baseline = self._store.baseline()
@@ -286,14 +295,8 @@ class FeatureHome:
         known = self._store.costs()
         orders = records.texts(known.record.get("orders"))
         if spent and order not in orders:
-            each = costs.Spent(
-                **{
-                    "session": records.number(found.get("session")),
-                    "started": clock.timestamp(),
-                    "feature_id": int(item),
-                    **spent,
-                }
-            )
+            members: JsonObject = {"started": clock.timestamp(), **spent}
+            each = costs.Spent(session=records.number(found.get("session")), feature_id=int(item), **members)
             after = costs.add_session(known, each, self._project.budgets)
             self._store.write(
                 self._project.layout.costs, CostRecord({**after.record, "orders": [*orders, order][-ORDERS:]}).record
@@ -311,8 +314,8 @@ class FeatureHome:
         """The rows of a session, and its files; those that are here already are not taken again."""
         at = self._project.layout
         for name in LOGS:
-            theirs = [row for row in journal.read(os.path.join(folder, name)) if row.get("session") == session]
-            ours = sum(row.get("session") == session for row in journal.tail(at.log(name), 5000)) if theirs else 0
+            theirs = [row for row in journal.read(os.path.join(folder, name)) if _is_taken(row, session)]
+            ours = sum(_is_taken(row, session) for row in journal.tail(at.log(name), 5000)) if theirs else 0
             for row in theirs[ours:]:
                 journal.append(at.log(name), row)
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
@@ -323,7 +326,8 @@ class FeatureHome:
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
         """The same as a line of the project's: what its steps printed is beside the project's logs."""
         printed = records.json_object(result.get("outputs")) or {}
-        path, steps = self._store.ledger(), []
+        path = self._store.ledger()
+        steps: list[ledger.VerdictStep] = []
         for step in verdict.steps:
             kept = None
             if step.log and step.log in printed:
@@ -432,7 +436,7 @@ class FeatureHome:
         tests = [f.test_file for f in document.features]
         before = self._store.file_sizes()
         self._store.write(self._project.layout.file_sizes, quality.file_sizes(self._git, tip, number, before, tests))
-        if (measured := landings[-1].result.get("quality")) if landings else None:
+        for measured in [each.result["quality"] for each in landings if each.result.get("quality")][-1:]:
             self._store.write(self._project.layout.quality, measured)
         marked = [f.id for f in document.passing if f.id in ids]
         self._store.write_proven(
@@ -538,6 +542,11 @@ def features_at(project: Project, commit: str) -> FeatureList:
         told = f"{project.features_name} of {commit[:10]} does not parse: {error}"
         raise StateDamaged(told, hint=f"fix it by hand: {project.features_name}") from None
     return FeatureList(records.json_object(found) or {})
+
+
+def _is_taken(row: JsonObject, session: int) -> bool:
+    """Whether a row of a log is one that the project takes from a place; that a feature is done, it says itself."""
+    return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 
 def _told(mend: JsonObject) -> JsonObject:

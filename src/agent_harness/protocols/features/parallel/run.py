@@ -1,16 +1,16 @@
-"""``harness run --workers N`` on a feature project: from what a serial run has left to the answer of the coordinator."""
+"""``harness run --workers N`` on a feature project: from what was left to the answer of the coordinator."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment
+from agent_harness.parallel import equipment, landing
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.plan import RunPlan, choices, fold
-from agent_harness.protocols.features import costs, marks, migrations, questions, records, repository
+from agent_harness.protocols.features import costs, marks, migrations, questions, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.locking import locked
@@ -44,13 +44,17 @@ def run_parallel(
         questions.refuse_pending(project.store.state())
         choose_agents(project, agents)
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
-        Runs(project).put_in_order()
-        valid_features(project)
-        if project.git.branch() is None:
-            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
         folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
         os.makedirs(folder, mode=0o700, exist_ok=True)
         known = _known(folder)
+        is_landing = known.batch is not None and bool(known.batch.landing)
+        Runs(project).put_in_order(marks=not is_landing)
+        if project.git.branch() is None:
+            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
+        if known.batch and is_landing and project.git.commit_of(known.branch) == known.batch.base:
+            with stop.held():  # its files may be there already, and are no changes of a person
+                landing.move(project.git, known.branch, known.batch.base, known.batch.landing)
+        valid_features(project)
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run
         attempt: JsonObject = {
@@ -84,8 +88,11 @@ def run_parallel(
 
 
 def _known(folder: str) -> RunPlan:
-    """The plan of the run before, where one is known."""
-    return fold(Ledger(folder, only_read=True).events)
+    """The plan of the run before, where one is known; one that cannot be read is the coordinator's to refuse."""
+    try:
+        return fold(Ledger(folder, only_read=True).events)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return RunPlan()
 
 
 def _answer(project: Project, done: JsonObject) -> JsonObject:
@@ -123,7 +130,7 @@ def _adopt_unfinished(project: Project, home: FeatureHome) -> None:
 
 
 def _commit_story(project: Project) -> None:
-    """What the harness has written into the progress file since the last commit; it would be in the way of a landing."""
+    """What the harness has told since the last commit, which would be in the way of every landing."""
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
