@@ -37,7 +37,7 @@ ORDERS = 256
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
 """Questions about one session that keep every other one from starting, too."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
-_COPIED = ("current_feature", "stuck_count", "last_failure", "partial", "status", "termination_reason")
+_COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
 
 
 class FeatureHome:
@@ -267,7 +267,8 @@ class FeatureHome:
             items = self._claims()
             items[item] = {"order": order, "proven": True, "commit": found.get("commit")}
             self._write_claims(items)
-            self.keep_item(item, proven_tests=found.get("proven_tests") or [], wip=None)
+            tests = {name: found.get(name) or [] for name in ("proven_tests", "gone_tests")}
+            self.keep_item(item, **tests, wip=None)
             return
         self._let_go(item, order)
         if found.get("state"):
@@ -371,7 +372,7 @@ class FeatureHome:
         look = f"Look at it: git diff HEAD...{ref}"
         about = {"ref": ref, "verdict": last and last.n, "details": [*details, look]}
         asked = {**candidate, **about}
-        self._store.event(**questions.as_event(Question(asked)), session=session)
+        self._store.event(**questions.as_event(Question(asked)))
         return asked
 
     # ---- landing
@@ -382,7 +383,10 @@ class FeatureHome:
             return []
         document, baseline = features_at(self._project, commit), self._store.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
-        proven = {test for item in members or () for test in records.texts(self.item(item).get("proven_tests"))}
+        proven, gone = (
+            {test for item in members or () for test in records.texts(self.item(item).get(name))}
+            for name in ("proven_tests", "gone_tests")
+        )
         return [
             {
                 "name": SUITE,
@@ -391,7 +395,7 @@ class FeatureHome:
                 "test_files": [f.test_file for f in found if f.test_file],
                 "may_change": [pattern for f in found for pattern in f.may_change],
                 "protected": [f.test_file for f in features_at(self._project, base).passing if f.test_file],
-                "baseline": sorted(baseline.passing | proven),
+                "baseline": sorted((baseline.passing | proven) - gone),
                 "files_read": [*baseline.files_read],
             }
         ]
@@ -415,6 +419,7 @@ class FeatureHome:
             feature = document.by_id(int(each.item))
             by_tests = feature is not None and feature.passes
             passing |= {*records.texts(each.result.get("proven_tests"))}
+            passing -= {*records.texts(each.result.get("gone_tests"))}
             accepted = [ClaimVerdict.from_record(line) for line in each.result.get("verdicts") or []]
             if last := next((line for line in reversed(accepted) if line.accepted), None):
                 ledger.write(self._store.ledger(), replace(self._with_outputs(last, each.result), commit=each.commit))
@@ -507,17 +512,21 @@ class FeatureHome:
             if item:
                 self.keep_item(item, question=kept)
         if not questions.stops(self._store.state().question):
-            questions.store(self._project, Question(kept))
-            if item:
-                self.keep_item(item, question=None)
+            self._ask(item, kept)
+
+    def _ask(self, item: str | None, asked: JsonObject) -> None:
+        """Stores it as the project's; what it counted begins anew with the answer."""
+        questions.store(self._project, Question(asked))
+        if item:
+            state = records.json_object(self.item(item).get("state")) or {}
+            self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
         """Asks what waits with a feature, once no other question does."""
         if questions.stops(self._store.state().question):
             return
         for item, asked in self._waiting().items():
-            questions.store(self._project, Question(asked))
-            self.keep_item(item, question=None)
+            self._ask(item, asked)
             return
 
     def close(self) -> None:
