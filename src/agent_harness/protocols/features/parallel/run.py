@@ -84,6 +84,8 @@ def run_parallel(
                 done = Coordinator(home, project.git, folder, str(project.git.branch()), terms).run()
         except KeyboardInterrupt:
             done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
+        if not only_land:
+            home.ask_next()
         return _answer(project, done)
 
 
