@@ -92,7 +92,7 @@ def green_all_along(made: FeatureListProject) -> None:
 
 
 def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
-    """SC-1, SC-32, SC-33."""
+    """SC-1, SC-33."""
     made = project(tmp_path, "ham", "egg")
     turns = [
         turn(n, [*work(n, name), {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}])
@@ -108,8 +108,16 @@ def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.scenario
+def test_a_single_feature_lands_with_the_verdict_that_it_has(tmp_path: Path) -> None:
+    """SC-32: on the commit that it was proven on, its suite is not run again."""
+    made = project(tmp_path, "ham")
+    answer = json.loads(run(made, [turn(1, work(1, "ham"))], 1, "--json").out)
+    assert (made.passing(), answer["checks"], answer["exit_code"]) == ([1], 0, 0)
+
+
+@pytest.mark.scenario
 def test_four_features_of_which_one_needs_another_land_once_and_the_books_are_at_home(tmp_path: Path) -> None:
-    """SC-1, SC-2, SC-6, SC-32, SC-33, SC-37."""
+    """SC-1, SC-2, SC-6, SC-33, SC-37."""
     names = ("ham", "egg", "tea", "jam")
     made = project(tmp_path, *names, tea={"depends_on": [1]})
     made.put({"mine.txt": "not yet committed\n"})
@@ -294,6 +302,32 @@ def test_an_attempt_that_ends_unfinished_goes_on_where_it_was(tmp_path: Path) ->
     ran = run(made, turns)
     assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
     assert (tmp_path / "seen.py").read_text() == code("ham")
+
+
+@pytest.mark.scenario
+def test_several_at_work_share_the_projects_budget_and_their_work_is_kept(tmp_path: Path) -> None:
+    """SC-42: what the next call of each may cost is reserved; nobody is blamed for what others have spent."""
+    budget = "costs: {per_session_usd: 0.5, per_feature_usd: 0.5, total_project_usd: 0.6}\n"
+    made = project(tmp_path, "ham", "egg", "tea", settings=budget)
+    spent = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
+    ran = run(made, [turn(n, work(n, name, spent)) for n, name in enumerate(("ham", "egg", "tea"), 1)], 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["escalation"]) == (9, "budget", None), ran.text
+    assert made.read(".harness/costs.yaml")["cumulative"]["total_cost_usd"] <= 0.6
+    assert (made.state["stuck_count"], made.state["verification_failures"]) == (0, {})
+    kept = made.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    assert len(kept) + len(made.passing()) >= 1
+
+
+@pytest.mark.scenario
+def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> None:
+    """SC-33: the head's features.json gets what the session has come to, which is no mark."""
+    made = project(tmp_path, "ham", "egg", egg={"verification_type": "hybrid", "manual_checks": ["Look at it"]})
+    ran = run(made, [turn(1, work(1, "ham")), turn(2, work(2, "egg"))])
+    assert (ran.code, made.passing()) == (0, [1]), ran.text
+    assert made.features["features"][1]["awaiting_manual"]["session"]
+    assert "harness manual-verify --feature 2" in ran.out
+    assert "Awaiting manual verification: Feature #2" in made.harness("status").out
 
 
 # ---- before it begins ------------------------------------------------------------------------------------------------

@@ -352,13 +352,16 @@ class FeatureHome:
             kept_candidates=kept if candidate else [each.record for each in state.kept_candidates],
             status=placed.status,
             current_feature=int(item),
-            stuck_count=placed.stuck_count,
+            stuck_count=state.stuck_count if found.get("uncounted") else placed.stuck_count,
             termination_reason=placed.termination_reason,
             last_failure=placed.last_failure,
             last_session_summary=placed.summary,
             timestamp=clock.timestamp(),
         )
         own = {name: placed.record.get(name) for name in _COPIED}
+        if found.get("uncounted"):
+            before = records.json_object(self.item(item).get("state")) or {}
+            own["stuck_count"] = records.number(before.get("stuck_count"))
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
