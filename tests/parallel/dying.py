@@ -1,7 +1,8 @@
 """``harness`` that is killed at one moment: ``python dying.py MOMENT WORDS...``.
 
-MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``moved``, when the branch was moved and nothing
-written down; ``settled``, when the list was written and the ledger not yet. It is the first such moment that counts.
+MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``files``, when the files of a landing are there
+and the branch is where it was; ``moved``, when the branch was moved and nothing written down; ``settled``, when the
+truth file was written and the ledger not yet. The first such moment counts.
 """
 
 import os
@@ -11,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_harness.cli.main import process
+from agent_harness.kernel.git import Git
 from agent_harness.parallel import landing
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.protocols.tasklist import parallel
+from agent_harness.protocols.features.parallel.home import FeatureHome
+from agent_harness.protocols.tasklist.parallel import TaskListHome
 
 
 def die() -> None:
@@ -41,10 +44,20 @@ def arm(moment: str) -> None:
         return event
 
     Ledger.append = mortal  # type: ignore[method-assign]
-    if when == "moved":
+    if when == "files":
+        update_ref = Git.update_ref
+
+        def cut_off(self: Git, *words: Any, **members: Any) -> None:
+            if members.get("message") == "agent-harness: landed":
+                die()
+            update_ref(self, *words, **members)
+
+        Git.update_ref = cut_off  # type: ignore[method-assign]
+    elif when == "moved":
         landing.move = then_die(landing.move)
     elif when == "settled":
-        parallel.TaskListHome.settle = then_die(parallel.TaskListHome.settle)  # type: ignore[method-assign]
+        for home in (FeatureHome, TaskListHome):
+            home.settle = then_die(home.settle)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -60,20 +60,26 @@ def run(
     wait: bool | None,
     now: bool,
     as_json: bool,
+    workers: int | None = None,
 ) -> int:
-    """Runs the next session, sessions until all is proven, or sessions on one feature."""
+    """Runs the next session, sessions until all is proven, on one feature, or several at once."""
     project = opened(as_json)
     if dry_run:
-        answer(as_json, True, project.preview(feature_id))
+        found = project.preview(feature_id, workers=workers, max_sessions=sessions)
+        for line in () if as_json else found.pop("lines", ()):
+            show(line)
+        found.pop("lines", None)
+        answer(as_json, True, found)
         return 0
-    limit = sessions or (None if until_done else 1)
+    limit = sessions or (None if until_done or workers else 1)
     with screen(as_json=as_json).watching(project.now, project.keep_said):
         found = project.run(
             agents=agents,
-            policy=patience(wait, now, as_json=as_json, unattended=until_done),
+            policy=patience(wait, now, as_json=as_json, unattended=until_done or bool(workers)),
             max_sessions=limit,
             until_done=until_done,
             feature_id=feature_id,
+            workers=workers,
         )
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])

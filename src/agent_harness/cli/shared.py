@@ -130,7 +130,7 @@ Examples:
 @click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
 @click.option("--branch", metavar="NAME", help="Task list: where the work of several lands.")
-@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="Task list: N agents at once.")
+@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
 @agent_option
 @wait_option
 @now_option
@@ -165,8 +165,9 @@ def run(
         from agent_harness.cli import features
 
         given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}
-        given |= {"--workers": workers, "--branch": branch}
-        _refuse({"--once": once, **given}, kind)
+        _refuse({"--once": once, "--branch": branch, **given}, kind)
+        if workers and feature_id is not None:
+            raise UsageError("--feature and --workers exclude each other", hint="harness run --help")
         return features.run(
             dry_run=dry_run,
             until_done=until_done,
@@ -176,6 +177,7 @@ def run(
             wait=wait,
             now=now,
             as_json=as_json,
+            workers=workers,
         )
     from agent_harness.cli import tasklist
 

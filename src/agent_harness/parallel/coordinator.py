@@ -40,6 +40,7 @@ from agent_harness.parallel.items import (
     VERIFY,
     Home,
     Landing,
+    OpenItem,
     WorkOrder,
 )
 from agent_harness.parallel.ledger import VERSION, Ledger
@@ -65,7 +66,6 @@ class RunTerms:
     max_cost_usd: float | None = None
     batch_max: int = 8
     mends: int = 2
-    union: tuple[str, ...] = ()  # files of which the lines of both sides are kept
     copy: tuple[str, ...] = ()  # patterns of ignored files that places get, besides what is installed
     lend: bool = True  # whether they get that
     ports: int = 20  # of each slot
@@ -384,7 +384,7 @@ class Coordinator:
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._terms.workers + 1) if f"w{n}" not in busy)
         base = str(self._git.commit_of(self._branch))
-        mend = self._seeded(work, item.name, base) if work.mend else None
+        mend = self._seeded(work, item, base) if work.mend else None
         papers = self._home.papers(item.id, mend)
         fence = work.fence + 1
         order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=base, papers=papers)
@@ -396,11 +396,11 @@ class Coordinator:
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
 
-    def _seeded(self, work: plan.ItemProgress, name: str, base: str) -> JsonObject:
+    def _seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
-        found = landing.merged(self._git, base, work.proven_on, work.commit, self._terms.union)
-        seed = self._git.commit_tree(found.tree, [base], f"Work on {name}, to be mended")
-        self._git.update_ref(f"refs/harness/mend/{name}", seed)
+        found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
+        seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be mended")
+        self._git.update_ref(f"refs/harness/mend/{item.name}", seed)
         return {**(work.mend or {}), "files": [*found.conflicts], "seed": found.tree, "work": work.commit}
 
     def _written(
@@ -445,7 +445,7 @@ class Coordinator:
         for item in items:
             work = self._plan.work(item)
             on = commits[-1] if commits else head
-            found = landing.merged(self._git, on, work.proven_on, work.commit, self._terms.union)
+            found = self._home.merged(on, work.proven_on, work.commit, item, proven=True)
             if found.conflicts:
                 self._bounced(item, {"why": "conflict", "files": [*found.conflicts], "met": [*members]})
                 continue

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.landing import Merged
 
 ATTEMPT, VERIFY = "attempt", "verify"
 """Kinds of orders."""
@@ -111,6 +112,13 @@ class Home(Protocol):
 
     def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
         """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing."""
+        ...
+
+    def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
+        """What ``commit`` changed since ``base``, on ``head``, with the project's own files as they have to be then.
+
+        ``proven`` is false for work that is to be mended: it counts for nothing yet.
+        """
         ...
 
     def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:

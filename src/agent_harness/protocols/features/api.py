@@ -270,13 +270,34 @@ class FeatureProject:
         max_sessions: int | None = 1,
         until_done: bool = False,
         feature_id: int | None = None,
+        workers: int | None = None,
     ) -> JsonObject:
-        """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold."""
+        """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold.
+
+        With ``workers`` so many agents work at once, each in a place of its own, and the answer is another one; without
+        it, what such a run that died had proven lands first.
+        """
         from agent_harness.protocols.features.engine.run import Runs
         from agent_harness.protocols.features.people import takeover
+        from agent_harness.supervision.dispatch import RefusalPolicy
 
         if takeover.is_clone(self._project):
             takeover.begin_anew(self._project)
+        left = None if workers else self._project.store.left_by_run()
+        if workers or left:
+            from agent_harness.protocols.features.parallel.run import run_parallel
+
+            policy = policy or RefusalPolicy()
+            if workers:
+                limit = max_sessions
+                return run_parallel(self._project, workers=workers, agents=agents, policy=policy, max_sessions=limit)
+            self._project.say(
+                "A run of several agents was ended before all of its work had landed; that is done first."
+            )
+            count = left["workers"] if left else 1
+            landed = run_parallel(self._project, workers=count, agents=agents, policy=policy, only_land=True)
+            if landed["exit_code"]:
+                return landed
         return Runs(self._project).run(
             agents=agents,
             policy=policy,
@@ -291,8 +312,18 @@ class FeatureProject:
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
 
-    def preview(self, feature_id: int | None = None) -> JsonObject:
-        """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
+    def preview(
+        self, feature_id: int | None = None, *, workers: int | None = None, max_sessions: int | None = None
+    ) -> JsonObject:
+        """What the next session would get; nothing on disk changes (UAH-048, UAH-049).
+
+        With ``workers``, what each of them would begin with and why: ``parallel``, and its ``lines`` for a person.
+        """
+        if workers:
+            from agent_harness.protocols.features.parallel import run
+
+            found = run.preview(self._project, workers=workers, max_sessions=max_sessions)
+            return {"parallel": found, "lines": run.preview_lines(found), "next": f"harness run --workers {workers}"}
         from agent_harness.protocols.features.people import inspection
 
         return inspection.preview(self._project, feature_id)

@@ -42,6 +42,8 @@ class Project:
     say: Say = field(default=silent)
     candidate_refs: list[str] = field(default_factory=list)  # made since the last settlement
     tips: dict[str, str | None] = field(default_factory=dict)  # by candidate, where its branch was when it was made
+    counts: str | None = None  # the folder in which starts of agents are counted, where not beside the verdicts
+    elsewhere: Callable[[float], float] | None = None  # of the project's budget, as ``BudgetLimit`` asks it
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":
@@ -77,7 +79,9 @@ class Project:
     def starts(self, item: int | str | None) -> StartCount:
         """The starts of agents for a feature, or for what is named; ``None`` is the cleanup."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
-        return StartCount(os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts)
+        return StartCount(
+            self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
+        )
 
     @property
     def state_name(self) -> str:

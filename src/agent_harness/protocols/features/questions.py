@@ -4,6 +4,10 @@
     feature_stuck           too many sessions on one feature (E1)                    yes
     verification_failed     a feature's claims were rejected too often (E4)          yes
     app_broken              unfinished work leaves every known test failing (E5)     yes
+    landing_failed          proven work does not go together with what landed        yes
+    attempt_lost            nothing came back of three sessions in a row             yes
+    head_red                the branch does not prove what it should                 yes
+    landing_broken          what is to land cannot be verified                       yes
     budget_exceeded         a session ran over a budget (E7)                         yes
     too_many_starts         an agent was started too often for one feature           yes
     no_way_back             a session's checkpoint is gone from the repository       yes
@@ -43,6 +47,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "budget_exceeded": ("increase", "pause", "abort"),
     "too_many_starts": ("retry", "skip", "manual", "abort"),
     "no_way_back": ("retry", "manual", "abort"),
+    "landing_failed": ("retry", "skip", "manual", "abort"),
+    "attempt_lost": ("retry", "skip", "manual", "abort"),
+    "head_red": ("retry", "manual", "abort"),
+    "landing_broken": ("retry", "manual", "abort"),
     "environment": ("manual", "abort"),
     "dependency_cycle": ("edit", "skip", "abort"),
     "false_positives": ("reset", "investigate", "abort"),
@@ -55,7 +63,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }
 
 STOPPING = frozenset(
-    {"feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "too_many_starts", "no_way_back"}
+    {
+        *("feature_stuck", "verification_failed", "app_broken", "budget_exceeded", "too_many_starts", "no_way_back"),
+        *("landing_failed", "attempt_lost", "head_red", "landing_broken"),
+    }
 )
 """Kinds that refuse every run until they are answered."""
 
@@ -111,6 +122,8 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "manual": "the project is in your hands until harness takeback; the work that broke it is in a rescue",
     },
     "too_many_starts": {"retry": "the agent may be started as often again"},
+    "head_red": {"retry": "the next run looks at the branch again"},
+    "landing_broken": {"retry": "the next run verifies again what is to land"},
     "claim_rejected": {"manual": "the project is in your hands; harness manual-verify says that the work is right"},
     "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {

@@ -59,7 +59,18 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "client_retry": _client_retry(layout) if under_way else None,
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now(store),
+        "left_by_run": _left(store),
     }
+
+
+def _left(store: FeatureStore) -> "JsonObject | None":
+    """What a dead run of several agents has left, and the command that goes on with it."""
+    left = store.left_by_run()
+    if left is None:
+        return None
+    proven = sorted(item for item, each in left["items"].items() if each.get("proven"))
+    begun = sorted(item for item in left["items"] if item not in proven)
+    return {"proven": proven, "begun": begun, "next": f"harness run --workers {left['workers']}"}
 
 
 def _now(store: FeatureStore) -> "list[JsonObject]":
@@ -108,6 +119,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
+    rows += _left_lines(found["left_by_run"])
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
     rows += [f"Files: {alert}" for alert in found["file_alerts"]]
@@ -124,6 +136,13 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         why = paused.get("reason") if isinstance(paused, dict) else None
         rows.append(f"Paused{f': {why}' if why else ''}. Go on with: harness resume")
     return rows
+
+
+def _left_lines(left: "JsonObject | None") -> list[str]:
+    if left is None:
+        return []
+    told = ", ".join([*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])])
+    return [f"Left by a run of several agents: {told}. Go on with: {left['next']}"]
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":

@@ -361,6 +361,23 @@ class FeatureStore:
                 os.rename(f"{path}.bak", free_name(f"{path}.bak.aside"))
         return kept
 
+    def left_by_run(self) -> "JsonObject | None":
+        """What a run of several agents has left that is dead: its ``workers``, and the ``items`` that it has."""
+        path = self._trusted(os.path.join("parallel", "claims.json"))
+        if path is None or not os.path.exists(path):
+            return None
+        from agent_harness.kernel import owner
+
+        try:
+            found = files.read_json(path)
+        except (OSError, StateDamaged):
+            return None
+        who = owner.Owner.from_record(found.get("owner"))
+        items = records.json_object(found.get("items"))
+        if not items or (who is not None and who != owner.current() and owner.state(who) == "alive"):
+            return None
+        return {"workers": records.number(found.get("workers"), 1), "items": items}
+
     # -- what is proven ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":

@@ -17,7 +17,7 @@ from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment
+from agent_harness.parallel import equipment, landing
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -26,6 +26,7 @@ from agent_harness.parallel.items import (
     OpenItem,
     WorkOrder,
 )
+from agent_harness.parallel.landing import Merged
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.plan import RunPlan, choices, fold
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, run, selection, status
@@ -272,6 +273,10 @@ class TaskListHome:
 
     # ---- landing
 
+    def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
+        """As git combines them; the list and its log are no part of a commit."""
+        return landing.merged(self._git, head, base, commit, texts(_settings(self._store.read()).get("union")))
+
     def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
         """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
         state = self._store.read()
@@ -460,7 +465,6 @@ def run_parallel(
             max_cost_usd=max_cost_usd,
             batch_max=max(1, whole(found.get("batch_max"), 8)),
             mends=whole(found.get("mends"), 2),
-            union=tuple(texts(found.get("union"))),
             copy=tuple(texts(found.get("copy"))),
             lend=found.get("lend") is not False,
             ports=max(0, whole(found.get("ports"), 20)),

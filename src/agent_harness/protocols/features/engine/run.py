@@ -129,7 +129,7 @@ class Runs:
         """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
-            recovered = self._put_in_order()
+            recovered = self.put_in_order()
             verified_tree: str | None = None
             while limits.allow(results):
                 choice = self._choice(feature_id)
@@ -145,8 +145,11 @@ class Runs:
                     break
         return _summary(project, results, recovered)
 
-    def _put_in_order(self) -> JsonObject | None:
-        """What comes before the first session, under the lock; what had to be recovered."""
+    def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
+        """What comes before the first session, under the lock; what had to be recovered.
+
+        Without ``marks`` features.json is not looked at: a landing that was cut off is carried to its end first.
+        """
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.settle_in():
@@ -158,7 +161,8 @@ class Runs:
         locking.refuse_resting(project)  # what was recovered may have paused it
         checkpoints.prune(project)
         questions.forget_passing(project)
-        proven.check(project)
+        if marks:
+            proven.check(project)
         if self._cleanup_only:
             ask_for_cleanup(project)
         return recovered

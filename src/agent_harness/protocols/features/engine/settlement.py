@@ -126,7 +126,7 @@ def carry_out(project: Project, open_session: JsonObject) -> Settled:
     _files(project, settlement)
     _verdict(project, open_session, settlement)
     _logs(project, settlement, rescue)
-    pushed = _push(project, settlement, open_session.get("git_config"))
+    pushed = push(project, settlement, open_session.get("git_config"))
     _forget_candidates(project, settlement)
     project.store.close_session()
     return Settled(
@@ -261,7 +261,7 @@ def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
     project.store.log("sessions.jsonl", record)
 
 
-def _push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:
+def push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:
     """How the push ended; ``None`` where nothing is to be pushed."""
     upstream = project.git.upstream(settlement.branch) if settlement.push else None
     if upstream is None or project.config.git.push != "auto":

@@ -88,7 +88,7 @@ def _forget(project: Project, asked: Question) -> None:
 
 
 def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    project.say(f"Feature #{asked.feature_id} queued.")
+    project.say("The next run looks again." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
     return {}
 
 

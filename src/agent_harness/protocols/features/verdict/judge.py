@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.json import JsonObject, jsontext
@@ -354,6 +355,36 @@ class Judge:
             options=engine.Strictness(requires_red=feature.requires_red, timeout_seconds=self._seconds),
         )
         return verdict.reasons[0].message if verdict.reasons else None
+
+    def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
+        """The verdict on proven features that were combined: whole, by the suite; ``check`` is the port's of them.
+
+        Each of them was shown red, and free of what its tests do not notice, where it was proven.
+        """
+        config = self._project.config
+        return engine.judge(
+            self._project.git,
+            base=check["base"],
+            candidate=commit,
+            environment=self._environment,
+            suite=str(config.testing.full),
+            lint=self._lint,
+            others=config.check_commands,
+            environment_commands=config.environment_commands,
+            test_files=check["test_files"],
+            protected=check["protected"],
+            baseline=check["baseline"],
+            files_read=check["files_read"],
+            may_change=check["may_change"],
+            own_may_change=True,
+            options=engine.Strictness(
+                requires_red=False,
+                lint_rejects=not config.quality.warn_on_lint_errors,
+                twins=False,
+                outside=False,
+                timeout_seconds=self._seconds,
+            ),
+        )
 
     def _is_open(self, feature_id: int, commit: str) -> bool:
         """Whether the feature was there in this commit, and not marked as passing."""

@@ -118,7 +118,12 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
     config, budgets, spent = project.config, project.budgets, project.store.costs()
     money = [
         BudgetLimit(name="Session", limit_usd=budgets.per_session),
-        BudgetLimit(name="Project", limit_usd=budgets.total, spent_usd=costs.counted(spent)),
+        BudgetLimit(
+            name="Project",
+            limit_usd=budgets.total,
+            spent_usd=costs.counted(spent),
+            elsewhere=project.elsewhere,
+        ),
     ]
     if feature_id is not None:
         before = costs.of_feature(spent, feature_id)

@@ -1,0 +1,294 @@
+"""What hands do for a feature project in a place: today's session on one feature, from state of its own.
+
+Or the suite on what is to land. A process of its own does it for each order, so nothing of the coordinator is imported
+here.
+"""
+
+import os
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from agent_harness.errors import Escalated, HarnessError
+from agent_harness.kernel import files, journal
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.temporary import remove_tree
+from agent_harness.parallel.budget import SharedBudget
+from agent_harness.parallel.items import (
+    ACCEPTED,
+    ATTEMPT,
+    BROKEN,
+    GREEN,
+    PARKED,
+    PARTIAL,
+    RED,
+    REJECTED,
+    WorkOrder,
+)
+from agent_harness.parallel.places import Workplace
+from agent_harness.protocols.features import costs, questions, records
+from agent_harness.protocols.features.config import Config, load
+from agent_harness.protocols.features.engine import checkpoints
+from agent_harness.protocols.features.engine.run import Runs
+from agent_harness.protocols.features.preflight import running
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import CostRecord, SessionState
+from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.session import ledger
+from agent_harness.supervision.dispatch import RefusalPolicy
+
+UNCOUNTED = ("user_pause", "error", "rate_limited")
+OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")
+"""What an earlier order may have left in the folder that the place has in the user's state."""
+
+
+def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    """A session, or a run of the suite, in a place that stands at the order's base."""
+    if order.kind == ATTEMPT:
+        return _attempt(place, order, folder)
+    return _verify(place, order)
+
+
+def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    papers, number = order.papers, int(order.papers["session"])
+    pot = SharedBudget(papers["parallel"])
+    spent_before = costs.counted(CostRecord(papers["costs"]))
+    of_this_run = spent_before - papers["spent_before_usd"]
+    skipped = papers["is_verified"] or papers["seed"]
+    project = replace(
+        _opened(place, checks_baseline=not skipped),
+        counts=papers["counts"],
+        elsewhere=lambda here: pot.elsewhere(order.id, here - spent_before) - of_this_run,
+    )
+    _seed(project, order)
+    lines_before = next(ledger.newest_first(project.store.ledger()), None)
+    last: JsonObject = {}
+    problem: HarnessError | None = None
+    try:
+        ran = Runs(project).run(
+            agents=tuple(papers["agents"]),
+            policy=RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"]),
+            max_sessions=1,
+            feature_id=papers["feature"],
+        )
+        last = ran["sessions"][-1] if ran["sessions"] else {}
+    except Escalated as error:
+        problem = error
+    state = project.store.state()
+    spent = _spent(project, spent_before, number)
+    kept = os.path.join(folder, "logs")
+    with suppress(FileNotFoundError):
+        shutil.copytree(project.layout.logs, kept, dirs_exist_ok=True)
+    row = next((each for each in journal.tail(project.layout.log("sessions.jsonl"), 5)), None)
+    lines = _new_lines(project.store.ledger(), lines_before.n if lines_before else 0)
+    if any("environment_changed" in each.codes for each in lines):
+        _install_anew(place, order, project)
+    found = _status_of(last, state, problem)
+    if last.get("reason") == "budget_exceeded" and not _alone(project, papers["feature"]):
+        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # others have used it up
+    for ref in project.git.refs_below("refs/harness/checkpoints/"):  # of what the place began with: nothing of its own
+        project.git.update_ref(ref, None)
+    baseline = project.store.baseline()
+    known = records.Baseline(papers["baseline"]).passing
+    return {
+        **found,
+        "session": number,
+        "commit": last.get("commit") or order.base,
+        "state": state.record,
+        "wip": _left(project, state, order.base) if found["status"] != ACCEPTED else None,
+        "row": row,
+        "spent": spent,
+        "cost_usd": (spent.get("cost_usd") or spent.get("assumed_usd") or 0.0) if spent else 0.0,
+        "verdicts": [each.as_record() for each in lines],
+        "outputs": {log: _text(project, log) for each in lines for step in each.steps if (log := step.log)},
+        "proven_tests": sorted(baseline.passing - known) if found["status"] == ACCEPTED else [],
+        "gone_tests": sorted(known - baseline.passing) if found["status"] == ACCEPTED else [],
+        "files_read": [*baseline.files_read],
+        "total_tests": baseline.record["total_tests"],
+        "quality": project.store.quality(),
+        "logs": kept,
+    }
+
+
+def _opened(place: Workplace, *, checks_baseline: bool) -> Project:
+    """The project in the place; it mirrors nothing, and trusts a head that was verified."""
+    config: Config = load(place.folder)
+    checks = config.preflight.checks
+    if not checks_baseline:
+        checks = checks.model_copy(update={"baseline_tests": False})
+    config = replace(
+        config,
+        github=config.github.model_copy(update={"sync_mode": "none"}),
+        preflight=config.preflight.model_copy(update={"checks": checks}),
+    )
+    return Project.open(Path(place.folder), config, _say)
+
+
+def _say(line: str) -> None:
+    """Into the log of the hands."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _seed(project: Project, order: WorkOrder) -> None:
+    """State of its own, as the project's was when the order was given; nothing of an earlier order is left of it."""
+    papers, at = order.papers, project.layout
+    if os.path.lexists(at.state_dir):
+        remove_tree(at.state_dir)
+    os.makedirs(at.logs)
+    project.store.settle_in()
+    home = os.path.dirname(project.store.ledger())
+    for name in OTHERS_STATE:
+        files.unlink(os.path.join(home, name))
+    with suppress(FileNotFoundError):
+        shutil.copyfile(papers["verdicts"], project.store.ledger())
+    contents = {at.baseline: papers["baseline"], at.costs: papers["costs"]}
+    contents |= {at.file_sizes: papers["file_sizes"], at.quality: papers["quality"]}
+    for path, value in contents.items():
+        if value:
+            files.write_json(path, value)
+    project.store.write_proven({"commit": order.base, "features": papers["proven"]})
+    state = SessionState(papers["state"])
+    project.store.write_state(state)
+    if papers["seed"]:
+        project.store.write_state(_lay_out(project, order, state))
+
+
+def _lay_out(project: Project, order: WorkOrder, state: SessionState) -> SessionState:
+    """The work to go on with, as one WIP commit on the base: the session is a continuation, and can go back."""
+    papers, git = order.papers, project.git
+    checkpoint = checkpoints.create(project, papers["session"] - 1, papers["feature"])
+    told = papers["told"]
+    wip = git.commit_tree(papers["seed"], [order.base], f"WIP: Feature #{papers['feature']}")
+    git.update_ref(order.branch, wip)
+    git.run("read-tree", "--reset", "-u", wip)
+    partial = {"feature_id": papers["feature"], "session": papers["session"] - 1, **(told.get("partial") or {})}
+    changed = [path for _, path in git.changed_paths(order.base, wip) if path != project.progress_name]
+    return state.but(
+        next_prompt="continuation",
+        current_feature=papers["feature"],
+        feature_checkpoint=checkpoint.record,
+        wip_commit=wip,
+        wip_red_tests=sorted(records.Baseline(papers["baseline"]).passing),  # any of them may fail in it
+        partial={**partial, "wip_files": changed[:40]},
+        last_failure=told.get("failure") or state.last_failure,
+    )
+
+
+def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
+    """How the session ended, in the words of the run around it; with the question that it leaves."""
+    asked = state.question if questions.stops(state.question) else None
+    found: JsonObject = {
+        "reason": last.get("reason") or "none",
+        "message": last.get("message") or (problem.message if problem else "no session began"),
+        "exit_code": last.get("exit_code") or (problem.exit_code if problem else 0),
+    }
+    if last.get("accepted"):
+        return {**found, "status": ACCEPTED}
+    if last.get("asked"):
+        kept = next((each for each in state.kept_candidates), None)
+        return {**found, "status": PARKED, "reason": last["asked"], "kept": kept and kept.record}
+    if asked is not None:
+        return {**found, "status": PARKED, "reason": asked.kind, "question": asked.record}
+    status = REJECTED if last.get("status") == "failed" else PARTIAL
+    return {**found, "status": status, "uncounted": last.get("reason") in UNCOUNTED or not last}
+
+
+def _alone(project: Project, feature_id: int) -> bool:
+    """Whether the budget that is exceeded is so by what this project's record says alone."""
+    return (
+        costs.available(project.store.costs(), project.budgets, feature_id) <= 0
+        or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
+    )
+
+
+def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
+    """The unfinished work that the next session goes on with; the commit comes home as a rescue."""
+    head = project.git.head()
+    if state.next_prompt != "continuation" or head in (None, base):
+        return None
+    return {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
+
+
+def _spent(project: Project, before: float, number: int) -> JsonObject | None:
+    """What the session has used; nothing where none began."""
+    after = project.store.costs()
+    current = records.json_object(after.record.get("current_session")) or {}
+    if current.get("session_id") != number:
+        return None
+    tokens = records.counts(current.get("tokens"))
+    cost = current.get("cost_usd")
+    assumed = 0.0 if cost is not None else max(0.0, costs.counted(after) - before)
+    return {
+        "started": str(current.get("started")),
+        "input_tokens": tokens.get("input", 0),
+        "output_tokens": tokens.get("output", 0),
+        "cached_tokens": tokens.get("cached", 0),
+        "cache_write_tokens": tokens.get("cache_write", 0),
+        "cost_usd": cost,
+        "assumed_usd": assumed,
+    }
+
+
+def _new_lines(path: str, number: int) -> list[ledger.ClaimVerdict]:
+    found: list[ledger.ClaimVerdict] = []
+    for each in ledger.newest_first(path):
+        if each.n <= number:
+            break
+        found.insert(0, each)
+    return found
+
+
+def _text(project: Project, log: str) -> str:
+    try:
+        return files.read_bytes(os.path.join(project.root, log)).decode("utf-8", "replace")
+    except (OSError, HarnessError):
+        return ""
+
+
+def _install_anew(place: Workplace, order: WorkOrder, project: Project) -> None:
+    """What a session has changed of the copies of what is installed reaches no other one."""
+    for path in order.lend:
+        target = os.path.join(place.folder, path)
+        if os.path.isdir(target) and not os.path.islink(target):
+            remove_tree(target)
+        else:
+            files.unlink(target)
+    files.unlink(f"{place.folder}.lent")
+    files.unlink(project.store.installed() or "")
+
+
+# ---- what is to land -------------------------------------------------------------------------------------------------
+
+
+def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
+    """The suite on the commit: all that is known to pass, and all that its members have proven, passes."""
+    project = _opened(place, checks_baseline=False)
+    if os.path.lexists(project.layout.state_dir):
+        remove_tree(project.layout.state_dir)
+    os.makedirs(project.layout.logs)
+    project.store.settle_in()
+    project.store.write_state(SessionState(order.papers["state"]).but(**records.NOTHING_UNFINISHED))
+    (check,) = order.papers["checks"]
+    judge = Judge(project)
+    with running(project) as environment:
+        on_failure = project.config.preflight.on_failure
+        environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
+        environment.healthy()
+        verdict = judge.together(check, order.base)
+        run = verdict.suite
+        # a judgement leaves a feature's own tests to its proof, which is not run on a combination
+        lost = {*check["baseline"]} - (run.report.passing if run and run.report else frozenset())
+        if verdict.accepted and lost:
+            lost = judge.still_failing(order.base, lost)
+    if run is not None and run.report is None:
+        return {"status": BROKEN, "failing": [check["name"]], "output": f"{run.problem}\n{run.output[-4000:]}"}
+    if verdict.accepted and not lost:
+        return {"status": GREEN, "failing": [], "output": ""}
+    said = [each.message for each in verdict.reasons]
+    if failing := sorted({*verdict.regressions, *lost}):
+        said.append(f"These tests fail: {', '.join(failing[:20])}")
+    printed = run.output[-3000:] if run else ""
+    return {"status": RED, "failing": [check["name"]], "output": "\n".join([*said, printed])}

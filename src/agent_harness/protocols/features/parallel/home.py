@@ -1,0 +1,583 @@
+"""A feature project as the coordinator of a parallel run asks it, and the only writer of its state meanwhile.
+
+    parallel/claims.json        the run's workers and owner, and which order has which feature
+    parallel/items/ID.json      a feature between its sessions: its state, its unfinished work, its question
+
+Each session has a number of its own, given with its order. What it cost is in costs.yaml with its order's name, so that
+it is there once; everything else that is taken home can be repeated. A feature counts once it has landed.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from agent_harness.errors import HarnessError, StateDamaged
+from agent_harness.kernel import clock, files, journal, owner
+from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.parallel import landing
+from agent_harness.parallel.items import ACCEPTED, Landing, OpenItem, WorkOrder
+from agent_harness.parallel.landing import Merged
+from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
+from agent_harness.protocols.features.engine import locking, settlement
+from agent_harness.protocols.features.engine.settlement import Settled, Settlement
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.publish import mirror, pushes
+from agent_harness.protocols.features.records import CostRecord, FeatureList, Question, SessionState
+from agent_harness.protocols.features.selection import settled
+from agent_harness.protocols.features.verdict import quality
+from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
+
+HANDS = "agent_harness.protocols.features.parallel.hands:carry_out"
+SUITE = "the suite"
+ORDERS = 256
+"""So many orders are named in costs.yaml."""
+STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
+"""Questions about one session that keep every other one from starting, too."""
+LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
+_COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
+
+
+class FeatureHome:
+    """The project in its folder, which its coordinator has locked."""
+
+    hands = HANDS
+
+    def __init__(self, project: Project, folder: str, workers: int, attempt: JsonObject) -> None:
+        """``folder`` is that of the run; ``attempt`` what every session is told: agents, policy, spending before."""
+        self._project, self._store, self._git = project, project.store, project.git
+        self._folder = folder
+        self._workers = workers
+        self._attempt = attempt
+        self.own = project.excluded
+        self._branch = str(project.git.branch())
+        self._git_config = project.git.record_config()
+        self._verified: set[str] = set()  # commits on which the suite has passed as it should
+        self._landed = 0
+        self._documents: dict[str, FeatureList] = {}
+        self._stamp: object = None  # of what the items were found by
+        self._items: list[OpenItem] = []
+
+    # ---- what is known
+
+    def document(self) -> FeatureList:
+        """features.json as the branch has it."""
+        tip = str(self._git.commit_of(self._branch))
+        if tip not in self._documents:
+            self._documents = {tip: features_at(self._project, tip)}
+        return self._documents[tip]
+
+    def _claims(self) -> JsonObject:
+        return _read(os.path.join(self._folder, "claims.json")).get("items") or {}
+
+    def _write_claims(self, items: JsonObject) -> None:
+        path = os.path.join(self._folder, "claims.json")
+        if not items:
+            files.unlink(path)
+            return
+        known = {"v": 1, "workers": self._workers, "owner": owner.current().as_record(), "items": items}
+        files.write_json(path, known)
+
+    def item(self, item: str) -> JsonObject:
+        """What is kept of a feature between its sessions."""
+        return _read(self._item_path(item))
+
+    def keep_item(self, item: str, **members: object) -> None:
+        """The same, with these members."""
+        os.makedirs(os.path.dirname(self._item_path(item)), mode=0o700, exist_ok=True)
+        files.write_json(self._item_path(item), {**self.item(item), **members})
+
+    def _item_path(self, item: str) -> str:
+        return os.path.join(self._folder, "items", f"{item}.json")
+
+    def items(self) -> list[OpenItem]:
+        """Features whose dependencies have landed, in the order of `harness run`, but for those that wait for a person.
+
+        Also such as could only be asked about when their next session began.
+        """
+        at, folder = self._project.layout, os.path.dirname(self._store.ledger())
+        document = self.document()
+        paths = (at.session_state, os.path.join(folder, "starts.jsonl"), os.path.join(self._folder, "items"))
+        stamp = (next(iter(self._documents)), *map(files.stamp_of, paths))
+        if stamp != self._stamp:
+            self._items, self._stamp = self._found(document, self._store.state()), stamp
+        return self._items
+
+    def _found(self, document: FeatureList, state: SessionState) -> list[OpenItem]:
+        done = settled(document)
+        kept = {asked.feature_id for asked in state.kept_candidates}
+        found = [f for f in document.features if f.is_open and f.id not in kept and done.issuperset(f.depends_on)]
+        found.sort(key=lambda f: (f.id not in state.fix_first, f.priority, f.id))
+        answer: list[OpenItem] = []
+        for feature in found:
+            name = str(feature.id)
+            if self.item(name).get("question"):
+                continue
+            if asked := escalation.question_after(self._project, state, feature.id, None):
+                self.keep_item(name, question=asked.record)
+                continue
+            touches = records.texts(feature.record.get("touches"))
+            answer.append(OpenItem(id=name, name=name, title=feature.description, touches=touches))
+        return answer
+
+    def stopped(self) -> tuple[int, str] | None:
+        """A pause, a question that stops everything, a budget that is used up."""
+        try:
+            locking.refuse_resting(self._project)
+            preflight.budget(self._store.costs(), self._project.budgets, None)
+        except HarnessError as error:
+            return error.exit_code, error.message
+        asked = (Question(each) for each in self._waiting().values())
+        first = next((each for each in asked if each.kind in STOPS_ALL), None)
+        return (3, first.message) if first else None
+
+    def _waiting(self) -> dict[str, JsonObject]:
+        """The questions that are kept with features that are open, by feature."""
+        open_ids = [str(f.id) for f in self.document().features if f.is_open]
+        found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
+        return {item: asked for item, asked in found if asked}
+
+    def left(self) -> tuple[list[str], list[str]]:
+        """None failed for good; those that are open and wait for nobody's answer about their kept work."""
+        kept = {asked.feature_id for asked in self._store.state().kept_candidates}
+        return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept]
+
+    # ---- claims
+
+    def claim(self, orders: Sequence[WorkOrder]) -> None:
+        """Notes whose the features are."""
+        items = self._claims()
+        items |= {each.item: {"order": each.id, "proven": False} for each in orders}
+        self._write_claims(items)
+
+    def holds(self, order: str, item: str) -> bool:
+        """Whether the feature is open, and the order's."""
+        feature = self.document().by_id(int(item))
+        claimed = records.json_object(self._claims().get(item)) or {}
+        return feature is not None and feature.is_open and claimed.get("order") == order
+
+    def adopt(self, held: Sequence[str]) -> None:
+        """These claims are this process's from now on; all others are given back."""
+        self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
+
+    def keep(self) -> None:
+        """Nothing here has a lease: the lock of the project goes with the process."""
+
+    def _let_go(self, item: str, order: str) -> None:
+        items = self._claims()
+        if (records.json_object(items.get(item)) or {}).get("order") == order:
+            del items[item]
+            self._write_claims(items)
+
+    # ---- what a place is given
+
+    def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
+        """The state of the project as a session of this feature needs it, and what it has to go on with."""
+        number = self._store.next_session()
+        state = self._store.update_state(last_session=number)
+        kept, head = self.item(item), str(self._git.commit_of(self._branch))
+        of_item = records.json_object(kept.get("state")) or {}
+        own = {name: of_item[name] for name in _COPIED if name in of_item}
+        own |= {"current_feature": int(item)} if own else {}
+        nobody: JsonObject = {"paused": None, "handoff": None, "pending_escalation": None, "kept_candidates": []}
+        seeded = state.but(**own, **nobody, **records.NOTHING_UNFINISHED, last_session=number - 1)
+        seed, told = self._unfinished(item, head, mend)
+        baseline = self._store.baseline()
+        return {
+            "feature": int(item),
+            "session": number,
+            "state": seeded.record,
+            "seed": seed,
+            "told": told,
+            "baseline": baseline.record,
+            "costs": self._store.costs().record,
+            "file_sizes": self._store.file_sizes(),
+            "quality": self._store.quality(),
+            "proven": self._store.proven().get("features") or [],
+            "verdicts": self._store.ledger(),
+            "counts": os.path.dirname(self._store.ledger()),
+            "is_verified": head in self._verified,
+            "parallel": self._folder,
+            **self._attempt,
+        }
+
+    def _unfinished(self, item: str, head: str, mend: JsonObject | None) -> tuple[str | None, JsonObject]:
+        """The tree that a session goes on with, and what it is told; nothing where it begins anew."""
+        if mend:
+            return str(mend["seed"]), _told(mend)
+        kept = records.json_object(self.item(item).get("wip")) or {}
+        base, commit = (self._git.commit_of(str(kept.get(name) or "")) for name in ("base", "commit"))
+        if not base or not commit:
+            return None, {}
+        found = self.merged(head, base, commit, item, proven=False)
+        partial = records.json_object(kept.get("partial")) or {}
+        left = [*records.texts(partial.get("left"))]
+        left += [f"resolve the conflict with what has landed: {path}" for path in found.conflicts]
+        return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
+
+    def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
+        """As git combines them, but for features.json and the story: those of the head, with what the item adds."""
+        if head == base and proven:
+            return Merged(tree=self._git.tree_of(commit))
+        project, git = self._project, self._git
+        names = (project.features_name, project.progress_name)
+        same = {name: git.show(base, name) or b"" for name in names}
+        ours, theirs = (
+            git.commit_tree(repository.tree_with(git, git.tree_of(each), same), [base], "side")
+            for each in (head, commit)
+        )
+        found = landing.merged(git, ours, base, theirs)
+        contents = {
+            project.features_name: self._features(head, commit, int(item), proven=proven),
+            project.progress_name: self._story(head, base, commit),
+        }
+        return replace(found, tree=repository.tree_with(git, found.tree, contents))
+
+    def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
+        """features.json of the head; of proven work, with what its session has come to."""
+        now = self._git.show(head, self._project.features_name) or b"{}"
+        theirs = features_at(self._project, commit).by_id(feature_id)
+        document = features_at(self._project, head)
+        feature = document.by_id(feature_id)
+        if not proven or feature is None or theirs is None:
+            return now
+        said = {name: theirs.record[name] for name in ("passes", "awaiting_manual") if name in theirs.record}
+        feature.record.update(said)
+        return files.dumps(document.record).encode()
+
+    def _story(self, head: str, base: str, commit: str) -> bytes:
+        """The story of the head, with what the session has told behind it."""
+        name = self._project.progress_name
+        now, before, after = (self._git.show(each, name) or b"" for each in (head, base, commit))
+        told = after[len(before) :] if after.startswith(before) else b""
+        gap = b"" if not told or not now or now.endswith(b"\n") else b"\n"
+        return now + gap + told
+
+    # ---- what comes back
+
+    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
+        """Costs, records and logs once an order; what is proven keeps its claim until it has landed."""
+        found = result if result is not None else self._lost(order, rescues)
+        if found.get("id") or result is None:
+            self._take_books(order, item, found)
+        status = found.get("status")
+        if status == ACCEPTED:
+            items = self._claims()
+            items[item] = {"order": order, "proven": True, "commit": found.get("commit")}
+            self._write_claims(items)
+            tests = {name: found.get(name) or [] for name in ("proven_tests", "gone_tests")}
+            self.keep_item(item, **tests, wip=None)
+            return
+        self._let_go(item, order)
+        if found.get("state"):
+            self._count(item, found)
+
+    def _lost(self, order: str, rescues: Sequence[str]) -> JsonObject:
+        """What is known of an order from which nothing came back."""
+        name = order.replace("/", ".")
+        paper = _read(os.path.join(self._folder, "orders", name, "order.json")).get("papers") or {}
+        spent = _read(os.path.join(self._folder, "spending", f"{name}.json")).get("spent")
+        session = records.number(paper.get("session"))
+        row = {
+            "session_id": session,
+            "feature_id": paper.get("feature"),
+            "termination_reason": "error",
+            "feature_completed": False,
+            "rescue_ref": next(iter(rescues), None),
+            "cost_usd": spent,
+            "ended_at": clock.timestamp(),
+        }
+        return {"session": session, "row": row, "spent": {"cost_usd": records.amount(spent)}} if session else {}
+
+    def _take_books(self, order: str, item: str, found: JsonObject) -> None:
+        row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
+        known = self._store.costs()
+        orders = records.texts(known.record.get("orders"))
+        if spent and order not in orders:
+            members: JsonObject = {"started": clock.timestamp(), **spent}
+            each = costs.Spent(session=records.number(found.get("session")), feature_id=int(item), **members)
+            after = costs.add_session(known, each, self._project.budgets)
+            self._store.write(
+                self._project.layout.costs, CostRecord({**after.record, "orders": [*orders, order][-ORDERS:]}).record
+            )
+        if row and order not in {each.get("order") for each in self._store.recent("sessions.jsonl", 1000)}:
+            self._store.log("sessions.jsonl", {**row, "order": order})
+        if folder := found.get("logs"):
+            self._take_logs(str(folder), records.number(found.get("session")))
+        for each in found.get("verdicts") or []:
+            verdict = ClaimVerdict.from_record(each)
+            if not verdict.accepted:  # what is accepted counts once it has landed
+                ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
+
+    def _take_logs(self, folder: str, session: int) -> None:
+        """The rows of a session, and its files; those that are here already are not taken again."""
+        at = self._project.layout
+        for name in LOGS:
+            theirs = [row for row in journal.read(os.path.join(folder, name)) if _is_taken(row, session)]
+            ours = sum(_is_taken(row, session) for row in journal.tail(at.log(name), 5000)) if theirs else 0
+            for row in theirs[ours:]:
+                journal.append(at.log(name), row)
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            to = at.log(name)
+            if name.startswith(f"session-{session}.") and not os.path.lexists(to):
+                shutil.copyfile(os.path.join(folder, name), to)
+
+    def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
+        """The same as a line of the project's: what its steps printed is beside the project's logs."""
+        printed = records.json_object(result.get("outputs")) or {}
+        path = self._store.ledger()
+        steps: list[ledger.VerdictStep] = []
+        for step in verdict.steps:
+            kept = None
+            if step.log and step.log in printed:
+                text, ended = str(printed[step.log]), f"exit {step.exit}"
+                place = self._project.layout.verdicts
+                kept = ledger.keep_output(place, path, step.step, command=str(step.command), output=text, ended=ended)
+            steps.append(replace(step, log=kept and self._project.layout.relative(kept)))
+        return replace(verdict, steps=tuple(steps), n=0, prev=None)
+
+    def _count(self, item: str, found: JsonObject) -> None:
+        """What a session that proved nothing means for its feature: its counts, its unfinished work, its question."""
+        placed, state = SessionState(found["state"]), self._store.state()
+        failures = {name: n for name, n in state.failures.items() if name != item}
+        failures |= {item: placed.failures[item]} if item in placed.failures else {}
+        asked = records.json_object(found.get("question"))
+        kept = [each.record for each in state.kept_candidates if each.feature_id != int(item)]
+        if candidate := records.json_object(found.get("kept")):
+            kept.append(self._kept(candidate, found))
+        self._store.update_state(
+            verification_failures=failures,
+            kept_candidates=kept if candidate else [each.record for each in state.kept_candidates],
+            status=placed.status,
+            current_feature=int(item),
+            stuck_count=state.stuck_count if found.get("uncounted") else placed.stuck_count,
+            termination_reason=placed.termination_reason,
+            last_failure=placed.last_failure,
+            last_session_summary=placed.summary,
+            timestamp=clock.timestamp(),
+        )
+        own = {name: placed.record.get(name) for name in _COPIED}
+        if found.get("uncounted"):
+            before = records.json_object(self.item(item).get("state")) or {}
+            own["stuck_count"] = records.number(before.get("stuck_count"))
+        self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
+
+    def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
+        """The question about a candidate that a person may allow, with the candidate under a ref of the project's."""
+        commit, session = str(candidate.get("commit")), records.number(found.get("session"))
+        ref = f"refs/harness/kept/{session}"
+        if self._git.commit_of(commit):
+            self._git.update_ref(ref, commit)
+        last = next(ledger.newest_first(self._store.ledger()), None)
+        details = [line for line in records.texts(candidate.get("details")) if not line.startswith("Look at it: ")]
+        look = f"Look at it: git diff HEAD...{ref}"
+        about = {"ref": ref, "verdict": last and last.n, "details": [*details, look]}
+        asked = {**candidate, **about}
+        self._store.event(**questions.as_event(Question(asked)))
+        return asked
+
+    # ---- landing
+
+    def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
+        """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
+        if members is None and commit in self._verified:
+            return []
+        document, baseline = features_at(self._project, commit), self._store.baseline()
+        found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
+        proven, gone = (
+            {test for item in members or () for test in records.texts(self.item(item).get(name))}
+            for name in ("proven_tests", "gone_tests")
+        )
+        return [
+            {
+                "name": SUITE,
+                "base": base,
+                "members": [f.id for f in found],
+                "test_files": [f.test_file for f in found if f.test_file],
+                "may_change": [pattern for f in found for pattern in f.may_change],
+                "protected": [f.test_file for f in features_at(self._project, base).passing if f.test_file],
+                "baseline": sorted((baseline.passing | proven) - gone),
+                "files_read": [*baseline.files_read],
+            }
+        ]
+
+    def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
+        """The checks, and the state that the settings read."""
+        return {"checks": [*checks], "state": self._store.state().record}
+
+    def settle(self, landings: Sequence[Landing]) -> None:
+        """The state after these have landed: what passes, what is proven, the verdicts; then it is pushed."""
+        tip = str(self._git.commit_of(self._branch))
+        document, state = self.document(), self._store.state()
+        told = {
+            (row.get("type"), row.get("feature_id"), row.get("commit"))
+            for row in self._store.recent("events.jsonl", 400)
+        }
+        ids = [int(each.item) for each in landings]
+        baseline = self._store.baseline()
+        passing = {*baseline.passing}
+        for each in landings:
+            feature = document.by_id(int(each.item))
+            by_tests = feature is not None and feature.passes
+            passing |= {*records.texts(each.result.get("proven_tests"))}
+            passing -= {*records.texts(each.result.get("gone_tests"))}
+            accepted = [ClaimVerdict.from_record(line) for line in each.result.get("verdicts") or []]
+            if last := next((line for line in reversed(accepted) if line.accepted), None):
+                ledger.write(self._store.ledger(), replace(self._with_outputs(last, each.result), commit=each.commit))
+            kind = "feature_completed" if by_tests else "awaiting_manual"
+            if feature and (kind, feature.id, each.commit) not in told:
+                said = f"{feature.name} ({feature.description}) " + ("verified" if by_tests else "awaits a person")
+                session = records.number(each.result.get("session"))
+                self._store.event(kind, session=session, feature_id=feature.id, commit=each.commit, message=said)
+            if feature and not by_tests:
+                self._project.say(f"{feature.name} awaits a person: harness manual-verify --feature {feature.id}")
+        number = max((records.number(each.result.get("session")) for each in landings), default=state.last_session)
+        files_read = sorted(
+            {*baseline.files_read, *(p for each in landings for p in records.texts(each.result.get("files_read")))}
+        )
+        total = max([len(passing), *(records.number(each.result.get("total_tests")) for each in landings)])
+        known = {"session": number, "timestamp": clock.timestamp(), "tree": self._git.tree_of(tip)}
+        after = baseline.measured(passing, total, **known, files_read=files_read)
+        self._store.write_baseline(after)
+        tests = [f.test_file for f in document.features]
+        before = self._store.file_sizes()
+        self._store.write(self._project.layout.file_sizes, quality.file_sizes(self._git, tip, number, before, tests))
+        for measured in [each.result["quality"] for each in landings if each.result.get("quality")][-1:]:
+            self._store.write(self._project.layout.quality, measured)
+        marked = [f.id for f in document.passing if f.id in ids]
+        self._store.write_proven(
+            {"commit": tip, "features": sorted({*records.ids(self._store.proven().get("features")), *marked})}
+        )
+        self._store.write_state(self._state_after(state, document, landings))
+        for each in landings:
+            self._let_go(each.item, each.order)
+            files.unlink(self._item_path(each.item))
+        self._verified.add(tip)
+        self._landed = number
+        self._push(tip, number, after)
+
+    def _state_after(self, state: SessionState, document: FeatureList, landings: Sequence[Landing]) -> SessionState:
+        ids = [each.item for each in landings]
+        done, interval = len(document.passing), self._project.config.quality.cleanup_interval
+        is_due = done // interval > state.cleaned_up_at // interval  # UAH-321, C36
+        names = [f"{f.name} ({f.description})" for f in document.features if str(f.id) in ids]
+        commits = [each.commit for each in landings]
+        return state.but(
+            status="complete",
+            current_feature=int(ids[-1]) if ids else state.current_feature,
+            termination_reason=None,
+            next_prompt="cleanup" if is_due else state.next_prompt,
+            stuck_count=0,
+            verification_failures={name: n for name, n in state.failures.items() if name not in ids},
+            fix_first=[i for i in state.fix_first if str(i) not in ids],
+            last_failure=None,
+            timestamp=clock.timestamp(),
+            last_session_summary={"completed": ", ".join(names), "commits": commits, "status": "complete"},
+        )
+
+    def _push(self, tip: str, session: int, baseline: records.Baseline) -> None:
+        """As after a session; a push that is rejected twice pauses the project."""
+        project = self._project
+        made = Settlement(
+            kind="accept",
+            session=session,
+            state=self._store.state(),
+            costs=self._store.costs(),
+            session_record={},
+            commit=tip,
+            branch=self._branch,
+            baseline=baseline,
+            push=True,
+        )
+        pushed = settlement.push(project, made, self._git_config)
+        if pushed is None or pushed.ok:
+            return
+        ended = Settled(push_problem=pushed.message, push_rejected=pushed.rejected)
+        again = pushes.after_push(project, lambda: Judge(project), made, ended, self._git_config)
+        if again.commit != tip:
+            self._verified.add(str(again.commit))
+
+    def reopen(self, items: Sequence[str], why: str) -> None:
+        """The head does not prove what has landed, whosever fault it is: a person is asked."""
+        self.question(None, "head_red", f"{', '.join(items)}: {why}")
+
+    def question(self, item: str | None, reason: str, message: str) -> None:
+        """Keeps the question that the session left, or one about the landing; the first of them is asked."""
+        kept = records.json_object(self.item(item).get("question")) if item else None
+        if kept is None and reason in questions.KEEPING:
+            return  # it is among the kept candidates
+        if kept is None:
+            known = reason if reason in questions.OPTIONS else "landing_failed"
+            told = f"Feature #{item}: {LANDING_TOLD.get(known, message)}" if item else LANDING_TOLD.get(known, message)
+            kept = questions.question(known, told, **({"feature_id": int(item)} if item else {})).record
+            if item:
+                self.keep_item(item, question=kept)
+        if not questions.stops(self._store.state().question):
+            self._ask(item, kept)
+
+    def _ask(self, item: str | None, asked: JsonObject) -> None:
+        """Stores it as the project's; what it counted begins anew with the answer."""
+        questions.store(self._project, Question(asked))
+        if item:
+            state = records.json_object(self.item(item).get("state")) or {}
+            self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
+
+    def ask_next(self) -> None:
+        """Asks what waits with a feature, once no other question does."""
+        if questions.stops(self._store.state().question):
+            return
+        for item, asked in self._waiting().items():
+            self._ask(item, asked)
+            return
+
+    def close(self) -> None:
+        """The run is over: what landed is mirrored."""
+        if self._landed:
+            mirror.after_session(self._project, self._landed)
+
+
+LANDING_TOLD = {
+    "landing_failed": "it was proven, and could not be brought together with what has landed meanwhile.",
+    "attempt_lost": "three times in a row nothing came back of its session.",
+    "head_red": "The branch does not prove what it should; look at it with: harness verify --all",
+    "landing_broken": "What is to land cannot be verified: the suite gives no result here.",
+}
+
+
+def features_at(project: Project, commit: str) -> FeatureList:
+    """features.json of a commit; ``StateDamaged`` where it does not parse."""
+    try:
+        found = jsontext.loads((project.git.show(commit, project.features_name) or b"").decode("utf-8-sig"))
+    except ValueError as error:
+        told = f"{project.features_name} of {commit[:10]} does not parse: {error}"
+        raise StateDamaged(told, hint=f"fix it by hand: {project.features_name}") from None
+    return FeatureList(records.json_object(found) or {})
+
+
+def _is_taken(row: JsonObject, session: int) -> bool:
+    """Whether a row of a log is one that the project takes from a place; that a feature is done, it says itself."""
+    return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
+
+
+def _told(mend: JsonObject) -> JsonObject:
+    """What a session reads of the landing that its feature did not come through."""
+    said = {
+        "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
+        "conflict_markers": "This feature was proven with markers of a conflict left in its files.",
+        "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
+    }
+    what = [f"resolve the conflict in {path}: its markers are in the file" for path in mend.get("files") or []]
+    output = str(mend.get("output") or "").strip()
+    told = said.get(str(mend.get("why")), "")
+    left = [*what, "run the whole suite; then claim the feature again"]
+    partial = {"reason": "it did not land", "done": ["its code and its tests"], "left": left}
+    return {"partial": partial, "failure": f"{told}\n{output}".strip()}
+
+
+def _read(path: str) -> JsonObject:
+    try:
+        return files.read_json(path)
+    except (OSError, HarnessError):
+        return {}

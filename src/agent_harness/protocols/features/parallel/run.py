@@ -1,0 +1,195 @@
+"""``harness run --workers N`` on a feature project: from what was left to the answer of the coordinator."""
+
+import os
+from collections.abc import Sequence
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel import trusted_state
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import equipment, landing
+from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.plan import RunPlan, choices, fold
+from agent_harness.protocols.features import costs, marks, migrations, questions, repository
+from agent_harness.protocols.features.engine import locking
+from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.engine.locking import locked
+from agent_harness.protocols.features.engine.run import Runs, choose_agents
+from agent_harness.protocols.features.parallel.home import FeatureHome
+from agent_harness.protocols.features.preflight import valid_features
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.selection import settled
+from agent_harness.supervision import interruption
+from agent_harness.supervision.dispatch import RefusalPolicy
+
+
+def run_parallel(
+    project: Project,
+    *,
+    workers: int,
+    agents: Sequence[str],
+    policy: RefusalPolicy,
+    max_sessions: int | None = None,
+    only_land: bool = False,
+) -> JsonObject:
+    """Works the project with so many agents at once; the members of the answer are the coordinator's.
+
+    With ``only_land`` no session is begun: what an earlier run has proven lands, what it had under way is given back.
+    Unfinished work of a serial run goes on in a place. Raises what ``Runs.run`` raises before its first session.
+    """
+    project.require_initialised()
+    migrations.refuse_newer(project)
+    locking.refuse_resting(project)
+    if not only_land:
+        questions.refuse_pending(project.store.state())
+        choose_agents(project, agents)
+    with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
+        folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        known = _known(folder)
+        is_landing = known.batch is not None and bool(known.batch.landing)
+        Runs(project).put_in_order(marks=not is_landing)
+        if project.git.branch() is None:
+            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
+        if known.batch and is_landing and project.git.commit_of(known.branch) == known.batch.base:
+            with stop.held():  # its files may be there already, and are no changes of a person
+                landing.move(project.git, known.branch, known.batch.base, known.batch.landing)
+        valid_features(project)
+        in_run = 0.0 if known.closed else known.spent_usd
+        before = costs.counted(project.store.costs()) - in_run
+        attempt: JsonObject = {
+            "agents": [*agents],
+            "wait": policy.wait,
+            "now": policy.ignore_once,
+            "spent_before_usd": before,
+        }
+        home = FeatureHome(project, folder, workers, attempt)
+        if not only_land:
+            home.ask_next()
+            questions.refuse_pending(project.store.state())
+            _adopt_unfinished(project, home)
+        _commit_story(project)
+        terms = RunTerms(
+            workers=workers,
+            say=project.say,
+            stop=stop,
+            max_attempts=max_sessions,
+            max_cost_usd=max(0.0, project.budgets.total - before),
+            lend=True,
+            copy=tuple(project.config.verification.links),
+            only_land=only_land,
+        )
+        try:
+            with stop.listening():
+                done = Coordinator(home, project.git, folder, str(project.git.branch()), terms).run()
+        except KeyboardInterrupt:
+            done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
+        if not only_land:
+            home.ask_next()
+        return _answer(project, done)
+
+
+def _known(folder: str) -> RunPlan:
+    """The plan of the run before, where one is known; one that cannot be read is the coordinator's to refuse."""
+    try:
+        return fold(Ledger(folder, only_read=True).events)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return RunPlan()
+
+
+def _answer(project: Project, done: JsonObject) -> JsonObject:
+    """The coordinator's, with where the project stands and what waits for a person."""
+    state, document = project.store.state(), project.store.features()
+    passing, total = document.counts()
+    waiting = questions.waiting(state, document)
+    for asked in waiting[:1]:
+        project.say(questions.text(asked))
+    code = int(done["exit_code"])
+    if code in (0, 1, 7) and waiting and (questions.stops(waiting[0]) or state.kept_candidates):
+        code = 3
+    elif state.next_prompt == "cleanup" and code in (0, 7):
+        project.say("A cleanup session is due: harness run")
+    follows = (
+        questions.hint(waiting[0]) if code == 3 and waiting else "harness run" if passing < total else "harness status"
+    )
+    more = {"features": {"passing": passing, "total": total}, "escalation": waiting[0].record if waiting else None}
+    return {**done, **more, "exit_code": code, "next": follows}
+
+
+def _adopt_unfinished(project: Project, home: FeatureHome) -> None:
+    """The work that a serial run has left on the branch goes on in a place; the branch goes back. SC-10."""
+    state = project.store.state()
+    kept, feature_id = state.feature_checkpoint, state.current_feature
+    if state.next_prompt != "continuation" or not kept or feature_id is None:
+        return
+    base, head = SessionCheckpoint.from_record(kept).snapshot.head, project.git.head()
+    if head != state.wip_commit:
+        told = f"Feature #{feature_id} is unfinished, and there are commits of yours on top of it"
+        raise UnsafeTree(told, hint=f"harness run   or   harness skip --feature {feature_id}")
+    left = {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
+    home.keep_item(str(feature_id), wip=left)
+    marks.set_work_aside(project, feature_id)
+
+
+def _commit_story(project: Project) -> None:
+    """What the harness has told since the last commit, which would be in the way of every landing."""
+    if project.progress_name in repository.dirty_paths(project.git):
+        repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
+
+
+# ---- before it begins ------------------------------------------------------------------------------------------------
+
+
+def preview(project: Project, *, workers: int, max_sessions: int | None = None) -> JsonObject:
+    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
+    project.require_initialised()
+    document, state = valid_features(project), project.store.state()
+    questions.refuse_pending(state)
+    folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
+    folder = os.path.join(folder, "parallel")
+    known = _known(folder)
+    if known.closed:
+        before, known = known, RunPlan()
+        known.apply(
+            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
+            | {"carried": before.carried()}
+        )
+    items = FeatureHome(project, folder, workers, {}).items()
+    free = workers - len(known.in_state("working"))
+    chosen = [*choices(known, items, free if max_sessions is None else min(free, max_sessions))]
+    starts = [each for each in chosen if each.starts]
+    named = {each.id for each in items}
+    done = settled(document)
+    waits = [f for f in document.features if f.is_open and str(f.id) not in named]
+    return {
+        "workers": workers,
+        "branch": project.git.branch(),
+        "starts": [
+            {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
+            for n, each in enumerate(starts, 1)
+        ],
+        "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
+        + [{"item": str(f.id), "reason": _why_not([i for i in f.depends_on if i not in done])} for f in waits],
+        "lands": [*known.queue],
+        "limits": {
+            "sessions": max_sessions,
+            "left_usd": round(project.budgets.total - costs.counted(project.store.costs()), 4),
+        },
+        "lend": [*equipment.lendable_in(project.git, project.config.verification.links, project.excluded)],
+    }
+
+
+def _why_not(missing: Sequence[int]) -> str:
+    needed = ", ".join(f"#{i}" for i in missing)
+    return f"it needs {needed}, which has not landed" if needed else "it waits for a person's answer"
+
+
+def preview_lines(found: JsonObject) -> list[str]:
+    """The same for a person."""
+    text = [f"{found['workers']} workers on {str(found['branch']).removeprefix('refs/heads/')}:"]
+    text += [f"  {each['slot']}  #{each['item']}: {each['title']} ({each['reason']})" for each in found["starts"]]
+    text += [f"      #{each['item']}: {each['reason']}" for each in found["waits"]]
+    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
+    most = f"{found['limits']['sessions']} sessions and " if found["limits"]["sessions"] else ""
+    return [*text, f"At most {most}${found['limits']['left_usd']:.2f} of the project's budget."]

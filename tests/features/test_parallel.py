@@ -1,0 +1,427 @@
+"""``harness run --workers N`` on a feature project: real agents in real places, and what becomes of their work."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.testing import CommandResult
+from agent_harness.testing.feature_list_project import FeatureListProject
+
+SETTINGS = f"""\
+project: {{name: shop}}
+environment: {{init: 'true', reset: 'true'}}
+testing:
+  full: {sys.executable} -m pytest tests -q
+  feature: {sys.executable} -m pytest {{test_file}} -q
+"""
+PYTEST = "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n"
+
+Steps = list[dict[str, Any]]
+
+
+def project(base: Path, *names: str, settings: str = "", **members: Any) -> FeatureListProject:
+    """One feature a name: the module of that name answers with it, and its test asks for that."""
+    made = FeatureListProject.made(base / "shop", *(False for _ in names), settings=SETTINGS + settings)
+    rows = [
+        {
+            "id": number,
+            "description": f"User can ask for {name}",
+            "test_file": f"tests/test_{name}.py",
+            "passes": False,
+            **members.get(name, {}),
+        }
+        for number, name in enumerate(names, 1)
+    ]
+    stubs = {f"tests/test_{name}.py": 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n' for name in names}
+    features = json.dumps({"project": "shop", "features": rows}, indent=2) + "\n"
+    ignored = ".harness/\n__pycache__/\n.pytest_cache/\n"
+    made.put(
+        {**stubs, "features.json": features, "pytest.ini": PYTEST, ".gitignore": ignored, "shared.py": "ALL = []\n"}
+    )
+    made.commit("Plan")
+    return made
+
+
+def proof(name: str) -> str:
+    return f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
+
+
+def code(name: str) -> str:
+    return f"def answer(times):\n    return '{name}' * times\n"
+
+
+def work(number: int, name: str, *more: dict[str, Any]) -> Steps:
+    """The code and the tests of a feature, and its claim."""
+    return [
+        {"write": {"path": f"{name}.py", "text": code(name)}},
+        {"write": {"path": f"tests/test_{name}.py", "text": proof(name)}},
+        *more,
+        {"evidence": number},
+        {"claim": [number]},
+    ]
+
+
+def turn(number: int, steps: Steps, **more: Any) -> dict[str, Any]:
+    return {"when": {"feature": number}, "do": steps, **more}
+
+
+def run(made: FeatureListProject, turns: Any, workers: int = 2, *words: str) -> CommandResult:
+    return made.harness("run", "--workers", str(workers), *words, agent=turns)
+
+
+def landed(made: FeatureListProject) -> list[str]:
+    return made.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()
+
+
+def green_all_along(made: FeatureListProject) -> None:
+    """At each commit of the first-parent history the tests of all features that are marked by then pass."""
+    for commit in made.git("rev-list", "--first-parent", "HEAD").split():
+        marked = [row for row in json.loads(made.git("show", f"{commit}:features.json"))["features"] if row["passes"]]
+        place = made.base / "then" / commit
+        made.git("worktree", "add", "-q", "--detach", str(place), commit)
+        if marked:
+            words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(r["test_file"] for r in marked)]
+            ran = subprocess.run(words, cwd=place, capture_output=True, check=False)
+            assert ran.returncode == 0, ran.stdout.decode()
+        made.git("worktree", "remove", "--force", str(place))
+
+
+def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
+    """SC-1, SC-33."""
+    made = project(tmp_path, "ham", "egg")
+    turns = [
+        turn(n, [*work(n, name), {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}])
+        for n, name in ((1, "ham"), (2, "egg"))
+    ]
+    ran = run(made, turns, 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["exit_code"]) == (0, 0), ran.text
+    assert sorted(each["item"] for each in answer["landed"]) == ["1", "2"]
+    assert sorted(landed(made)) == ["1", "2"]
+    assert made.passing() == [1, 2]
+    assert made.changes() == []
+
+
+@pytest.mark.scenario
+def test_a_single_feature_lands_with_the_verdict_that_it_has(tmp_path: Path) -> None:
+    """SC-32: on the commit that it was proven on, its suite is not run again."""
+    made = project(tmp_path, "ham")
+    answer = json.loads(run(made, [turn(1, work(1, "ham"))], 1, "--json").out)
+    assert (made.passing(), answer["checks"], answer["exit_code"]) == ([1], 0, 0)
+
+
+@pytest.mark.scenario
+def test_four_features_of_which_one_needs_another_land_once_and_the_books_are_at_home(tmp_path: Path) -> None:
+    """SC-1, SC-2, SC-6, SC-33, SC-37."""
+    names = ("ham", "egg", "tea", "jam")
+    made = project(tmp_path, *names, tea={"depends_on": [1]})
+    made.put({"mine.txt": "not yet committed\n"})
+    spent = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
+    ran = run(made, [turn(n, work(n, name, spent)) for n, name in enumerate(names, 1)], 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["attempts"], answer["bounces"]) == (0, "done", 4, 0), ran.text
+    assert (sorted(landed(made)), made.passing()) == (["1", "2", "3", "4"], [1, 2, 3, 4])
+    order = landed(made)
+    assert order.index("3") < order.index("1")
+    assert made.changes() == ["?? mine.txt"]
+    books_are_whole(made, 4, 0.25)
+    assert answer["cost_usd"] == pytest.approx(1.0)
+    assert len(made.baseline["passing_tests"]) == 4
+    assert [row["feature_id"] for row in made.events("feature_completed")] == [int(i) for i in reversed(order)]
+    assert all(made.progress.count(f"FEATURE: #{n} ") == 1 for n in (1, 2, 3, 4))
+    assert made.harness("verify", "--all").code == 0
+    green_all_along(made)
+
+
+def books_are_whole(made: FeatureListProject, sessions: int, each_usd: float) -> None:
+    """Each session is told of once: its cost, its record, the verdict on its claim."""
+    rows = made.log("sessions.jsonl")
+    assert len({row["order"] for row in rows}) == len(rows)
+    assert len({row["session_id"] for row in rows}) == len(rows)
+    cumulative = made.read(".harness/costs.yaml")["cumulative"]
+    assert (cumulative["total_sessions"], cumulative["total_cost_usd"]) == (
+        sessions,
+        pytest.approx(sessions * each_usd),
+    )
+    accepted = [row for row in verdicts(made) if row["verdict"] == "accepted"]
+    assert sorted(row["item"] for row in accepted) == sorted(map(str, made.passing()))
+    assert [made.git("rev-parse", "--verify", row["commit"]) for row in accepted]
+    assert made.state["last_session"] >= sessions
+
+
+def state_folder(made: FeatureListProject) -> Path:
+    return next(Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects").glob("%*shop%.git"))
+
+
+def verdicts(made: FeatureListProject) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (state_folder(made) / "verdicts.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.scenario
+def test_a_worker_that_lies_is_rejected_its_feature_is_asked_about_and_the_others_land(tmp_path: Path) -> None:
+    """SC-4, SC-9: the claim proves nothing, a person decides, and what depends on nobody goes on."""
+    settings = "verification: {fix_rounds: 0}\nfeatures: {max_stuck_sessions: 1}\n"
+    made = project(tmp_path, "ham", "egg", "tea", settings=settings)
+    wrong = {"write": {"path": "ham.py", "text": "def answer(times):\n    return ''\n"}}
+    turns = [turn(1, work(1, "ham", wrong)), turn(2, work(2, "egg")), turn(3, work(3, "tea"))]
+    ran = run(made, turns, 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["escalation"]["type"], answer["escalation"]["feature_id"]) == (
+        3,
+        "feature_stuck",
+        1,
+    ), ran.text
+    assert (sorted(landed(made)), made.passing()) == (["2", "3"], [2, 3])
+    assert [each["item"] for each in answer["parked"]] == ["1"]
+    assert [row["verdict"] for row in verdicts(made) if row["item"] == "1"] == ["rejected"]
+    kept = made.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue/1").split()
+    assert any(made.git("show", f"{ref}:ham.py", check=False) for ref in kept)
+    assert run(made, turns).code == 3  # until it is answered
+    assert made.harness("resume", "--choose", "retry").code == 0
+    ran = run(made, [turn(1, work(1, "ham"))])
+    assert (ran.code, made.passing()) == (0, [1, 2, 3]), ran.text
+
+
+def listed(number: int, name: str, *all_of_them: str) -> Steps:
+    """A feature that is in a list which every feature has to change."""
+    steps = work(number, name)
+    asked = f"import shared\n\n\ndef test_{name}():\n    assert '{name}' in shared.names()\n"
+    text = f"def names():\n    return {[*all_of_them]!r}\n"
+    steps[0] = {"write": {"path": "shared.py", "text": text}}
+    steps[1] = {"write": {"path": f"tests/test_{name}.py", "text": asked}}
+    return steps
+
+
+@pytest.mark.scenario
+def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
+    """SC-30, SC-31: both change one line; the one that comes second finds both sides in its file."""
+    made = project(tmp_path, "ham", "egg")
+    both = {"prompt_contains": "does not go together"}
+    seen = {"run": f"cp shared.py {tmp_path}/seen.py"}
+    mend = [[seen, *listed(n, name, "ham", "egg")] for n, name in ((1, "ham"), (2, "egg"))]
+    turns = [{"when": {"feature": n, **both}, "do": steps} for n, steps in enumerate(mend, 1)]
+    turns += [turn(1, listed(1, "ham", "ham")), turn(2, listed(2, "egg", "egg"))]
+    ran = run(made, turns, 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+    assert answer["bounces"] in (1, 2)  # a mend that begins before its neighbour has landed meets it once more
+    assert sorted(landed(made)) == ["1", "2"]
+    assert "<<<<<<< " in (tmp_path / "seen.py").read_text()
+    assert made.changes() == []
+    green_all_along(made)
+
+
+@pytest.mark.scenario
+def test_the_culprit_of_a_red_batch_is_mended_and_the_others_land(tmp_path: Path) -> None:
+    """SC-34: three are proven one by one; two of them are red together, which nobody could know."""
+    made = project(tmp_path, "ham", "egg", "tea")
+    alone = (
+        "import os\n\nimport egg\n\n\ndef test_egg():\n    assert egg.answer(2) == 'eggegg'\n"
+        "    assert egg.FREE or not os.path.exists('ham.py')\n"
+    )
+    wait = {"run": f"touch {tmp_path}/done.$$; until [ $(ls {tmp_path}/done.* | wc -l) -ge 3 ]; do sleep 0.1; done"}
+    egg = work(
+        2,
+        "egg",
+        {"append": {"path": "egg.py", "text": "\n\nFREE = False\n"}},
+        {"write": {"path": "tests/test_egg.py", "text": alone}},
+        wait,
+    )
+    free = {"run": "sed -i s/False/True/ egg.py"}
+    mended = work(
+        2,
+        "egg",
+        {"append": {"path": "egg.py", "text": "\n\nFREE = True\n"}},
+        {"write": {"path": "tests/test_egg.py", "text": alone}},
+    )
+    turns = [
+        {"when": {"feature": 2, "prompt_contains": "together with what has landed"}, "do": mended},
+        {"when": {"feature": 1, "prompt_contains": "together with what has landed"}, "do": [free, *work(1, "ham")]},
+        turn(2, egg), turn(1, work(1, "ham", wait)), turn(3, work(3, "tea", wait)),
+    ]  # fmt: skip
+    ran = run(made, turns, 3, "--json")
+    answer = json.loads(ran.out)
+    assert made.passing() == [1, 2, 3], ran.text
+    assert (ran.code, sorted(landed(made))) == (0, ["1", "2", "3"]), ran.text
+    assert answer["bounces"] >= 1
+    green_all_along(made)
+
+
+# ---- what a person has to decide -------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_work_that_a_person_may_allow_is_kept_at_home_while_others_go_on(tmp_path: Path) -> None:
+    """SC-9: the tests pass before the work; the question and its candidate are the project's."""
+    made = project(tmp_path, "ham", "egg")
+    made.put({"ham.py": code("ham")})
+    made.commit("It is there already")
+    turns = [turn(1, work(1, "ham")), turn(2, work(2, "egg"))]
+    ran = run(made, turns, 2, "--json")
+    assert (ran.code, made.passing()) == (3, [2]), ran.text
+    (asked,) = made.state["kept_candidates"]
+    assert (asked["type"], asked["feature_id"]) == ("built_already", 1)
+    assert made.git("rev-parse", asked["ref"]) == asked["commit"]
+    ran = made.harness("resume", "--choose", "accept-built", "--feature", "1")
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+
+
+@pytest.mark.scenario
+def test_unfinished_work_of_a_serial_run_goes_on_in_a_place(tmp_path: Path) -> None:
+    """SC-10: the branch goes back to what is accepted, and the feature continues where it was."""
+    made = project(tmp_path, "ham", "egg")
+    head = made.head
+    half = [{"write": {"path": "ham.py", "text": code("ham")}}]
+    assert made.harness("run", agent=[turn(1, half)]).code == 0
+    assert made.state["next_prompt"] == "continuation"
+    rest = [{"run": f"cp ham.py {tmp_path}/seen.py"}, *work(1, "ham")[1:]]
+    ran = run(made, [turn(1, rest), turn(2, work(2, "egg"))])
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+    assert (tmp_path / "seen.py").read_text() == code("ham")
+    first_parents = made.git("log", "--first-parent", "--format=%s").splitlines()
+    assert not [line for line in first_parents if line.startswith("WIP")]
+    assert made.git("merge-base", "HEAD", head) == head
+    green_all_along(made)
+
+
+@pytest.mark.scenario
+def test_an_attempt_that_ends_unfinished_goes_on_where_it_was(tmp_path: Path) -> None:
+    """SC-13: what a session left is kept for the next one of its feature, whatever has landed meanwhile."""
+    made = project(tmp_path, "ham", "egg")
+    half = [{"write": {"path": "ham.py", "text": code("ham")}}]
+    rest = [{"run": f"cp ham.py {tmp_path}/seen.py"}, *work(1, "ham")[1:]]
+    turns = [
+        {"when": {"feature": 1, "prompt_type": "continuation"}, "do": rest},
+        turn(1, half),
+        turn(2, work(2, "egg")),
+    ]
+    ran = run(made, turns)
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+    assert (tmp_path / "seen.py").read_text() == code("ham")
+
+
+@pytest.mark.scenario
+def test_several_at_work_share_the_projects_budget_and_their_work_is_kept(tmp_path: Path) -> None:
+    """SC-42: what the next call of each may cost is reserved; nobody is blamed for what others have spent."""
+    budget = "costs: {per_session_usd: 0.5, per_feature_usd: 0.5, total_project_usd: 0.6}\n"
+    made = project(tmp_path, "ham", "egg", "tea", settings=budget)
+    spent = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
+    ran = run(made, [turn(n, work(n, name, spent)) for n, name in enumerate(("ham", "egg", "tea"), 1)], 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["escalation"]) == (9, "budget", None), ran.text
+    assert made.read(".harness/costs.yaml")["cumulative"]["total_cost_usd"] <= 0.6
+    assert (made.state["stuck_count"], made.state["verification_failures"]) == (0, {})
+    kept = made.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    assert len(kept) + len(made.passing()) >= 1
+
+
+@pytest.mark.scenario
+def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> None:
+    """SC-33: the head's features.json gets what the session has come to, which is no mark."""
+    made = project(tmp_path, "ham", "egg", egg={"verification_type": "hybrid", "manual_checks": ["Look at it"]})
+    ran = run(made, [turn(1, work(1, "ham")), turn(2, work(2, "egg"))])
+    assert (ran.code, made.passing()) == (0, [1]), ran.text
+    assert made.features["features"][1]["awaiting_manual"]["session"]
+    assert "harness manual-verify --feature 2" in ran.out
+    assert "Awaiting manual verification: Feature #2" in made.harness("status").out
+
+
+# ---- before it begins ------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> None:
+    """SC-7."""
+    members = {"ham": {"touches": ["src/*"]}, "egg": {"touches": ["src/x.py"]}, "jam": {"depends_on": [1]}}
+    made = project(tmp_path, "ham", "egg", "tea", "pie", "jam", **members)
+    unseen = (".git/index", ".git/harness")
+    before = made.fingerprint(without=unseen)
+    ran = made.harness("run", "--workers", "2", "--dry-run", "--json")
+    told = json.loads(ran.out)["parallel"]
+    assert [(each["slot"], each["item"]) for each in told["starts"]] == [("w1", "1"), ("w2", "3")]
+    why = {each["item"]: each["reason"] for each in told["waits"]}
+    assert why["2"] == "it waits for 1: both say that they change src/*"
+    assert why["4"] == "it waits for a free slot"
+    assert why["5"] == "it needs #1, which has not landed"
+    text = made.harness("run", "--workers", "2", "--dry-run").out
+    assert "w1  #1: User can ask for ham (next in order" in text
+    assert made.fingerprint(without=unseen) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--workers", "2", "--feature", "1"), "exclude each other"),
+        (("--workers", "2", "--branch", "other"), "means nothing on a feature project"),
+        (("--workers", "0"), "--workers"),
+    ],
+)
+def test_words_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    made = project(tmp_path, "ham")
+    ran = made.harness("run", *words)
+    assert (ran.code, told in ran.err) == (2, True), ran.text
+
+
+# ---- what a dead coordinator leaves ----------------------------------------------------------------------------------
+
+DYING = Path(__file__).parents[1] / "parallel/dying.py"
+MOMENTS = [
+    *(f"after:{kind}" for kind in ("run", "ordered", "ended", "batched", "verified", "landing", "landed")),
+    *("before:ended", "before:batched", "before:landed", "before:closed", "files", "moved", "settled"),
+]
+
+
+def died(made: FeatureListProject, moment: str, spec: str) -> None:
+    words = [sys.executable, str(DYING), moment, "run", "--workers", "2", "--agent", spec]
+    environment = {**made.variables(), "HARNESS_TIME_SCALE": "0.1"}
+    ran = subprocess.run(words, cwd=made.root, env=environment, capture_output=True, check=False)
+    assert ran.returncode == -9, (ran.stdout, ran.stderr)
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp_path: Path, moment: str) -> None:
+    """SC-5, SC-14, SC-36: each feature lands once, and what each session cost is counted once."""
+    made = project(tmp_path, "ham", "egg", "tea")
+    starts = tmp_path / "starts"
+    spent = ({"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}, {"run": f"echo x >> {starts}"})
+    spec = made.agent([turn(n, work(n, name, *spent)) for n, name in enumerate(("ham", "egg", "tea"), 1)])
+    died(made, moment, spec)
+    ran = made.harness("run", "--workers", "2", agent=spec)
+    assert ran.code == 0, ran.text
+    assert (sorted(landed(made)), made.passing()) == (["1", "2", "3"], [1, 2, 3]), ran.text
+    assert made.changes() == []
+    rows = made.log("sessions.jsonl")
+    completed = [row for row in rows if row["feature_completed"]]
+    assert sorted(row["feature_id"] for row in completed) == [1, 2, 3]
+    assert len({row["order"] for row in rows}) == len(rows)
+    assert [row["feature_id"] for row in made.events("feature_completed")].count(1) == 1
+    total = made.read(".harness/costs.yaml")["cumulative"]["total_cost_usd"]
+    assert 0.75 <= total <= 0.25 * len(starts.read_text().split()), total
+    accepted = [row["item"] for row in verdicts(made) if row["verdict"] == "accepted"]
+    assert sorted(accepted) == ["1", "2", "3"]
+    assert all(made.progress.count(f"FEATURE: #{n} ") == 1 for n in (1, 2, 3))
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("moment", ["before:batched", "after:landing", "files", "moved"])
+def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Path, moment: str) -> None:
+    """SC-14: status names what goes on; what is proven lands, and no agent is asked for it again."""
+    made = project(tmp_path, "ham", "egg")
+    starts = tmp_path / "starts"
+    spec = made.agent([turn(n, work(n, x, {"run": f"echo {n} >> {starts}"})) for n, x in enumerate(("ham", "egg"), 1)])
+    died(made, moment, spec)
+    left = json.loads(made.harness("status", "--json").out)["left_by_run"]
+    assert left["next"] == "harness run --workers 2"
+    assert "Left by a run of several agents" in made.harness("status").out
+    starts.unlink(missing_ok=True)
+    ran = made.harness("run", "--until-done", agent=spec)
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+    begun = starts.read_text().split() if starts.exists() else []
+    assert not {*begun} & {*left["proven"]}
+    assert made.changes(without=["claude-progress.txt"]) == []
+    assert json.loads(made.harness("status", "--json").out)["left_by_run"] is None
