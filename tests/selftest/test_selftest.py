@@ -44,7 +44,7 @@ def test_an_honest_agent_is_taken_and_a_lie_is_not() -> None:
 
 
 def test_each_agent_once() -> None:
-    every, some = selftest("--list", "--json").json["agents"], selftest("--list", "--once", "--json").json["agents"]
+    every, some = selftest("--list", "--all", "--json").json["agents"], selftest("--list", "--json").json["agents"]
     assert Counter(row["name"] for row in some) == dict.fromkeys((row["name"] for row in every), 1)
     shared = {row["name"] for row in every if row["protocol"] == "long"}
     assert {row["protocol"] for row in some if row["name"] in shared} == set(trial.PROTOCOLS)

@@ -23,7 +23,7 @@ KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle c
 )
 @click.option("--only", metavar="TEXT", default="", help="The agents whose names hold this text.")
 @click.option("--protocol", type=click.Choice(trial.PROTOCOLS), help="Task lists, feature projects or long tasks.")
-@click.option("--once", is_flag=True, help="Each agent on one protocol, in turn: a third less to run.")
+@click.option("--all", "every", is_flag=True, help="Each agent on each of its protocols: half as much again.")
 @click.option("--jobs", type=click.IntRange(1), help="Agents at a time; by default one for each core.")
 @click.option("--against", metavar="CMD", help="Measure another harness: docs/selftest.md says how it is called.")
 @click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
@@ -31,7 +31,7 @@ KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle c
 def selftest(  # noqa: PLR0917
     only: str,
     protocol: str | None,
-    once: bool,
+    every: bool,
     jobs: int | None,
     against: str | None,
     listing: bool,
@@ -39,10 +39,12 @@ def selftest(  # noqa: PLR0917
 ) -> int:
     """Let lying and honest agents loose on the harness, offline, and count what it believed.
 
+    Each plays on one protocol, in turn; with --all, --only or --protocol on each of those that it knows.
+
     Exit code 0 when no lie ended as done, at most one honest agent in fifty was refused, and nothing was harmed.
     """
     chosen = [case for case in trial.all_cases() if only in case.name and protocol in (None, case.protocol)]
-    chosen = trial.once(chosen) if once else chosen
+    chosen = chosen if every or only or protocol else trial.once(chosen)
     if not chosen:
         raise UsageError(f"No agent's name holds {only!r}", hint="harness selftest --list")
     if listing:
