@@ -148,7 +148,9 @@ class Screen:
             if not terminal.is_plain(self._stream):
                 self._draw(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))
             elif silent >= clock.scaled(PROGRESS_SECONDS):
-                self.say(f"Still at work: {seen}" if seen else f"Still at work, last said: {self._last}")
+                last = self._last
+                self.say(f"Still at work: {seen}" if seen else f"Still at work, last said: {last}")
+                self._last = last
 
     def _draw(self, line: str) -> None:
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
