@@ -10,15 +10,8 @@ from agent_harness.agents.base import Agent
 from agent_harness.errors import ConfigurationError, HarnessError, LimitInForce, StartsUsedUp, ToolMissing, UsageError
 from agent_harness.kernel import clock, journal
 from agent_harness.kernel.rate_limits import LimitClock
-from agent_harness.supervision.dispatch import (
-    ITEMS_WORTH,
-    Dispatcher,
-    RefusalPolicy,
-    StartCount,
-    go_on,
-    spoken,
-    startable,
-)
+from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, spoken, startable
+from agent_harness.supervision.starts import ITEMS_WORTH, StartCount, go_on
 
 ONE, TWO = registry.from_spec("command:true one"), registry.from_spec("command:true two")
 

@@ -21,10 +21,10 @@ from agent_harness.session import provider_retry
 from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import Journal, ProviderRetry
 from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
-from agent_harness.supervision.dispatch import StartCount
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import Watch
 from agent_harness.supervision.recording import Recording
+from agent_harness.supervision.starts import StartCount
 from agent_harness.supervision.supervisor import Outcome, supervise
 
 __all__ = ["AGAIN", "Turns", "walk"]

@@ -15,7 +15,7 @@ from agent_harness.protocols.features import repository
 from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
-from agent_harness.supervision.dispatch import StartCount
+from agent_harness.supervision.starts import StartCount
 
 Say = Callable[[str], None]
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-    from agent_harness.supervision.dispatch import StartCount
     from agent_harness.supervision.interruption import Stop
+    from agent_harness.supervision.starts import StartCount
 
 
 VERIFIED = records.VERIFIED
@@ -107,7 +107,7 @@ def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
     """The starts of workers on a task; what bounds them when its log, or `maxSlices`, was changed by one of them."""
     import shlex
 
-    from agent_harness.supervision.dispatch import StartCount
+    from agent_harness.supervision.starts import StartCount
 
     most = STARTS_A_SLICE * task.policy.max_slices
     folder = os.path.dirname(layout.ledger())

@@ -34,10 +34,10 @@ from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
-from agent_harness.supervision.dispatch import MOST_STARTS, StartCount
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
 from agent_harness.supervision.recording import Recording
+from agent_harness.supervision.starts import MOST_STARTS, StartCount
 
 UNCOUNTED = {
     "user_pause": "a person stopped the run",

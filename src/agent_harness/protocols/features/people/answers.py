@@ -23,7 +23,7 @@ from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
-from agent_harness.supervision.dispatch import go_on
+from agent_harness.supervision.starts import go_on
 
 
 def resume(

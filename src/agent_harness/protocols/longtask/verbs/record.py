@@ -42,7 +42,7 @@ def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
                 ledger.write(layout.ledger(), line)
             raise VerificationFailed("verification failed; nothing was recorded", report=report)
     if options.status == "active" and not log.worker_speaks(layout):
-        from agent_harness.supervision.dispatch import go_on
+        from agent_harness.supervision.starts import go_on
 
         go_on(os.path.dirname(layout.ledger(make=False)))
     task_id = store.change(lambda change: _record(change, options, line))

@@ -180,7 +180,7 @@ def _sweep(*folders: str) -> None:
 
 def resume(worker: Worker) -> JsonObject:
     """Takes back a pause and a halt, and begins the count of starts anew; what they were."""
-    from agent_harness.supervision.dispatch import go_on
+    from agent_harness.supervision.starts import go_on
 
     go_on(os.path.dirname(proven.ledger(worker.layout, make=False)))
 
