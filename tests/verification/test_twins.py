@@ -119,6 +119,15 @@ def test_only_what_was_changed_is_sabotaged() -> None:
     ).beyond
     assert twins.of_work([change(before + "\n# a comment\n", before)]).twins == ()
     assert twins.of_work([change(b"\xff\xfe"), change("def f(:\n")]).twins == ()
+    one, two = "def g():\n        return 2\n", "def g():\n        return 3\n"
+    of_two = f"import os\n\n\ndef f():\n    return 1\n\n\nif os.name == 'nt':\n    {one}else:\n    {two}"
+    assert (
+        twins.of_work([change(of_two.replace("return 1", "return 0"), of_two)]).twins[0].what
+        == "work.py::f returns None"
+    )
+    said = 'def f():\n    """One."""\n    return 1\n'
+    assert twins.of_work([change(said.replace("One", "1"), said)]).twins == ()
+    assert twins.of_work([change(said.replace("return 1", "return 2"), said)]).twins
 
 
 EXPECTED: Mapping[str, tuple[str, str]] = {
