@@ -52,6 +52,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
     "log": ("People", "agent_harness.cli.features:log", "Find out what happened, and why."),
     "limits": ("People", "agent_harness.cli.agents:limits", "Show which accounts are rate limited, and until when."),
+    "queue": ("People", "agent_harness.cli.parallel:main", "Show what waits to land in a parallel run."),
+    "place": ("People", "agent_harness.cli.parallel:main", "Show and remove the places of parallel runs."),
     "rescue": ("People", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
     "demo": ("People", "agent_harness.demo:demo", "Watch a whole project being built by a scripted agent."),
     "selftest": ("People", "agent_harness.selftest:selftest", "Let lying agents loose on the harness, offline."),

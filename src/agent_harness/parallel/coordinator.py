@@ -18,7 +18,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_harness.errors import Busy, HarnessError, Refused, StateDamaged, UnsafeTree
+from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -105,7 +105,8 @@ class LocalHands:
                 process.start(command, cwd=os.getcwd(), env=environment, input=b"", on_output=log.write) as running,
             ):
                 files.write_json(
-                    f"{order.place}.json", {"order": order.id, "name": order.name, "process": running.record}
+                    f"{order.place}.json",
+                    {"order": order.id, "item": order.item, "name": order.name, "process": running.record},
                 )
                 while not running.at_end:
                     running.read_line(LOOK_SECONDS)
@@ -146,11 +147,7 @@ class Coordinator:
 
     def _open(self) -> None:
         self._ledger = Ledger(self._folder)
-        try:
-            self._plan = plan.fold(self._ledger.events)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            told = f"{self._ledger.path} tells of what cannot have happened ({error!r})"
-            raise StateDamaged(told, hint=f"look at it; mv {self._ledger.path} {self._ledger.path}.old") from None
+        self._plan = self._ledger.folded()
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
             told = f"the run before this one goes on on the branch {name}, where its work is to land"

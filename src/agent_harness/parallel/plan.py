@@ -55,6 +55,7 @@ class ItemProgress:
     bounces: int = 0
     mend: JsonObject | None = None  # what its next attempt has to repair
     why: str = ""  # it is parked
+    since: str = ""  # when its candidate was proven
 
 
 @dataclass
@@ -141,6 +142,7 @@ class RunPlan:
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
             work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
+            work.since = each.get("since", "")
             if each["ready"]:
                 self._set(each["item"], READY)
                 self.queue.append(each["item"])
@@ -157,6 +159,7 @@ class RunPlan:
                 "base": work.proven_on,
                 "commit": work.commit,
                 "ready": work.state in (READY, LANDING),
+                "since": work.since,
             }
             for item, work in self.works.items()
         ]
@@ -184,6 +187,7 @@ class RunPlan:
             self.attempts -= 1
         if status == ACCEPTED:
             work.commit, work.proven_on, work.mend = event["commit"], work.base, None
+            work.since = event.get("at", "")
             self.accepted += 1
             self.queue.append(event["item"])
         elif status == PARKED:

@@ -1,0 +1,165 @@
+"""What a person asks about parallel runs of a project, from a process of their own: its places and its queue."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import Busy, HarnessError, NothingEligible, UnsafeTree, UsageError
+from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.lock import LockFile
+from agent_harness.kernel.owner import Owner
+from agent_harness.parallel import places
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
+
+BEGIN = "harness run --workers 4"
+NO_RUN = "no parallel run is under way here"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelRuns:
+    """Those of one project; ``folder`` is where they are kept, and need not be there."""
+
+    root: str
+    folder: str
+    git: Git | None
+    own: Sequence[str]  # patterns of the harness's own files
+
+    def coordinator(self) -> Owner | None:
+        """The process of the run that is under way."""
+        return LockFile(os.path.join(self.folder, "run.lock")).holder()
+
+    def plan(self) -> RunPlan:
+        """What the ledger folds to. ``NothingEligible`` where there is none."""
+        ledger = Ledger(self.folder, only_read=True)
+        if not ledger.events:
+            raise NothingEligible("no parallel run has been here", hint=BEGIN)
+        return ledger.folded()
+
+    # ---- places
+
+    def _existing(self) -> dict[str, Workplace]:
+        return {each.name: each for each in places.existing(os.path.join(self.folder, "places"))}
+
+    def place_list(self) -> JsonObject:
+        """Each place: the item that was worked on there last, its size, since when, and its state."""
+        found = [_shown(each) for each in self._existing().values()]
+        return {"places": found, "set_aside": self._set_aside(), "next": "harness place prune" if found else BEGIN}
+
+    def _set_aside(self) -> list[str]:
+        """What else is among the places: folders that could be no rescue, and what nobody of ours has made."""
+        there = os.path.join(self.folder, "places")
+        folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
+        return sorted(path for path in folders if os.path.basename(path) not in self._existing())
+
+    def place_path(self, name: str) -> JsonObject:
+        """The folder of a place. ``UsageError`` names those that are there."""
+        known = self._existing()
+        if name not in known:
+            told = f"there is no place {name}" + (f"; there are {', '.join(known)}" if known else "")
+            raise UsageError(told, hint="harness place list" if known else BEGIN)
+        return {"place": name, "path": known[name].folder, "next": "harness place list"}
+
+    def prune(self) -> JsonObject:
+        """Removes the places that nobody uses, once what only they have is in a rescue; SC-13.
+
+        ``Busy`` while a run is under way. What the next run goes on with stays.
+        """
+        owner.refuse_agents(self.root, "harness place prune")
+        known = self._existing()
+        if not known:
+            return {"removed": [], "kept": [], "next": "harness status"}
+        if self.git is None:
+            raise UnsafeTree("there is no git repository here any more, so that nothing can be rescued into it")
+        lock = LockFile(os.path.join(self.folder, "run.lock"))
+        if holder := lock.try_take():
+            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
+        try:
+            ledger = Ledger(self.folder, only_read=True)
+            plan = ledger.folded()
+            needed = {plan.work(item).slot: item for item in plan.in_state(WORKING)}
+            removed: list[JsonObject] = []
+            kept: list[JsonObject] = []
+            for name, place in known.items():
+                if name in needed:
+                    why = f"{needed[name]} was worked on there when the run ended; the next run goes on with it"
+                    kept.append({"place": name, "why": why})
+                    continue
+                try:
+                    removed.append({"place": name, "rescues": self._removed(place, self.git)})
+                except Busy as error:
+                    kept.append({"place": name, "why": error.message})
+        finally:
+            lock.release()
+        rescued = any(each["rescues"] for each in removed)
+        follows = "harness rescue list" if rescued else BEGIN if needed else "harness place list"
+        return {"removed": removed, "kept": kept, "next": follows}
+
+    def _removed(self, place: Workplace, git: Git) -> list[str]:
+        with place.locked():
+            found = place.rescue(git, str(_record(place).get("name") or place.name), self.own)
+            place.clear()
+            files.unlink(place.record)
+            place.at_rest = False
+            git.update_ref(f"{places.PLACE_REFS}/{place.name}", None)
+        return found
+
+    # ---- the queue
+
+    def queue(self) -> JsonObject:
+        """What waits to land, in its order, as the ledger has it; also of a run that is dead or over."""
+        plan = self.plan()
+        batch = plan.batch
+        members = [item for item in batch.members if plan.work(item).state == LANDING] if batch else []
+        rows = [_queued(plan, item, batch.id if batch else None) for item in members]
+        rows += [_queued(plan, item, None) for item in plan.queue if plan.work(item).state == READY]
+        is_alive = self.coordinator() is not None
+        follows = "harness status" if is_alive or not rows else f"harness run --workers {plan.workers}"
+        return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
+
+
+def _queued(plan: RunPlan, item: str, batch: int | None) -> JsonObject:
+    work = plan.work(item)
+    return {"item": item, "fence": work.fence, "since": work.since, "batch": batch, "state": work.state}
+
+
+def _record(place: Workplace) -> JsonObject:
+    try:
+        return files.read_json(place.record)
+    except (OSError, HarnessError):
+        return {}
+
+
+def _shown(place: Workplace) -> JsonObject:
+    record = _record(place)
+    is_used = LockFile(f"{place.folder}.lock").holder() is not None
+    try:
+        at = os.lstat(place.record).st_mtime
+    except OSError:
+        at = os.lstat(place.folder).st_mtime
+    state = "in use" if is_used else "left" if place.name.startswith("w") and not place.at_rest else "free"
+    return {
+        "place": place.name,
+        "item": record.get("item") or record.get("name"),
+        "bytes": _size(place.folder),
+        "at": clock.timestamp(clock.moment(at)),
+        "age_seconds": max(0, round(time.time() - at)),
+        "state": state,
+    }
+
+
+def _size(folder: str) -> int:
+    """Of all files in a folder, which may change meanwhile."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(where, name).lstat().st_size
+            except OSError:
+                continue
+    return total
