@@ -1,4 +1,4 @@
-"""What a person does about runs of several agents: ``harness place`` and ``queue``.
+"""What a person does about runs of several agents: ``harness place``, ``queue``, ``scale`` and ``recall``.
 
 They are read without click, as the verbs of agents are.
 """
@@ -11,6 +11,7 @@ from agent_harness.errors import Interrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
@@ -36,7 +37,8 @@ def main(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    program, rest = PROGRAMS[words[0]], words[1:]
+    program = PROGRAMS.get(words[0], _REQUESTS)
+    rest = words if program is _REQUESTS else words[1:]
     if not rest or rest[0] == "--json":
         rest = ["list", *rest]
     try:
@@ -51,7 +53,7 @@ def _run(words: list[str]) -> int:
     act = program.verbs[verb].act
     assert act is not None
     found, lines = act(_here(), **given)
-    _show(f"{words[0]} {verb}", found, lines, as_json=as_json)
+    _show(verb if program is _REQUESTS else f"{words[0]} {verb}", found, lines, as_json=as_json)
     return 0
 
 
@@ -133,6 +135,53 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     return found, [*lines, *([] if found["alive"] else ["No run is under way."]), f"next: {found['next']}"]
 
 
+# ---- requests
+
+
+def _asked(verb: str) -> Callable[..., tuple[JsonObject, list[str]]]:
+    def act(runs: ParallelRuns, **args: Any) -> tuple[JsonObject, list[str]]:
+        found = runs.ask(verb, **args)
+        return found, [found["said"], f"next: {found['next']}"]
+
+    return act
+
+
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and 1 <= int(word[:9]) <= 256):
+        raise ValueError(f"{word!r} is no number from 1 to 256.")
+    return int(word)
+
+
+_ITEM = Argument("item", "ITEM", str)
+
+_REQUESTS = Program(
+    "harness",
+    "What a person asks of a parallel run.",
+    {
+        "scale": Subcommand(
+            "Change how many agents work at once.",
+            Argument("workers", "N", _number),
+            _JSON,
+            purpose="Change how many agents the parallel run has that is under way here. With more, slots open at "
+            "once; with fewer, they close when their attempt ends.\n\nExit 7: no run is under way. 5: it does not "
+            "answer.",
+            example="harness scale 6",
+            act=_asked("scale"),
+        ),
+        "recall": Subcommand(
+            "End one attempt; its work is kept.",
+            Argument("item", "SLOT|ITEM", str),
+            _JSON,
+            purpose="End one attempt after its current operation. Its work is kept, nothing is counted, and the item "
+            "is open again: a slot that is free may begin it anew.\n\nExit 7: no run is under way. 5: it does not "
+            "answer. 2: nothing of that name is at work.",
+            example="harness recall w3",
+            act=_asked("recall"),
+        ),
+    },
+    STYLE,
+)
+
 PROGRAMS = {
     "place": Program(
         "harness place",
@@ -180,8 +229,42 @@ PROGRAMS = {
                 example="harness queue list --json",
                 act=_queue_list,
             ),
+            "hold": Subcommand(
+                "Keep an item from landing.",
+                _ITEM,
+                _JSON,
+                purpose="Keep an item that is proven, or still worked on, from landing until it is released. All "
+                "others land.",
+                example="harness queue hold task-003",
+                act=_asked("hold"),
+            ),
+            "release": Subcommand(
+                "Let a held item land.",
+                _ITEM,
+                _JSON,
+                purpose="Let an item land that was held, in its turn.",
+                example="harness queue release task-003",
+                act=_asked("release"),
+            ),
+            "drop": Subcommand(
+                "Take a candidate out; it is kept in a rescue.",
+                _ITEM,
+                _JSON,
+                purpose="Take what is proven of an item out of the queue. The candidate is kept in a rescue "
+                "(`harness rescue list`), and the item is open again.",
+                example="harness queue drop task-003",
+                act=_asked("drop"),
+            ),
+            "first": Subcommand(
+                "Let an item land before all others.",
+                _ITEM,
+                _JSON,
+                purpose="Let an item that is proven land before all others that wait.",
+                example="harness queue first task-003",
+                act=_asked("first"),
+            ),
         },
         STYLE,
-        examples=["harness queue"],
+        examples=["harness queue", "harness queue hold task-003", "harness queue first '#5'"],
     ),
 }

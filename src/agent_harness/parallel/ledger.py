@@ -18,9 +18,13 @@ from agent_harness.parallel.plan import RunPlan, fold
 VERSION = 1
 KEPT_DAYS = 90
 
-TYPES = frozenset(
-    ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
-) | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
+TYPES = (
+    frozenset(
+        ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
+    )
+    | {*("scaled", "recalled", "held", "unheld", "first")}
+    | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
+)
 
 
 class Ledger:

@@ -12,13 +12,15 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import places
+from agent_harness.parallel import places, requests
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 
 BEGIN = "harness run --workers 4"
-NO_RUN = "no parallel run is under way here"
+ANSWER_SECONDS = 10.0
+_REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,71 @@ class ParallelRuns:
             git.update_ref(f"{places.PLACE_REFS}/{place.name}", None)
         return found
 
+    # ---- requests
+
+    def ask(self, verb: str, **args: object) -> JsonObject:
+        """Has the coordinator do something; what it has done, as the event of its ledger, and as a sentence: ``said``.
+
+        What concerns the queue is done here where no run is under way. ``NothingEligible`` where there is none to ask,
+        ``Busy`` where it does not answer in time.
+        """
+        command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{verb}"
+        for place in [self.root, *(each.folder for each in self._existing().values())]:
+            owner.refuse_agents(place, command)
+        event = self._asked(verb, args) if self.coordinator() else None
+        if event is None:
+            if verb not in requests.OF_QUEUE:
+                raise NothingEligible("no parallel run is under way here", hint=BEGIN)
+            event = self._done_here(verb, args)
+        follows = "harness queue" if verb in requests.OF_QUEUE else "harness status"
+        return {"event": event, "said": requests.told(event), "next": follows}
+
+    def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
+        """The event that the coordinator answers with; ``None`` where the run has ended without one."""
+        mailbox = Mailbox(self.folder)
+        request = mailbox.post(verb, args)
+        try:
+            until = time.monotonic() + ANSWER_SECONDS
+            while (found := mailbox.answered(request)) is None and time.monotonic() < until:
+                if self.coordinator() is None:
+                    break
+                time.sleep(0.05)
+            is_taken = found is None and not mailbox.withdraw(request)
+            found = found or mailbox.answered(request)
+        finally:
+            mailbox.forget(request)
+        if found and found.get("ok"):
+            return dict(found["event"])
+        if found:
+            error = found["error"]
+            raise _REFUSALS.get(error["exit_code"], HarnessError)(error["message"], hint=error["hint"])
+        events = Ledger(self.folder, only_read=True).events
+        if event := next((each for each in events if each.get("request") == request), None):
+            return event
+        if holder := self.coordinator():
+            what = "whether it will is not known" if is_taken else "nothing was changed"
+            told = f"the parallel run ({holder}) has not answered in {ANSWER_SECONDS:.0f} s; {what}"
+            raise Busy(told, hint="harness queue" if is_taken else "the same command again")
+        return None
+
+    def _done_here(self, verb: str, args: JsonObject) -> JsonObject:
+        self.plan()
+        lock = LockFile(os.path.join(self.folder, "run.lock"))
+        if holder := lock.try_take():
+            raise Busy(f"a parallel run has just begun here ({holder})", hint="the same command again")
+        try:
+            ledger = Ledger(self.folder)
+            kind, members = requests.granted(ledger.folded(), verb, args)
+            if kind == "dropped" and self.git is not None:
+                name = members["order"].split("/")[1]
+                members["rescue"] = places.free_ref(self.git, f"{places.RESCUE_REFS}/{name}")
+                self.git.update_ref(members["rescue"], members["commit"])
+            event = ledger.append(kind, **members)
+            ledger.close()
+            return event
+        finally:
+            lock.release()
+
     # ---- the queue
 
     def queue(self) -> JsonObject:
@@ -125,7 +192,8 @@ class ParallelRuns:
 
 def _queued(plan: RunPlan, item: str, batch: int | None) -> JsonObject:
     work = plan.work(item)
-    return {"item": item, "fence": work.fence, "since": work.since, "batch": batch, "state": work.state}
+    state = "held" if work.state == READY and item in plan.held else work.state
+    return {"item": item, "fence": work.fence, "since": work.since, "batch": batch, "state": state}
 
 
 def _record(place: Workplace) -> JsonObject:
