@@ -10,7 +10,7 @@ from agent_harness.errors import Busy, HarnessError, NothingEligible, UnsafeTree
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.lock import LockFile
+from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import places, requests
 from agent_harness.parallel.ledger import Ledger
@@ -20,6 +20,8 @@ from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
+DYING_SECONDS = 2.0
+"""How long the threads of a process that was killed may keep its locks."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
 
@@ -34,7 +36,7 @@ class ParallelRuns:
 
     def coordinator(self) -> Owner | None:
         """The process of the run that is under way."""
-        return LockFile(os.path.join(self.folder, "run.lock")).holder()
+        return _holder(os.path.join(self.folder, "run.lock"))
 
     def plan(self) -> RunPlan:
         """What the ledger folds to. ``NothingEligible`` where there is none."""
@@ -79,7 +81,7 @@ class ParallelRuns:
         if self.git is None:
             raise UnsafeTree("there is no git repository here any more, so that nothing can be rescued into it")
         lock = LockFile(os.path.join(self.folder, "run.lock"))
-        if holder := lock.try_take():
+        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
         try:
             ledger = Ledger(self.folder, only_read=True)
@@ -161,7 +163,7 @@ class ParallelRuns:
     def _done_here(self, verb: str, args: JsonObject) -> JsonObject:
         self.plan()
         lock = LockFile(os.path.join(self.folder, "run.lock"))
-        if holder := lock.try_take():
+        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
             raise Busy(f"a parallel run has just begun here ({holder})", hint="the same command again")
         try:
             ledger = Ledger(self.folder)
@@ -190,6 +192,15 @@ class ParallelRuns:
         return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
 
 
+def _holder(lock: str) -> Owner | None:
+    """Who has signed a lock file and lives; the lock itself is not touched, so that nobody is kept from taking it."""
+    try:
+        found = Owner.from_record(files.read_json(lock))
+    except (OSError, HarnessError):
+        return None
+    return found if found and owner.state(found) != "dead" else None
+
+
 def _queued(plan: RunPlan, item: str, batch: int | None) -> JsonObject:
     work = plan.work(item)
     state = "held" if work.state == READY and item in plan.held else work.state
@@ -205,7 +216,7 @@ def _record(place: Workplace) -> JsonObject:
 
 def _shown(place: Workplace) -> JsonObject:
     record = _record(place)
-    is_used = LockFile(f"{place.folder}.lock").holder() is not None
+    is_used = _holder(f"{place.folder}.lock") is not None
     try:
         at = os.lstat(place.record).st_mtime
     except OSError:
