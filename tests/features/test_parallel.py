@@ -408,6 +408,27 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
 
 
 @pytest.mark.scenario
+def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_is_made_anew(tmp_path: Path) -> None:
+    """SC-13, SC-14: on what a dead coordinator has left; places are pruned, and what is proven does not need them."""
+    made = project(tmp_path, "ham")
+    spec = made.agent([turn(1, work(1, "ham"))])
+    died(made, "before:batched", spec)
+    (queued,) = json.loads(made.harness("queue", "--json").out)["queue"]
+    assert (queued["item"], queued["state"]) == ("1", "ready")
+    assert made.harness("queue", "hold", "#1").code == 0
+    ran = made.harness("run", agent=spec)
+    assert (ran.code, "harness queue release 1" in ran.text) == (3, True), ran.text
+    assert made.passing() == []
+    (place,) = json.loads(made.harness("place", "--json").out)["places"]
+    assert (place["place"], place["item"], place["state"]) == ("w1", "1", "free")
+    assert json.loads(made.harness("place", "prune", "--json").out)["removed"][0]["place"] == "w1"
+    dropped = json.loads(made.harness("queue", "drop", "1", "--json").out)["event"]
+    assert "def answer" in made.git("show", f"{dropped['rescue']}:ham.py")
+    ran = made.harness("run", "--workers", "1", agent=spec)
+    assert (ran.code, made.passing(), landed(made)) == (0, [1], ["1"]), ran.text
+
+
+@pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "after:landing", "files", "moved"])
 def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Path, moment: str) -> None:
     """SC-14: status names what goes on; what is proven lands, and no agent is asked for it again."""

@@ -18,12 +18,12 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_harness.errors import Busy, HarnessError, Refused, StateDamaged, UnsafeTree
+from agent_harness.errors import Busy, HarnessError, NothingEligible, Refused, UnsafeTree
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import equipment, landing, places, plan
+from agent_harness.parallel import equipment, landing, places, plan, requests
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.equipment import PortBlocks
@@ -44,6 +44,7 @@ from agent_harness.parallel.items import (
     WorkOrder,
 )
 from agent_harness.parallel.ledger import VERSION, Ledger
+from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.supervision.interruption import Stop
 
@@ -51,6 +52,7 @@ _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 WRAP_UP_SECONDS = 180.0
 IN_THE_WAY_SECONDS = 60.0
+MAIL_SECONDS = 1.0
 AUDITS = 2
 """So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
 
@@ -105,7 +107,8 @@ class LocalHands:
                 process.start(command, cwd=os.getcwd(), env=environment, input=b"", on_output=log.write) as running,
             ):
                 files.write_json(
-                    f"{order.place}.json", {"order": order.id, "name": order.name, "process": running.record}
+                    f"{order.place}.json",
+                    {"order": order.id, "item": order.item, "name": order.name, "process": running.record},
                 )
                 while not running.at_end:
                     running.read_line(LOOK_SECONDS)
@@ -133,6 +136,8 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
+        self._mailbox = Mailbox(folder)
+        self._mail_at = 0.0
         self._began = time.monotonic()
         self._in_the_way = ""
         self._try_again_at = 0.0
@@ -141,16 +146,14 @@ class Coordinator:
 
     # ---- the ledger
 
-    def _note(self, kind: str, **members: object) -> None:
-        self._plan.apply(self._ledger.append(kind, **members))
+    def _note(self, kind: str, **members: object) -> JsonObject:
+        event = self._ledger.append(kind, **members)
+        self._plan.apply(event)
+        return event
 
     def _open(self) -> None:
         self._ledger = Ledger(self._folder)
-        try:
-            self._plan = plan.fold(self._ledger.events)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            told = f"{self._ledger.path} tells of what cannot have happened ({error!r})"
-            raise StateDamaged(told, hint=f"look at it; mv {self._ledger.path} {self._ledger.path}.old") from None
+        self._plan = self._ledger.folded()
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
             told = f"the run before this one goes on on the branch {name}, where its work is to land"
@@ -242,6 +245,7 @@ class Coordinator:
     def _loop(self) -> tuple[int, str, str]:
         while True:
             self._home.keep()
+            self._read_mail()
             ending = self._why_not()
             moved = False
             is_over = ending is not None and ending[0] in (130, 5)
@@ -266,7 +270,7 @@ class Coordinator:
         attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
         return plan.Facts(
             items=self._home.items() if may_begin and not self._terms.only_land else [],
-            slots=self._terms.workers - len(attempts) - len(self._plan.shut),
+            slots=self._plan.workers - len(attempts) - len(self._plan.shut_slots),
             checking=len(attempts) < len(self._under) or time.monotonic() < self._try_again_at,
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
@@ -282,7 +286,7 @@ class Coordinator:
             return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
-        if len(self._plan.shut) >= self._terms.workers:
+        if len(self._plan.shut_slots) >= self._plan.workers:
             return 4, NOT_SET_UP, f"No place could be set up: {[*self._plan.shut.values()][-1]}"
         return None if self._terms.only_land else self._limit_reached()
 
@@ -290,7 +294,7 @@ class Coordinator:
         most = self._terms.max_cost_usd
         if most is not None and (self._plan.spent_usd >= most or not (self._under or self._can_pay())):
             return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent; a call may cost what is left."
-        if self._plan.barren >= plan.BARREN + self._terms.workers:
+        if self._plan.barren >= plan.BARREN + self._plan.workers:
             last = self._plan.last_end
             told = f"Nothing came of the last attempts: {last.get('message')}"
             return last.get("exit_code") or 1, "agent_fails", told
@@ -308,9 +312,15 @@ class Coordinator:
     def _nothing_left(self) -> tuple[int, str, str]:
         failed, still = self._home.left()
         limit = self._terms.max_attempts
-        if self._plan.in_state(PARKED):
-            names = ", ".join(self._plan.in_state(PARKED))
-            return 3, "parked", f"{names}: a person decides; harness status says more."
+        parked = self._plan.in_state(PARKED)
+        held = [item for item in self._plan.in_state(plan.READY) if item in self._plan.held]
+        if parked or held:
+            told = (
+                f"{', '.join(held)}: held by a person; to let it land: harness queue release {held[0]}" if held else ""
+            )
+            names = ", ".join(parked)
+            decides = f"{names}: a person decides; harness status says more."
+            return (3, "parked", decides) if parked else (3, "held", told)
         if self._terms.only_land or not (failed or still):
             return 0, "done", "Everything has landed."
         if still and limit is not None and self._plan.attempts >= limit:
@@ -321,7 +331,41 @@ class Coordinator:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
         return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
 
+    # ---- what people ask for
+
+    def _read_mail(self, *, at_end: bool = False) -> None:
+        """Answers what people have asked for, at most once a second."""
+        if time.monotonic() < self._mail_at and not at_end:
+            return
+        self._mail_at = time.monotonic() + MAIL_SECONDS
+        for request in self._mailbox.taken(self._say):
+            try:
+                known = (each for each in self._ledger.events if each.get("request") == request["id"])
+                event = next(known, None) or self._granted(request, at_end=at_end)
+                found: JsonObject = {"ok": True, "event": event}
+            except HarnessError as error:
+                refusal = {"exit_code": error.exit_code, "message": error.message, "hint": error.hint}
+                found = {"ok": False, "error": refusal}
+            self._mailbox.answer(request["id"], found)
+
+    def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
+        """The event that a request has led to; it is on the disk before it is carried out."""
+        if at_end and request["verb"] not in requests.OF_QUEUE:
+            raise NothingEligible("the parallel run is over", hint="harness status")
+        kind, members = requests.granted(self._plan, request["verb"], request["args"])
+        if kind == "dropped":
+            members["rescue"] = self._set_aside(members["order"], members["commit"])
+        event = self._note(kind, **members, request=request["id"])
+        self._say(f"A person: {requests.told(event)}")
+        if kind == "dropped":
+            given_back = {"status": PARTIAL, "reason": "dropped", "message": "dropped from the queue by a person"}
+            self._home.ended(members["order"], members["item"], given_back, [members["rescue"]])
+        elif kind == "recalled" and (under := self._under.get(members["order"])):
+            under.recall.set()
+        return event
+
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
+        self._read_mail(at_end=True)
         for item in self._plan.in_state(PARKED):
             told = self._plan.work(item).why
             self._home.question(item, told, f"{item} waits: {told}")
@@ -382,7 +426,7 @@ class Coordinator:
             return False
         item, work = step.item, self._plan.work(step.item.id)
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
-        slot = next(f"w{n}" for n in range(1, self._terms.workers + 1) if f"w{n}" not in busy)
+        slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         base = str(self._git.commit_of(self._branch))
         mend = self._seeded(work, item, base) if work.mend else None
         papers = self._home.papers(item.id, mend)
@@ -423,7 +467,7 @@ class Coordinator:
         )
 
     def _begin(self, under: _Under) -> None:
-        told = {**self._ports.variables(under.order.slot, self._terms.workers)}
+        told = {**self._ports.variables(under.order.slot, self._plan.workers)}
         self._under[under.order.id] = under
         self._hands.submit(under.order, self._order_folder(under.order.id), under.recall, told)
 

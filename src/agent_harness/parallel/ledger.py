@@ -13,13 +13,18 @@ from pathlib import Path
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.parallel.plan import RunPlan, fold
 
 VERSION = 1
 KEPT_DAYS = 90
 
-TYPES = frozenset(
-    ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
-) | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
+TYPES = (
+    frozenset(
+        ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
+    )
+    | {*("scaled", "recalled", "held", "unheld", "first")}
+    | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
+)
 
 
 class Ledger:
@@ -53,6 +58,14 @@ class Ledger:
             told = f"{self.path}, line {number}, was written by a newer version of the harness"
             raise StateDamaged(told, hint="install that version, and: harness run --workers N")
         return event
+
+    def folded(self) -> RunPlan:
+        """The run so far. ``StateDamaged`` where its events cannot have happened so."""
+        try:
+            return fold(self.events)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            told = f"{self.path} tells of what cannot have happened ({error!r})"
+            raise StateDamaged(told, hint=f"look at it; mv {self.path} {self.path}.old") from None
 
     def append(self, kind: str, **members: object) -> JsonObject:
         """Adds one event, which is on the disk when this returns."""

@@ -55,6 +55,8 @@ class ItemProgress:
     bounces: int = 0
     mend: JsonObject | None = None  # what its next attempt has to repair
     why: str = ""  # it is parked
+    since: str = ""  # when its candidate was proven
+    recalled: str = ""  # the order that a person has ended
 
 
 @dataclass
@@ -78,6 +80,7 @@ class RunPlan:
     run: str = ""
     branch: str = ""
     workers: int = 1
+    asked: int = 0  # workers by the command line
     batch_max: int = 8
     mends: int = 2
     head: str = ""  # of the branch, as far as somebody vouches for it
@@ -85,6 +88,7 @@ class RunPlan:
     works: dict[str, ItemProgress] = field(default_factory=dict)
     busy: dict[str, None] = field(default_factory=dict)  # items that are neither open nor done
     queue: list[str] = field(default_factory=list)  # ready, in the order of landing
+    held: dict[str, None] = field(default_factory=dict)  # items that a person keeps from landing
     batch: LandingBatch | None = None
     size: int = 8
     blocked: str = ""  # why nothing new is begun: a question for a person
@@ -130,8 +134,10 @@ class RunPlan:
         return self._set(item, MOVES[self.work(item).state, how])
 
     def _on_run(self, event: JsonObject) -> None:
+        if event["run"] != self.run or event["workers"] != self.asked:  # the same command goes on where it was
+            self.workers = self.asked = event["workers"]
         self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
-        self.workers, self.batch_max, self.mends = event["workers"], event["batch_max"], event["mends"]
+        self.batch_max, self.mends = event["batch_max"], event["mends"]
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
         self.shut = {}
@@ -141,6 +147,9 @@ class RunPlan:
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
             work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
+            work.since = each.get("since", "")
+            if each.get("held"):
+                self.held[each["item"]] = None
             if each["ready"]:
                 self._set(each["item"], READY)
                 self.queue.append(each["item"])
@@ -157,6 +166,8 @@ class RunPlan:
                 "base": work.proven_on,
                 "commit": work.commit,
                 "ready": work.state in (READY, LANDING),
+                "since": work.since,
+                "held": item in self.held,
             }
             for item, work in self.works.items()
         ]
@@ -180,10 +191,11 @@ class RunPlan:
         work.lost = 0
         self.last_end = event
         self.barren = 0 if status in (ACCEPTED, REJECTED) or event.get("recalled") else self.barren + 1
-        if event.get("uncounted"):
+        if event.get("uncounted") or (work.recalled == event["order"] and work.state == OPEN and status != REJECTED):
             self.attempts -= 1
         if status == ACCEPTED:
             work.commit, work.proven_on, work.mend = event["commit"], work.base, None
+            work.since = event.get("at", "")
             self.accepted += 1
             self.queue.append(event["item"])
         elif status == PARKED:
@@ -248,6 +260,7 @@ class RunPlan:
     def _on_dropped(self, event: JsonObject) -> None:
         self._move(event["item"], "dropped")
         self.queue.remove(event["item"])
+        self.held.pop(event["item"], None)
 
     def _on_released(self, event: JsonObject) -> None:
         batch, self.batch = self.batch, None
@@ -291,6 +304,29 @@ class RunPlan:
 
     def _on_slot_shut(self, event: JsonObject) -> None:
         self.shut[event["slot"]] = event["tail"]
+
+    # ---- what a person has asked for
+
+    def _on_scaled(self, event: JsonObject) -> None:
+        self.workers = event["workers"]
+
+    def _on_recalled(self, event: JsonObject) -> None:
+        self.work(event["item"]).recalled = event["order"]
+
+    def _on_held(self, event: JsonObject) -> None:
+        self.held[event["item"]] = None
+
+    def _on_unheld(self, event: JsonObject) -> None:
+        self.held.pop(event["item"], None)
+
+    def _on_first(self, event: JsonObject) -> None:
+        self.queue.remove(event["item"])
+        self.queue.insert(0, event["item"])
+
+    @property
+    def shut_slots(self) -> list[str]:
+        """Those of the slots that there are now which cannot be set up."""
+        return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:
         self.blocked = event["reason"]
@@ -399,8 +435,8 @@ def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
         return None
     if plan.suspect:
         return RunChecks(head=plan.suspect)
-    if plan.queue:
-        return CombineCandidates(items=tuple(plan.queue[: plan.size]))
+    if lands := [item for item in plan.queue if item not in plan.held]:
+        return CombineCandidates(items=tuple(lands[: plan.size]))
     is_due = at_rest and plan.combined and not plan.audited and not plan.in_state(WORKING)
     return RunChecks(head=plan.head) if is_due else None
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.parallel.people import ParallelRuns
     from agent_harness.protocols.features.config import Config
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
@@ -376,6 +377,22 @@ class FeatureProject:
         from agent_harness.protocols.features.engine import locking
 
         return locking.pause(self._project, reason)
+
+    def parallel_runs(self) -> ParallelRuns:
+        """What a person asks about runs of several agents here."""
+        import os
+
+        from agent_harness.kernel import trusted_state
+        from agent_harness.parallel.people import ParallelRuns
+
+        project = self._project
+        folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False)
+        return ParallelRuns(
+            root=os.fspath(project.layout.root),
+            folder=os.path.join(folder or project.layout.git_dir, "parallel"),
+            git=project.git,
+            own=project.excluded,
+        )
 
     def resume(
         self, choose: str | None = None, *, budget_usd: float | None = None, feature_id: int | None = None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.parallel.people import ParallelRuns
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader
@@ -235,6 +236,23 @@ class TaskList:
             if landed["exit_code"]:
                 return landed
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
+
+    def parallel_runs(self) -> ParallelRuns:
+        """What a person asks about runs of several agents here."""
+        import os
+
+        from agent_harness.kernel import trusted_state
+        from agent_harness.parallel.people import ParallelRuns
+        from agent_harness.protocols.tasklist.attempts.attempt import place_of
+
+        place = place_of(self.worker)
+        folder = trusted_state.existing(self.layout.tasks, self.layout.root, writable=False)
+        return ParallelRuns(
+            root=self.layout.root,
+            folder=os.path.join(folder or self.layout.root, "parallel"),
+            git=place.git if place else None,
+            own=place.exclude if place else (),
+        )
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""

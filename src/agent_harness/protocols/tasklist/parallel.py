@@ -483,7 +483,8 @@ def run_parallel(
             with stop.held(), suppress(HarnessError):
                 sessions.end(worker)
             raise
-    return {"session": begun["session"], **done, "next": run.next_command(worker)}
+    following = "harness queue" if done["reason"] == "held" else run.next_command(worker)
+    return {"session": begun["session"], **done, "next": following}
 
 
 def _branch(git: Git, name: str | None) -> str:

@@ -1,0 +1,270 @@
+"""What a person does about runs of several agents: ``harness place``, ``queue``, ``scale`` and ``recall``.
+
+They are read without click, as the verbs of agents are.
+"""
+
+from __future__ import annotations
+
+from agent_harness.cli.tasks import STYLE
+from agent_harness.cli.verbs import Argument, HelpAsked, Option, Program, Subcommand
+from agent_harness.errors import Interrupted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.parallel.people import ParallelRuns
+
+__all__ = ["PROGRAMS", "main"]
+
+_JSON = Option("--json", None, "Print one JSON object on stdout.")
+
+
+def main(words: list[str]) -> int:
+    """Runs a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    as_json = "--json" in words
+    try:
+        return _run(words)
+    except BrokenPipeError:
+        raise  # whoever was to read the answer has gone away
+    except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
+        from agent_harness.cli import failure
+
+        shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
+        return failure.show_any(shown, as_json=as_json)
+
+
+def _run(words: list[str]) -> int:
+    program = PROGRAMS.get(words[0], _REQUESTS)
+    rest = words if program is _REQUESTS else words[1:]
+    if not rest or rest[0] == "--json":
+        rest = ["list", *rest]
+    try:
+        verb = program.verb(rest[0])
+        given: dict[str, Any] = program.parse(verb, rest[1:])
+    except HelpAsked as asked:
+        from agent_harness.cli.verbs import usage
+
+        print(usage(program, asked.verb), end="")
+        return 0
+    as_json = given.pop("json", False)
+    act = program.verbs[verb].act
+    assert act is not None
+    found, lines = act(_here(), **given)
+    _show(verb if program is _REQUESTS else f"{words[0]} {verb}", found, lines, as_json=as_json)
+    return 0
+
+
+def _here() -> ParallelRuns:
+    """Those of the project at or above the working directory."""
+    from agent_harness.cli.shared import kind_here
+
+    kind, folder = kind_here()
+    if kind == "features":
+        from agent_harness.cli.features import opened
+
+        return opened(True).parallel_runs()
+    from agent_harness.protocols.tasklist.api import TaskList
+
+    return TaskList.open(folder).parallel_runs()
+
+
+def _show(verb: str, found: JsonObject, lines: list[str], *, as_json: bool) -> None:
+    if as_json:
+        from agent_harness.kernel.json import jsontext
+
+        print(jsontext.spaced({"ok": True, "verb": verb, **found}))
+        return
+    from agent_harness.kernel.terminal import printable
+
+    for line in lines:
+        print(printable(line))
+
+
+# ---- places
+
+
+def _place_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+    found = runs.place_list()
+    lines = [
+        f"{each['place']:<4} {each['state']:<7} {_megabytes(each['bytes']):>10}  {_ago(each['age_seconds']):>8}  "
+        f"{each['item'] or ''}".rstrip()
+        for each in found["places"]
+    ]
+    lines += [f"Set aside, never touched: {path}" for path in found["set_aside"]]
+    return found, [*(lines or ["No places."]), f"next: {found['next']}"]
+
+
+def _place_path(runs: ParallelRuns, place: str) -> tuple[JsonObject, list[str]]:
+    found = runs.place_path(place)
+    return found, [found["path"]]
+
+
+def _place_prune(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+    found = runs.prune()
+    lines: list[str] = []
+    for each in found["removed"]:
+        kept = f"; what only it had is in {', '.join(each['rescues'])}" if each["rescues"] else ""
+        lines.append(f"Removed {each['place']}{kept}")
+    lines += [f"Kept {each['place']}: {each['why']}" for each in found["kept"]]
+    return found, [*(lines or ["No places."]), f"next: {found['next']}"]
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
+
+
+def _ago(seconds: int) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+# ---- the queue
+
+
+def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+    found = runs.queue()
+    lines = [
+        f"{each['item']}  {each['state']}  attempt {each['fence']}, since {each['since']}" for each in found["queue"]
+    ]
+    lines = lines or ["Nothing waits to land."]
+    return found, [*lines, *([] if found["alive"] else ["No run is under way."]), f"next: {found['next']}"]
+
+
+# ---- requests
+
+
+def _asked(verb: str) -> Callable[..., tuple[JsonObject, list[str]]]:
+    def act(runs: ParallelRuns, **args: Any) -> tuple[JsonObject, list[str]]:
+        found = runs.ask(verb, **args)
+        return found, [found["said"], f"next: {found['next']}"]
+
+    return act
+
+
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and 1 <= int(word[:9]) <= 256):
+        raise ValueError(f"{word!r} is no number from 1 to 256.")
+    return int(word)
+
+
+_ITEM = Argument("item", "ITEM", str)
+
+_REQUESTS = Program(
+    "harness",
+    "What a person asks of a parallel run.",
+    {
+        "scale": Subcommand(
+            "Change how many agents work at once.",
+            Argument("workers", "N", _number),
+            _JSON,
+            purpose="Change how many agents the parallel run has that is under way here. With more, slots open at "
+            "once; with fewer, they close when their attempt ends.\n\nExit 7: no run is under way. 5: it does not "
+            "answer.",
+            example="harness scale 6",
+            act=_asked("scale"),
+        ),
+        "recall": Subcommand(
+            "End one attempt; its work is kept.",
+            Argument("item", "SLOT|ITEM", str),
+            _JSON,
+            purpose="End one attempt after its current operation. Its work is kept, nothing is counted, and the item "
+            "is open again: a slot that is free may begin it anew.\n\nExit 7: no run is under way. 5: it does not "
+            "answer. 2: nothing of that name is at work.",
+            example="harness recall w3",
+            act=_asked("recall"),
+        ),
+    },
+    STYLE,
+)
+
+PROGRAMS = {
+    "place": Program(
+        "harness place",
+        "The places in which the agents of parallel runs work: each a repository of its own.",
+        {
+            "list": Subcommand(
+                "Each place, its item, size, age and state.",
+                _JSON,
+                purpose="Show each place: its state, its size, how long ago an agent began there, and with which item. "
+                "`in use`: somebody works there. `left`: a run was killed, and what is in it is rescued before the "
+                "place is used again. `free`: all that is in it is in the project too.",
+                example="harness place list",
+                act=_place_list,
+            ),
+            "path": Subcommand(
+                "The folder of a place.",
+                Argument("place", "PLACE", str),
+                _JSON,
+                purpose="Print the folder of a place, and nothing else.",
+                example='cd "$(harness place path w3)"',
+                act=_place_path,
+            ),
+            "prune": Subcommand(
+                "Remove the places that nobody uses.",
+                _JSON,
+                purpose="Remove the places that nobody uses. What is in one and nowhere in the project goes to a "
+                "rescue first (`harness rescue list`); what is ignored by git, such as installed packages, goes. "
+                "Refused while a run is under way.",
+                example="harness place prune",
+                act=_place_prune,
+            ),
+        },
+        STYLE,
+        examples=["harness place", 'cd "$(harness place path w3)"', "harness place prune"],
+    ),
+    "queue": Program(
+        "harness queue",
+        "What is proven in its place and waits to land on the branch.",
+        {
+            "list": Subcommand(
+                "What waits to land, in its order.",
+                _JSON,
+                purpose="Show what is proven and waits to land, in its order, with its attempt and since when; also of "
+                "a run that was killed.",
+                example="harness queue list --json",
+                act=_queue_list,
+            ),
+            "hold": Subcommand(
+                "Keep an item from landing.",
+                _ITEM,
+                _JSON,
+                purpose="Keep an item that is proven, or still worked on, from landing until it is released. All "
+                "others land.",
+                example="harness queue hold task-003",
+                act=_asked("hold"),
+            ),
+            "release": Subcommand(
+                "Let a held item land.",
+                _ITEM,
+                _JSON,
+                purpose="Let an item land that was held, in its turn.",
+                example="harness queue release task-003",
+                act=_asked("release"),
+            ),
+            "drop": Subcommand(
+                "Take a candidate out; it is kept in a rescue.",
+                _ITEM,
+                _JSON,
+                purpose="Take what is proven of an item out of the queue. The candidate is kept in a rescue "
+                "(`harness rescue list`), and the item is open again.",
+                example="harness queue drop task-003",
+                act=_asked("drop"),
+            ),
+            "first": Subcommand(
+                "Let an item land before all others.",
+                _ITEM,
+                _JSON,
+                purpose="Let an item that is proven land before all others that wait.",
+                example="harness queue first task-003",
+                act=_asked("first"),
+            ),
+        },
+        STYLE,
+        examples=["harness queue", "harness queue hold task-003", "harness queue first '#5'"],
+    ),
+}

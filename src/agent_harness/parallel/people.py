@@ -1,0 +1,244 @@
+"""What a person asks about parallel runs of a project, from a process of their own: its places and its queue."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import Busy, HarnessError, NothingEligible, UnsafeTree, UsageError
+from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.lock import LockFile, await_free
+from agent_harness.kernel.owner import Owner
+from agent_harness.parallel import places, requests
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.mailbox import Mailbox
+from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
+
+BEGIN = "harness run --workers 4"
+ANSWER_SECONDS = 10.0
+DYING_SECONDS = 2.0
+"""How long the threads of a process that was killed may keep its locks."""
+_REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelRuns:
+    """Those of one project; ``folder`` is where they are kept, and need not be there."""
+
+    root: str
+    folder: str
+    git: Git | None
+    own: Sequence[str]  # patterns of the harness's own files
+
+    def coordinator(self) -> Owner | None:
+        """The process of the run that is under way."""
+        return _holder(os.path.join(self.folder, "run.lock"))
+
+    def plan(self) -> RunPlan:
+        """What the ledger folds to. ``NothingEligible`` where there is none."""
+        ledger = Ledger(self.folder, only_read=True)
+        if not ledger.events:
+            raise NothingEligible("no parallel run has been here", hint=BEGIN)
+        return ledger.folded()
+
+    # ---- places
+
+    def _existing(self) -> dict[str, Workplace]:
+        return {each.name: each for each in places.existing(os.path.join(self.folder, "places"))}
+
+    def place_list(self) -> JsonObject:
+        """Each place: the item that was worked on there last, its size, since when, and its state."""
+        found = [_shown(each) for each in self._existing().values()]
+        return {"places": found, "set_aside": self._set_aside(), "next": "harness place prune" if found else BEGIN}
+
+    def _set_aside(self) -> list[str]:
+        """What else is among the places: folders that could be no rescue, and what nobody of ours has made."""
+        there = os.path.join(self.folder, "places")
+        folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
+        return sorted(path for path in folders if os.path.basename(path) not in self._existing())
+
+    def place_path(self, name: str) -> JsonObject:
+        """The folder of a place. ``UsageError`` names those that are there."""
+        known = self._existing()
+        if name not in known:
+            told = f"there is no place {name}" + (f"; there are {', '.join(known)}" if known else "")
+            raise UsageError(told, hint="harness place list" if known else BEGIN)
+        return {"place": name, "path": known[name].folder, "next": "harness place list"}
+
+    def prune(self) -> JsonObject:
+        """Removes the places that nobody uses, once what only they have is in a rescue; SC-13.
+
+        ``Busy`` while a run is under way. What the next run goes on with stays.
+        """
+        owner.refuse_agents(self.root, "harness place prune")
+        known = self._existing()
+        if not known:
+            return {"removed": [], "kept": [], "next": "harness status"}
+        if self.git is None:
+            raise UnsafeTree("there is no git repository here any more, so that nothing can be rescued into it")
+        lock = LockFile(os.path.join(self.folder, "run.lock"))
+        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
+            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
+        try:
+            ledger = Ledger(self.folder, only_read=True)
+            plan = ledger.folded()
+            needed = {plan.work(item).slot: item for item in plan.in_state(WORKING)}
+            removed: list[JsonObject] = []
+            kept: list[JsonObject] = []
+            for name, place in known.items():
+                if name in needed:
+                    why = f"{needed[name]} was worked on there when the run ended; the next run goes on with it"
+                    kept.append({"place": name, "why": why})
+                    continue
+                try:
+                    removed.append({"place": name, "rescues": self._removed(place, self.git)})
+                except Busy as error:
+                    kept.append({"place": name, "why": error.message})
+        finally:
+            lock.release()
+        rescued = any(each["rescues"] for each in removed)
+        follows = "harness rescue list" if rescued else BEGIN if needed else "harness place list"
+        return {"removed": removed, "kept": kept, "next": follows}
+
+    def _removed(self, place: Workplace, git: Git) -> list[str]:
+        with place.locked():
+            found = place.rescue(git, str(_record(place).get("name") or place.name), self.own)
+            place.clear()
+            files.unlink(place.record)
+            place.at_rest = False
+            git.update_ref(f"{places.PLACE_REFS}/{place.name}", None)
+        return found
+
+    # ---- requests
+
+    def ask(self, verb: str, **args: object) -> JsonObject:
+        """Has the coordinator do something; what it has done, as the event of its ledger, and as a sentence: ``said``.
+
+        What concerns the queue is done here where no run is under way. ``NothingEligible`` where there is none to ask,
+        ``Busy`` where it does not answer in time.
+        """
+        command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{verb}"
+        for place in [self.root, *(each.folder for each in self._existing().values())]:
+            owner.refuse_agents(place, command)
+        event = self._asked(verb, args) if self.coordinator() else None
+        if event is None:
+            if verb not in requests.OF_QUEUE:
+                raise NothingEligible("no parallel run is under way here", hint=BEGIN)
+            event = self._done_here(verb, args)
+        follows = "harness queue" if verb in requests.OF_QUEUE else "harness status"
+        return {"event": event, "said": requests.told(event), "next": follows}
+
+    def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
+        """The event that the coordinator answers with; ``None`` where the run has ended without one."""
+        mailbox = Mailbox(self.folder)
+        request = mailbox.post(verb, args)
+        try:
+            until = time.monotonic() + ANSWER_SECONDS
+            while (found := mailbox.answered(request)) is None and time.monotonic() < until:
+                if self.coordinator() is None:
+                    break
+                time.sleep(0.05)
+            is_taken = found is None and not mailbox.withdraw(request)
+            found = found or mailbox.answered(request)
+        finally:
+            mailbox.forget(request)
+        if found and found.get("ok"):
+            return dict(found["event"])
+        if found:
+            error = found["error"]
+            raise _REFUSALS.get(error["exit_code"], HarnessError)(error["message"], hint=error["hint"])
+        events = Ledger(self.folder, only_read=True).events
+        if event := next((each for each in events if each.get("request") == request), None):
+            return event
+        if holder := self.coordinator():
+            what = "whether it will is not known" if is_taken else "nothing was changed"
+            told = f"the parallel run ({holder}) has not answered in {ANSWER_SECONDS:.0f} s; {what}"
+            raise Busy(told, hint="harness queue" if is_taken else "the same command again")
+        return None
+
+    def _done_here(self, verb: str, args: JsonObject) -> JsonObject:
+        self.plan()
+        lock = LockFile(os.path.join(self.folder, "run.lock"))
+        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
+            raise Busy(f"a parallel run has just begun here ({holder})", hint="the same command again")
+        try:
+            ledger = Ledger(self.folder)
+            kind, members = requests.granted(ledger.folded(), verb, args)
+            if kind == "dropped" and self.git is not None:
+                name = members["order"].split("/")[1]
+                members["rescue"] = places.free_ref(self.git, f"{places.RESCUE_REFS}/{name}")
+                self.git.update_ref(members["rescue"], members["commit"])
+            event = ledger.append(kind, **members)
+            ledger.close()
+            return event
+        finally:
+            lock.release()
+
+    # ---- the queue
+
+    def queue(self) -> JsonObject:
+        """What waits to land, in its order, as the ledger has it; also of a run that is dead or over."""
+        plan = self.plan()
+        batch = plan.batch
+        members = [item for item in batch.members if plan.work(item).state == LANDING] if batch else []
+        rows = [_queued(plan, item, batch.id if batch else None) for item in members]
+        rows += [_queued(plan, item, None) for item in plan.queue if plan.work(item).state == READY]
+        is_alive = self.coordinator() is not None
+        follows = "harness status" if is_alive or not rows else f"harness run --workers {plan.workers}"
+        return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
+
+
+def _holder(lock: str) -> Owner | None:
+    """Who has signed a lock file and lives; the lock itself is not touched, so that nobody is kept from taking it."""
+    try:
+        found = Owner.from_record(files.read_json(lock))
+    except (OSError, HarnessError):
+        return None
+    return found if found and owner.state(found) != "dead" else None
+
+
+def _queued(plan: RunPlan, item: str, batch: int | None) -> JsonObject:
+    work = plan.work(item)
+    state = "held" if work.state == READY and item in plan.held else work.state
+    return {"item": item, "fence": work.fence, "since": work.since, "batch": batch, "state": state}
+
+
+def _record(place: Workplace) -> JsonObject:
+    try:
+        return files.read_json(place.record)
+    except (OSError, HarnessError):
+        return {}
+
+
+def _shown(place: Workplace) -> JsonObject:
+    record = _record(place)
+    is_used = _holder(f"{place.folder}.lock") is not None
+    try:
+        at = os.lstat(place.record).st_mtime
+    except OSError:
+        at = os.lstat(place.folder).st_mtime
+    state = "in use" if is_used else "left" if place.name.startswith("w") and not place.at_rest else "free"
+    return {
+        "place": place.name,
+        "item": record.get("item") or record.get("name"),
+        "bytes": _size(place.folder),
+        "at": clock.timestamp(clock.moment(at)),
+        "age_seconds": max(0, round(time.time() - at)),
+        "state": state,
+    }
+
+
+def _size(folder: str) -> int:
+    """Of all files in a folder, which may change meanwhile."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(where, name).lstat().st_size
+            except OSError:
+                continue
+    return total

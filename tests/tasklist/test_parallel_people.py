@@ -1,0 +1,268 @@
+"""What a person may do beside a parallel run: look at places and the queue, and ask its coordinator for something."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+DYING = Path(__file__).parents[1] / "parallel" / "dying.py"
+WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
+
+
+def project(path: Path, *names: str, **members: Any) -> TaskListProject:
+    tasks = [
+        task(each, validation={"command": f"grep -q . out/{each}", "timeout_seconds": 60}, **members) for each in names
+    ]
+    return TaskListProject(path / "list", *tasks, git=True, session_count=0)
+
+
+def run(work: TaskListProject, agent: str, *words: str) -> Any:
+    return work.harness("run", "--workers", "1", "--agent", work.agent(agent), *words)
+
+
+def died(work: TaskListProject, moment: str, agent: str) -> None:
+    """A run of one worker that was killed there."""
+    words = [sys.executable, str(DYING), moment, "run", "--workers", "1", "--agent", work.agent(agent)]
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1"}
+    done = subprocess.run(words, cwd=work.root, env=environment, capture_output=True, check=False)
+    assert done.returncode == -9, done
+
+
+def answer(work: TaskListProject, *words: str) -> Any:
+    return json.loads(work.harness(*words, "--json").out)
+
+
+# ---- places and the queue --------------------------------------------------------------------------------------------
+
+
+def test_without_a_parallel_run_one_line_says_how_one_begins(tmp_path: Path) -> None:
+    work = project(tmp_path, "a")
+    listed = work.harness("place")
+    assert (listed.code, listed.out) == (0, "No places.\nnext: harness run --workers 4\n")
+    assert answer(work, "place", "prune")["removed"] == []
+    queue = work.harness("queue")
+    assert (queue.code, "no parallel run has been here" in queue.err) == (7, True), queue
+    assert "harness run --workers 4" in queue.err
+    path = work.harness("place", "path", "w1")
+    assert (path.code, "there is no place w1" in path.err) == (2, True), path
+    meant = work.harness("place", "prnue")
+    assert (meant.code, "Did you mean 'prune'?" in meant.err) == (2, True), meant
+    assert "harness place prune" in work.harness("place", "--help").out
+
+
+@pytest.mark.scenario
+def test_places_are_listed_and_pruned_once_what_only_they_have_is_in_a_rescue(tmp_path: Path) -> None:
+    """SC-13: also what came into a place after its last order had ended."""
+    work = project(tmp_path, "a")
+    assert run(work, WORKS).code == 0
+    (each,) = answer(work, "place")["places"]
+    assert (each["place"], each["item"], each["state"]) == ("w1", "a", "free")
+    assert each["bytes"] > 0
+    assert each["age_seconds"] >= 0
+    place = Path(work.harness("place", "path", "w1").out.rstrip("\n"))
+    assert (place / "out/a").read_text() == "a\n"
+    (place / "late.txt").write_text("nobody has it\n")
+    (place.parent / "notes").mkdir()
+    (removed,) = answer(work, "place", "prune")["removed"]
+    assert not place.exists()
+    assert (place.parent / "notes").is_dir()
+    (rescue,) = removed["rescues"]
+    assert work.repo.git("show", f"{rescue}:late.txt") == "nobody has it"
+    assert work.repo.git("for-each-ref", "refs/harness/place") == ""
+    found = answer(work, "place")
+    assert (found["places"], found["set_aside"]) == ([], [str(place.parent / "notes")])
+
+
+@pytest.mark.scenario
+def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) -> None:
+    work = project(tmp_path, "a")
+    died(work, "before:batched", WORKS)
+    found = answer(work, "queue", "list")
+    (each,) = found["queue"]
+    assert (found["alive"], each["item"], each["fence"], each["state"]) == (False, "a", 1, "ready")
+    assert each["since"].endswith("Z")
+    assert found["next"] == "harness run --workers 1"
+    shown = work.harness("queue")
+    assert "a  ready  attempt 1" in shown.out
+    assert "No run is under way." in shown.out
+    assert answer(work, "place", "prune")["removed"][0]["place"] == "w1"
+    assert run(work, "exit 1").code == 0  # the candidate lands without its place
+    assert work.statuses() == ["completed"]
+
+
+@pytest.mark.scenario
+def test_a_place_that_the_next_run_goes_on_with_stays(tmp_path: Path) -> None:
+    work = project(tmp_path, "a")
+    died(work, "before:ended", WORKS)
+    found = answer(work, "place", "prune")
+    assert (found["removed"], found["kept"][0]["place"]) == ([], "w1")
+    assert "a was worked on there" in found["kept"][0]["why"]
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+
+def until(found: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if found():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never happened")
+
+
+WAITS = (
+    f"echo $HARNESS_TASK_ID $HARNESS_WORKER >> $GATES/begun; {WORKS}; "
+    "while [ ! -e $GATES/$HARNESS_TASK_ID ]; do sleep 0.05; done"
+)
+
+
+class Gates:
+    """Agents that wait for a file before they end; which have begun, and in which slot."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def open(self, *names: str) -> None:
+        for each in names:
+            (self.folder / each).touch()
+
+    @property
+    def begun(self) -> list[list[str]]:
+        path = self.folder / "begun"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def started(work: TaskListProject, gates: Gates, workers: int = 1) -> Any:
+    words = ("run", "--workers", str(workers), "--agent", work.agent(WAITS))
+    return work.start(*words, GATES=str(gates.folder), HARNESS_TIME_SCALE="0.1")
+
+
+def test_requests_need_a_run_and_say_how_one_begins(tmp_path: Path) -> None:
+    work = project(tmp_path, "a")
+    for words in (("scale", "3"), ("recall", "w1")):
+        ran = work.harness(*words)
+        assert (ran.code, "no parallel run is under way here" in ran.err) == (7, True), ran
+        assert "harness run --workers 4" in ran.err
+    assert work.harness("queue", "hold", "a").code == 7
+    assert work.harness("scale", "0").code == 2
+    assert work.harness("scale").code == 2
+    assert "harness recall w3" in work.harness("recall", "--help").out
+    assert "Did you mean 'recall'?" in work.harness("recal", "w1").err
+
+
+@pytest.mark.scenario
+def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_path: Path) -> None:
+    """SC-13: and places are not pruned meanwhile; nothing is counted."""
+    work, gates = project(tmp_path, "a", "b", "c"), Gates(tmp_path / "gates")
+    with started(work, gates) as process:
+        until(lambda: len(gates.begun) == 1)
+        pruned = work.harness("place", "prune")
+        assert (pruned.code, "a parallel run is under way" in pruned.err) == (5, True), pruned
+        found = answer(work, "scale", "2")
+        assert (found["ok"], found["event"]["workers"]) == (True, 2)
+        until(lambda: len(gates.begun) == 2)
+        assert gates.begun == [["a", "w1"], ["b", "w2"]]
+        unknown = work.harness("recall", "w9")
+        assert (unknown.code, "w1 (a), w2 (b)" in unknown.err) == (2, True), unknown
+        assert answer(work, "scale", "1")["event"]["workers"] == 1
+        assert answer(work, "recall", "w2")["event"]["item"] == "b"
+        until(lambda: work.task("b").status == "pending")
+        assert work.task("b").attempts == 0
+        assert [work.repo.git("show", f"{ref}:out/b") for ref in work.task("b").rescues] == ["b"]
+        assert len(gates.begun) == 2  # one worker: its slot is closed
+        gates.open("a", "b", "c")
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert work.statuses() == ["completed"] * 3
+    assert {slot for _, slot in gates.begun[2:]} == {"w1"}
+
+
+@pytest.mark.scenario
+def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path: Path) -> None:
+    work, gates = project(tmp_path, "a", "b"), Gates(tmp_path / "gates")
+    with started(work, gates, 2) as process:
+        until(lambda: len(gates.begun) == 2)
+        assert answer(work, "queue", "hold", "a")["event"]["item"] == "a"
+        gates.open("a", "b")
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, "harness queue release a" in said) == (3, True), said
+    assert [work.task(name).status for name in "ab"] == ["in_progress", "completed"]
+    (each,) = answer(work, "queue")["queue"]
+    assert (each["item"], each["state"]) == ("a", "held")
+    with work.start("run", "--agent", work.agent("exit 1")) as process:  # a plain one waits for the same answer
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, "harness queue release a" in said) == (3, True), said
+    assert work.harness("queue", "release", "a").code == 0
+    assert work.harness("run", "--agent", work.agent("exit 1")).code == 0
+    assert work.statuses() == ["completed"] * 2
+
+
+@pytest.mark.scenario
+def test_what_is_dropped_is_kept_in_a_rescue_and_made_anew(tmp_path: Path) -> None:
+    """Also where no run is under way."""
+    work = project(tmp_path, "a")
+    died(work, "before:batched", WORKS)
+    found = answer(work, "queue", "drop", "a")
+    assert work.repo.git("show", f"{found['event']['rescue']}:out/a") == "a"
+    assert answer(work, "queue")["queue"] == []
+    ran = run(work, "mkdir -p out; echo anew > out/a")
+    assert ran.code == 0, ran
+    assert work.statuses() == ["completed"]
+    assert work.repo.read("out/a") == b"anew\n"
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("moment", ["after:held", "before:held"])
+def test_a_coordinator_that_dies_at_a_request_has_done_it_or_not_as_its_ledger_says(
+    tmp_path: Path, moment: str
+) -> None:
+    work, gates = project(tmp_path, "a"), Gates(tmp_path / "gates")
+    words = [sys.executable, str(DYING), moment, "run", "--workers", "1", "--agent", work.agent(WAITS)]
+    environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1", "GATES": str(gates.folder)}
+    with subprocess.Popen(words, cwd=work.root, env=environment, stdout=subprocess.DEVNULL) as process:
+        until(lambda: gates.begun)
+        ran = work.harness("queue", "hold", "a")
+        assert process.wait(60) == -9
+    if moment == "before:held":  # the item is at work for the ledger of the dead run
+        assert (ran.code, "a is held" in ran.out) == (0, True), ran
+    assert ran.code == 0, ran
+    gates.open("a")
+    again = work.harness("run", "--workers", "1", "--agent", work.agent(WAITS), GATES=str(gates.folder))
+    assert (again.code, "held by a person" in again.out) == (3, True), again
+
+
+@pytest.mark.scenario
+def test_a_coordinator_that_does_not_answer_is_named_and_nothing_happens(tmp_path: Path) -> None:
+    work, gates = project(tmp_path, "a"), Gates(tmp_path / "gates")
+    with started(work, gates) as process:
+        until(lambda: gates.begun)
+        process.send_signal(signal.SIGSTOP)
+        ran = work.harness("scale", "2")
+        process.send_signal(signal.SIGCONT)
+        assert (ran.code, f"{process.pid}" in ran.err, "nothing was changed" in ran.err) == (5, True, True), ran
+        gates.open("a")
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, "from now on" in said) == (0, False), said
+
+
+@pytest.mark.scenario
+def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
+    work = project(tmp_path, "a")
+    tries = "for words in 'scale 9' 'recall w1' 'queue hold a' 'place prune'; do (cd $HOME_LIST; harness $words); done"
+    ran = work.harness(
+        "run", "--workers", "1", "--agent", work.agent(f"({tries}) > $SAID 2>&1; {WORKS}"), HOME_LIST=str(work.root),
+        SAID=str(tmp_path / "said"),
+    )  # fmt: skip
+    assert ran.code == 0, ran
+    said = (tmp_path / "said").read_text()
+    assert said.count("is a person's decision") == 4, said
