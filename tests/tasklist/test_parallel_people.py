@@ -258,11 +258,14 @@ def test_a_coordinator_that_does_not_answer_is_named_and_nothing_happens(tmp_pat
 @pytest.mark.scenario
 def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
-    tries = "for words in 'scale 9' 'recall w1' 'queue hold a' 'place prune'; do (cd $HOME_LIST; harness $words); done"
+    words = "'scale 9' 'recall w1' 'queue hold a' 'place prune' 'task set a max_attempts=9' 'task reset a'"
+    tries = (
+        f"for words in {words}; do (cd $HOME_LIST; unset HARNESS_PROJECT_DIR HARNESS_STATE_ROOT; harness $words); done"
+    )
     ran = work.harness(
         "run", "--workers", "1", "--agent", work.agent(f"({tries}) > $SAID 2>&1; {WORKS}"), HOME_LIST=str(work.root),
         SAID=str(tmp_path / "said"),
     )  # fmt: skip
     assert ran.code == 0, ran
     said = (tmp_path / "said").read_text()
-    assert said.count("is a person's decision") == 4, said
+    assert said.count("is a person's decision") == 6, said

@@ -152,6 +152,9 @@ def refuse_agents(root: str | os.PathLike[str], command: str) -> None:
     place = os.path.realpath(root)
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
+        home = each.get("HARNESS_HOME_REPOSITORY")  # of an agent that works in a place of a parallel run
+        if home and os.path.commonpath((os.path.realpath(home), place)) == os.path.realpath(home):
+            places.append(place)
         if each.get("HARNESS_RUN_ID") and any(os.path.realpath(there) == place for there in places):
             from agent_harness.errors import Refused
 

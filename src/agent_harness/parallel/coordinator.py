@@ -468,6 +468,7 @@ class Coordinator:
 
     def _begin(self, under: _Under) -> None:
         told = {**self._ports.variables(under.order.slot, self._plan.workers)}
+        told["HARNESS_HOME_REPOSITORY"] = os.fspath(self._git.top())
         self._under[under.order.id] = under
         self._hands.submit(under.order, self._order_folder(under.order.id), under.recall, told)
 
