@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "why": ("Everyday", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
     "diff": ("Everyday", "agent_harness.cli.story:main", "Show what a session or an item changed."),
     "costs": ("Everyday", "agent_harness.cli.story:main", "Say what was spent, and on what."),
+    "import": ("Everyday", "agent_harness.cli.backlog:import_", "Take in a list of work of another program."),
+    "export": ("Everyday", "agent_harness.cli.backlog:export", "Write the list of work for another program."),
     "projects": ("Everyday", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
     "verify": ("Everyday", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
     "pause": ("People", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),

@@ -172,6 +172,16 @@ def traces(folder: str) -> JsonObject:
 # -- the logs ----------------------------------------------------------------------------------------------------------
 
 
+def issues_of(repository: str, *, labels: Sequence[str] = (), closed: bool = False, say: Say) -> list[JsonObject]:
+    """The issues of a repository on GitHub, through the mirror's client; see ``GitHubTracker.rows``."""
+    import os
+
+    from agent_harness.protocols.features.publish import github
+
+    tracker = github.GitHubTracker(github.repository_name(repository), environ=os.environ, say=say)
+    return tracker.rows(labels, closed=closed)
+
+
 def log_query(
     layout: FeatureLayout,
     text: str,
@@ -462,6 +472,19 @@ class FeatureProject:
 
         with self._settled():
             return add_features.add(self._project, description, **given)
+
+    def add_all(self, features: Sequence[Mapping[str, Any]]) -> JsonObject:
+        """Features that come from another list, in one commit; see ``add_features.add_all``."""
+        from agent_harness.protocols.features.planning import add_features
+
+        with self._settled():
+            return add_features.add_all(self._project, features)
+
+    def sources(self) -> dict[str, int]:
+        """The ids of the features that say where they come from, by that."""
+        from agent_harness.protocols.features.planning import add_features
+
+        return add_features.by_source(self._project.store.features())
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> JsonObject:
         """Lets an agent plan more features from a specification: see ``add_features.extend``."""

@@ -146,6 +146,12 @@ class Feature:
         return texts(self.record.get("may_change"))
 
     @property
+    def details(self) -> str:
+        """More about it, in prose, as another list had it."""
+        found = self.record.get("details")
+        return found if isinstance(found, str) else ""
+
+    @property
     def automated_checks(self) -> tuple[str, ...]:
         """What the agent checks of a feature that a person confirms."""
         return texts(self.record.get("automated_checks"))

@@ -109,6 +109,12 @@ class TaskList:
         following = list_status.next_command(self.store.read(), paused=self.store.paused())
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
+    def sources(self) -> dict[str, str]:
+        """The ids of the tasks that say where they come from, by that."""
+        from agent_harness.protocols.tasklist import planning
+
+        return planning.by_source(self.store.read())
+
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
         """A person's correction of one task."""
         owner.refuse_agents(self.layout.root, "harness task set")

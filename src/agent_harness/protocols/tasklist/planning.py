@@ -15,7 +15,7 @@ from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
@@ -237,41 +237,60 @@ def new_task(
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Adds tasks with fresh ids (or the ids they bring), all or none; their ids.
 
-    ``ConfigurationError`` for an unknown dependency, a circle or an id that is taken; ``UsageError`` for what is no
-    task.
+    A task may say in ``source`` where it comes from. One whose source is on the list already is not added again, and a
+    dependency may name a source instead of an id. ``ConfigurationError`` for an unknown dependency, a circle or an id
+    that is taken; ``UsageError`` for what is no task.
     """
 
     def act(change: TaskListChange) -> list[str]:
         found = change.state.raw["tasks"]
         taken = {task.id for task in change.state.tasks}
+        came = by_source(change.state)
+        last = _last_number(taken)
         new: list[JsonObject] = []
         for each in tasks:
             _refuse_malformed(each)
-            wanted = each.get("id") or _fresh_id([*found, *new])
+            source = each.get("source")
+            source = source if isinstance(source, str) else None
+            if source in came:
+                continue
+            wanted = each.get("id")
+            if not wanted:
+                wanted = f"task-{last + 1:03d}"
             if wanted in taken:
                 raise ConfigurationError(f"there is a task {wanted} already", hint="harness status")
             taken.add(wanted)
+            last = max(last, _last_number([wanted]))
+            if source is not None:
+                came[source] = wanted
             new.append(_new_task(each, wanted))
+        for each in new:
+            if isinstance(each["depends_on"], list):
+                each["depends_on"] = [
+                    came.get(need, need) if isinstance(need, str) else need for need in each["depends_on"]
+                ]
         found.extend(new)
         _refuse_impossible(records.State(change.state.raw), {each["id"] for each in new})
         whole = records.State(change.state.raw)
         proven.adopt(store.layout, whole)
-        for each in new:
-            proven.keep_proof(store.layout, whole.by_id[each["id"]])
-        change.touch()
+        known = whole.by_id
+        proven.keep_proof(store.layout, *(known[each["id"]] for each in new))
+        if new:
+            change.touch()
         return [each["id"] for each in new]
 
     return store.change(act)
 
 
-def _fresh_id(found: Sequence[object]) -> str:
-    numbers = [0]
-    for each in found:
-        name = each.get("id") if isinstance(each, dict) else None
-        digits = name.removeprefix("task-") if isinstance(name, str) and name.startswith("task-") else ""
-        if digits.isascii() and digits.isdecimal():
-            numbers.append(int(digits))
-    return f"task-{max(numbers) + 1:03d}"
+def by_source(state: records.State) -> dict[str, str]:
+    """The ids of the tasks that say where they come from, by that."""
+    return {task.raw["source"]: task.id for task in state.tasks if isinstance(task.raw.get("source"), str)}
+
+
+def _last_number(ids: Iterable[str]) -> int:
+    """The highest number of a ``task-N``."""
+    digits = [name.removeprefix("task-") for name in ids if name.startswith("task-")]
+    return max((int(each) for each in digits if each.isascii() and each.isdecimal()), default=0)
 
 
 def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:

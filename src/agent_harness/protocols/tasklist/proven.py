@@ -163,10 +163,11 @@ def _proven(home: str) -> list[str]:
 # ---- what proves a task ----------------------------------------------------------------------------------------------
 
 
-def keep_proof(layout: TaskListLayout, task: Task) -> None:
-    """Writes down what proves a task that a command has added or corrected. Call it under the lock."""
+def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
+    """Writes down what proves tasks that a command has added or corrected. Call it under the lock."""
     if home := _home(layout, make=True):
-        journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
+        for task in tasks:
+            journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None:

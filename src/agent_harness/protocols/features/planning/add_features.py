@@ -9,8 +9,10 @@ UAH-257, UAH-266, C48.
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from agent_harness.errors import (
     ConfigurationError,
@@ -205,9 +207,9 @@ def add(
         "id": document.next_id(),
         "category": category or "core",
         "description": text,
-        "test_file": test_file or _test_file(document, text),
+        "test_file": test_file or NewTestFiles(document).new(text),
         "verification_steps": list(steps),
-        "size_estimate": size or next((word for most, word in SIZES if len(steps) <= most), "large"),
+        "size_estimate": size or _size(steps),
     }
     optional: JsonObject = {
         "depends_on": list(depends_on),
@@ -221,20 +223,8 @@ def add(
     }
     feature |= {name: value for name, value in optional.items() if value not in (None, [])}
     feature["passes"] = False
-    _refuse_invalid(project, document, feature)
+    commit, stubs = _append(project, document, [feature], f"harness: {Feature(feature).name} added")
     added = Feature(feature)
-    stubs = _stub(project, added)
-    try:
-        commit = marks.change(
-            project,
-            f"harness: {added.name} added",
-            lambda found: found.record["features"].append(feature),
-            also=stubs,
-        )
-    except BaseException:
-        for name in stubs:
-            (project.root / name).unlink(missing_ok=True)
-        raise
     project.store.event("feature_added", feature_id=added.id, message=text)
     project.say(f"Added {added.name}: {text}\nTest file: {added.test_file}")
     for line in records.flags([added], max_steps=project.config.features.max_verification_steps):
@@ -243,30 +233,97 @@ def add(
     return {"feature": feature, "stub": stubs, "commit": commit, "next": "harness run"}
 
 
-def _refuse_invalid(project: Project, document: FeatureList, feature: JsonObject) -> None:
+def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
+    """Adds features that come from another list, in one commit, all or none; those that came before stay as they are.
+
+    Each names in ``source`` where it comes from, and in ``depends_on`` the sources that it waits for; one without a
+    test file gets a new one with a failing stub. ``UsageError``, with nothing changed, when the features would not be
+    valid with them.
+    """
+    marks.refuse_unsafe(project)
+    document = project.store.features()
+    came = by_source(document)
+    names, next_id = NewTestFiles(document), document.next_id()
+    new: list[JsonObject] = []
+    for each in wanted:
+        if each["source"] in came:
+            continue
+        came[each["source"]] = next_id
+        steps = list(each.get("verification_steps", ()))
+        given = {name: value for name, value in each.items() if name not in ("depends_on", "test_file")}
+        feature: JsonObject = {
+            "id": next_id,
+            "category": "core",
+            "description": each["description"],
+            "test_file": each.get("test_file") or names.new(each["description"]),
+            "verification_steps": steps,
+            "size_estimate": _size(steps),
+        }
+        new.append({**feature, **given, "passes": False})
+        next_id += 1
+    needs = {each["source"]: each.get("depends_on", ()) for each in wanted}
+    for feature in new:
+        if first := [came[need] for need in needs[feature["source"]] if need in came]:
+            feature["depends_on"] = first
+    if not new:
+        return {"added": [], "commit": None, "next": "harness run"}
+    commit, _ = _append(project, document, new, f"harness: {len(new)} features imported")
+    project.store.event("features_added", features=[each["id"] for each in new], commit=commit)
+    escalation.offer_split(project)
+    return {"added": new, "commit": commit, "next": "harness run"}
+
+
+def by_source(document: FeatureList) -> dict[str, int]:
+    """The ids of the features that say where they come from, by that."""
+    listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
+    return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
+
+
+def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
+    """(the commit with the features behind the others, the stubs that were made for it)."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
-    found = [*(f.record for f in document.features), feature]
-    after = records.problems(FeatureList({**document.record, "features": found}))
+    after = records.problems(
+        FeatureList({**document.record, "features": [*(f.record for f in document.features), *new]})
+    )
     if after:
         raise UsageError(after[0], hint="harness add-feature --help")
+    stubs: list[str] = []
+    try:
+        for feature in new:
+            stubs += _stub(project, Feature(feature))
+        commit = marks.change(project, message, lambda found: found.record["features"].extend(new), also=stubs)
+    except BaseException:
+        for name in stubs:
+            (project.root / name).unlink(missing_ok=True)
+        raise
+    return commit, stubs
 
 
-def _test_file(document: FeatureList, text: str) -> str:
-    """A new file beside most of the other features' tests."""
-    known = [f.test_path for f in document.features if f.test_file]
-    if any(not file.endswith(".py") for file in known):
-        raise UsageError("Name the feature's test file", hint="harness add-feature TEXT --test-file FILE")
-    folder = Counter(os.path.dirname(file) for file in known).most_common(1)
-    words = re.findall(r"[a-z0-9]+", text.lower())
-    stem = "_".join(words)[:40].strip("_") or "feature"
-    name = os.path.join(folder[0][0] if folder else "tests", f"test_{stem}.py").replace(os.sep, "/")
-    number = 1
-    while name in known:
-        number += 1
-        name = f"{name.removesuffix('.py').rstrip('0123456789').rstrip('_')}_{number}.py"
-    return name
+def _size(steps: Sequence[str]) -> str:
+    return next((word for most, word in SIZES if len(steps) <= most), "large")
+
+
+class NewTestFiles:
+    """New names of test files, beside most of the other features' tests."""
+
+    def __init__(self, document: FeatureList) -> None:
+        known = [f.test_path for f in document.features if f.test_file]
+        self._known = set(known)
+        self._python = all(file.endswith(".py") for file in known)
+        folder = Counter(os.path.dirname(file) for file in known).most_common(1)
+        self._folder = folder[0][0] if folder else "tests"
+
+    def new(self, text: str) -> str:
+        """One for a feature; ``UsageError`` where tests are not written in Python."""
+        if not self._python:
+            raise UsageError("Name the feature's test file", hint="harness add-feature TEXT --test-file FILE")
+        stem = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("_") or "feature"
+        names = chain((f"test_{stem}.py",), (f"test_{stem}_{number}.py" for number in count(2)))
+        found = next(path for each in names if (path := os.path.join(self._folder, each)) not in self._known)
+        self._known.add(found)
+        return found
 
 
 def _stub(project: Project, feature: Feature) -> list[str]:

@@ -172,6 +172,8 @@ def _task(facts: OrientationFacts) -> str:
         f"**Test file:** {facts.feature.test_file}",
         f"**Dependencies:** {_dependencies(facts.dependencies)}",
     ]
+    if facts.feature.details:
+        lines.append(f"**Details (all of them in features.json):** {_short(facts.feature.details, 600)}")
     if facts.feature.steps:
         lines += ["**Verification steps:**", *_bullets(facts.feature.steps[:10], 160)]
     return "\n".join(lines)

@@ -6,12 +6,13 @@ the token. Source: features.md UAH-383..386, C28.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, failures, retry
+from agent_harness.kernel.json import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,30 @@ class GitHubTracker:
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
             return [_issue(each) for each in found if each.pull_request is None]
+
+        return self._tried(ask)
+
+    def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
+        """Issues with their texts, oldest first, for whoever takes them in: with all of these labels, also closed ones
+        where that is wanted; pull requests are none.
+        """
+
+        def ask() -> list[JsonObject]:
+            state = "all" if closed else "open"
+            found = self._repository.get_issues(state=state, labels=list(labels), sort="created", direction="asc")
+            return [
+                {
+                    "number": each.number,
+                    "title": each.title,
+                    "body": each.body or "",
+                    "labels": [label.name for label in each.labels],
+                    "url": each.html_url,
+                    "open": each.state == "open",
+                    "trusted": _issue(each).trusted,
+                }
+                for each in found
+                if each.pull_request is None
+            ]
 
         return self._tried(ask)
 

@@ -1,0 +1,39 @@
+"""Issues of a tracker as a list of work. Source: ``docs/import.md``."""
+
+from collections.abc import Iterable
+
+from agent_harness.backlog.items import Backlog, BacklogItem, LeftOut, Sorter, one_line
+from agent_harness.kernel.json import JsonObject
+
+_RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, "p2": 2, "p3": 2, "low": 2}
+
+
+def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
+    """The issues of a repository. An issue by somebody who may not write to it is left out unless ``anyone``.
+
+    Whoever may open an issue could otherwise tell your agents what to do.
+    """
+    sorter = Sorter()
+    items = []
+    for row in rows:
+        name, title = f"#{row['number']}", one_line(row["title"])
+        if not (anyone or row["trusted"]):
+            why = "by somebody who may not write to the repository (--anyone takes it)"
+            sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))
+            continue
+        ranks = [rank for label in row["labels"] if (rank := _rank(label)) is not None]
+        items.append(
+            BacklogItem(
+                id=name,
+                title=title,
+                text="\n\n".join(each for each in (row["body"].strip(), row["url"]) if each),
+                priority=min(ranks, default=None),
+                done=not row["open"],
+            )
+        )
+    found = sorter.sorted(items, with_done=with_done)
+    return Backlog(format="github", scope=repository, items=tuple(found), left_out=tuple(sorter.left_out))
+
+
+def _rank(label: str) -> int | None:
+    return _RANKS.get(label.lower().rpartition(":")[2].rpartition("/")[2].strip().removeprefix("priority").strip(" -"))

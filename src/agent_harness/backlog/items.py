@@ -1,0 +1,128 @@
+"""One item of work as every list of work has it, and a list of them in which nothing contradicts itself.
+
+An item is named by its ``key``, which is the same each time the list is read: that is what makes an import repeatable.
+Source: ``docs/import.md``.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_harness.kernel import graph
+from agent_harness.kernel.json import JsonObject
+
+MOST_TITLE_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Something that the list holds and the import does not carry, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogItem:
+    """One piece of work; what a list does not say is empty."""
+
+    id: str  # as its list names it
+    title: str  # on one line
+    text: str = ""  # all that is said about it
+    steps: tuple[str, ...] = ()  # what must hold once it is done, in prose
+    priority: int | None = None  # 0 comes first
+    needs: tuple[str, ...] = ()  # ids of items that are done before it
+    parts: tuple[str, ...] = ()  # ids of items that it consists of
+    proof: str | None = None  # the command that proves it
+    test_file: str | None = None  # the file of tests that prove it
+    done: bool = False  # as its list claims
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """A list of work that was read: ``scope`` is what its ids are unique in, as the tag of a list or a repository."""
+
+    format: str
+    scope: str
+    items: tuple[BacklogItem, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def key(self, item_id: str) -> str:
+        """How an item of this list is known where it was taken to."""
+        return f"{self.format}:{self.scope}#{item_id}"
+
+    def as_json(self) -> JsonObject:
+        """The members for an answer in JSON."""
+        return {
+            "format": self.format,
+            "scope": self.scope,
+            "left_out": [{"what": each.what, "why": each.why} for each in self.left_out],
+        }
+
+
+def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
+    """A text on one line, cut at a word where it is too long."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
+
+
+def proof_for(item: BacklogItem, command: str | None) -> str | None:
+    """The command that proves an item: its own, else the one for all, in which ``{id}`` stands for the item's id."""
+    if item.proof or not command:
+        return item.proof
+    return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
+
+
+@dataclass(slots=True)
+class Sorter:
+    """Puts the items of one list in order, and notes what cannot be carried."""
+
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
+        """The open items (with ``with_done`` all), every dependency on one of them, without a circle.
+
+        What an item consists of comes before it, and what it needs comes before its parts. A dependency on something
+        that is done is met. Linear in items and dependencies.
+        """
+        items = self._unique(found)
+        known = {each.id: each for each in items}
+        open_items = {each.id: each for each in items if with_done or not each.done}
+        for each in items:
+            if each.id not in open_items:
+                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="done there"))
+        needs = {name: self._needs(each, known, open_items) for name, each in open_items.items()}
+        for whole in open_items.values():
+            parts = [part for part in whole.parts if part in open_items and part != whole.id]
+            first = dict.fromkeys(need for need in needs[whole.id] if need not in parts)
+            for part in parts:
+                needs[part] |= first
+            needs[whole.id] |= dict.fromkeys(parts)
+        self._cut_circles(needs)
+        return [replace(each, needs=tuple(needs[name])) for name, each in open_items.items()]
+
+    def _unique(self, found: Iterable[BacklogItem]) -> list[BacklogItem]:
+        known: dict[str, BacklogItem] = {}
+        for each in found:
+            if not each.title:
+                self.left_out.append(LeftOut(what=each.id or "an entry", why="it has no title"))
+            elif each.id in known:
+                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="its id is there twice"))
+            else:
+                known[each.id] = each
+        return [*known.values()]
+
+    def _needs(
+        self, item: BacklogItem, known: dict[str, BacklogItem], open_items: dict[str, BacklogItem]
+    ) -> dict[str, None]:
+        for need in item.needs:
+            if need not in known:
+                self.left_out.append(LeftOut(what=f"{item.id} waits for {need}", why=f"there is no {need}"))
+        return dict.fromkeys(need for need in item.needs if need in open_items and need != item.id)
+
+    def _cut_circles(self, needs: dict[str, dict[str, None]]) -> None:
+        place = {name: number for number, name in enumerate(graph.order(needs))}
+        for name, first in needs.items():
+            for need in [each for each in first if place[each] > place[name]]:
+                del first[need]
+                self.left_out.append(LeftOut(what=f"{name} waits for {need}", why="that would close a circle"))

@@ -1,0 +1,524 @@
+"""Reads lists of work that other programs keep; what a file is, is told from what it holds.
+
+    taskmaster   tasks.json of Task Master, with tags or without       beads      issues.jsonl of Beads
+    prd          prd.json of the Ralph family                          speckit    tasks.md of spec-kit
+    markdown     a checklist: ``- [ ] text``                           features, tasklist, longtask   our own three
+
+A reader raises ``Refused`` for what it cannot read, and never guesses what proves an item. Source: ``docs/import.md``.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from agent_harness.backlog.items import Backlog, BacklogItem, LeftOut, Sorter, one_line
+from agent_harness.errors import Refused, UsageError
+from agent_harness.kernel.json import JsonObject
+
+MOST_BYTES = 64 * 1024 * 1024
+MOST_WAITED_FOR = 20  # of a section's tasks that stand beside one another, by each of the next section's
+
+PLACES = (
+    ".taskmaster/tasks/tasks.json",
+    ".beads/issues.jsonl",
+    ".beads/beads.jsonl",
+    "prd.json",
+    "tasks/prd.json",
+    "tasks/tasks.json",
+    "specs/*/tasks.md",
+    "tasks.md",
+    "features.json",
+    "harness-tasks.json",
+    "task.json",
+    "[Tt][Oo][Dd][Oo].md",
+)
+"""Where such lists are kept, below a project's folder."""
+
+Found = tuple[str, Iterable[BacklogItem]]
+"""(what the ids are unique in, the items)."""
+
+
+def read(path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False) -> Backlog:
+    """The list in a file, or the one that a folder holds; ``wanted`` is its format where it is not to be told from it.
+
+    ``UsageError`` for a folder with several lists; ``Refused`` for what cannot be read as a list of work.
+    """
+    file = _file_in(path) if path.is_dir() else path
+    text = _text(file)
+    form = wanted or _format(file, text)
+    sorter = Sorter()
+    scope, items = READERS[form](text, file, sorter, tag)
+    found = sorter.sorted([*items], with_done=with_done)
+    if not (found or sorter.left_out):
+        raise Refused(f"{file} holds no item of work", hint=f"harness import {file} --from FORMAT")
+    return Backlog(format=form, scope=scope, items=tuple(found), left_out=tuple(sorter.left_out))
+
+
+def _file_in(folder: Path) -> Path:
+    found = [each for place in PLACES for each in sorted(folder.glob(place)) if each.is_file()]
+    if not found:
+        raise Refused(f"{folder} holds no list of work that is known here", hint="harness import FILE")
+    if len(found) > 1:
+        names = ", ".join(str(each.relative_to(folder)) for each in found[:6])
+        raise UsageError(f"{folder} holds several lists: {names}", hint=f"harness import {found[0]}")
+    return found[0]
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as source:
+            content = source.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise Refused(f"{file}: {error.strerror or error}", hint="harness import --help") from None
+    if len(content) > MOST_BYTES:
+        raise Refused(f"{file} is larger than {MOST_BYTES // 2**20} MiB", hint="harness import --help")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused(f"{file} is no UTF-8 text", hint="harness import --help") from None
+
+
+def _format(file: Path, text: str) -> str:
+    if file.suffix == ".jsonl":
+        return "beads"
+    if file.suffix in (".md", ".markdown", ".txt"):
+        named = [_SPECKIT_TEXT.match(said) is not None for _, _, said, _, _ in _boxes(text)]
+        return "speckit" if named and all(named) else "markdown"
+    raw = _json(text, file)
+    found = next((form for form, is_one in _SHAPES if is_one(raw)), None)
+    if found is None:
+        raise Refused(f"{file} is no list of work that is known here", hint=f"harness import {file} --from FORMAT")
+    return found
+
+
+def _lists(raw: Any, *names: str) -> bool:
+    return isinstance(raw, dict) and any(isinstance(raw.get(name), list) for name in names)
+
+
+_SHAPES: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+    ("prd", lambda raw: isinstance(raw, list) or _lists(raw, "userStories", "stories")),
+    ("features", lambda raw: _lists(raw, "features")),
+    ("longtask", lambda raw: _lists(raw, "successCriteria")),
+    ("tasklist", lambda raw: _lists(raw, "tasks") and "session_config" in raw),
+    (
+        "taskmaster",
+        lambda raw: (
+            _lists(raw, "tasks") or (isinstance(raw, dict) and any(_lists(each, "tasks") for each in raw.values()))
+        ),
+    ),
+)
+
+
+def _json(text: str, file: Path) -> Any:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{file} is no JSON: {error}", hint="harness import --help") from None
+    return raw
+
+
+def _object(text: str, file: Path) -> JsonObject:
+    raw = _json(text, file)
+    if not isinstance(raw, dict):
+        raise Refused(f"{file} holds no list of work", hint="harness import --help")
+    return raw
+
+
+def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
+    for number, each in enumerate(found if isinstance(found, list) else [], 1):
+        if isinstance(each, dict):
+            yield each
+        else:
+            sorter.left_out.append(LeftOut(what=f"{what} {number}", why="it is no object"))
+
+
+def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
+    """Members of an item as one text, each below its heading; a heading that is empty is none."""
+    found = []
+    for name, heading in parts:
+        text = raw.get(name)
+        if isinstance(text, str) and text.strip():
+            found.append(f"{heading}\n{text.strip()}" if heading else text.strip())
+    return "\n\n".join(found)
+
+
+def _ids(found: object) -> tuple[str, ...]:
+    listed = found if isinstance(found, list) else []
+    return tuple(str(each).strip() for each in listed if isinstance(each, str | int) and str(each).strip())
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    if isinstance(found, str):
+        return tuple(line.strip(" -*\t") for line in found.splitlines() if line.strip(" -*\t"))
+    return (
+        tuple(" ".join(each.split()) for each in found if isinstance(each, str) and each.strip())
+        if isinstance(found, list)
+        else ()
+    )
+
+
+# ---- Task Master
+
+
+_TASKMASTER_DONE = ("done", "completed")
+_TASKMASTER_GONE = ("cancelled", "deferred")
+
+
+def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found:
+    raw = _object(text, file)
+    if isinstance(raw.get("tasks"), list):
+        return "", _taskmaster_items(raw["tasks"], sorter)
+    tags = {name: each["tasks"] for name, each in raw.items() if isinstance(each, dict) and "tasks" in each}
+    chosen = tag or ("master" if "master" in tags or len(tags) != 1 else next(iter(tags)))
+    if chosen not in tags:
+        raise UsageError(
+            f"{file} has no tag {chosen!r}", hint=f"harness import {file} --tag {' | '.join(sorted(tags)) or 'NAME'}"
+        )
+    for other in tags:
+        if other != chosen:
+            sorter.left_out.append(LeftOut(what=f"the tag {other}", why=f"--tag {other} imports it"))
+    return chosen, _taskmaster_items(tags[chosen], sorter)
+
+
+def _taskmaster_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
+    for raw in _objects(found, sorter, "task"):
+        name = str(raw.get("id", ""))
+        children = [*_objects(raw.get("subtasks"), sorter, f"subtask of {name}")]
+        ids = {str(child.get("id", "")): f"{name}.{child.get('id', '')}" for child in children}
+        if item := _taskmaster_item(raw, name, {}, sorter, parts=tuple(ids.values())):
+            yield item
+        for child in children:
+            if item := _taskmaster_item(child, ids[str(child.get("id", ""))], ids, sorter, above=raw):
+                yield item
+
+
+def _taskmaster_item(
+    raw: JsonObject,
+    name: str,
+    beside: dict[str, str],
+    sorter: Sorter,
+    *,
+    parts: tuple[str, ...] = (),
+    above: JsonObject | None = None,
+) -> BacklogItem | None:
+    status = str(raw.get("status") or "pending")
+    title = one_line(raw.get("title") or raw.get("description") or "")
+    if status in _TASKMASTER_GONE:
+        sorter.left_out.append(LeftOut(what=f"{name} {title}", why=f"{status} there"))
+        return None
+    parted = (("description", ""), ("details", "Details:"), ("testStrategy", "How it is to be tested:"))
+    text = _said(raw, *parted)
+    if above is not None:
+        text = f"Part of {above.get('id')}: {one_line(above.get('title') or '')}\n\n{text}".strip()
+    rank = (raw if raw.get("priority") else above or raw).get("priority")
+    return BacklogItem(
+        id=name,
+        title=title,
+        text=text,
+        priority={"critical": 0, "high": 0, "medium": 1, "low": 2}.get(str(rank)),
+        needs=tuple(beside.get(each, each) for each in _ids(raw.get("dependencies"))),
+        parts=parts,
+        done=status in _TASKMASTER_DONE,
+    )
+
+
+# ---- Beads
+
+
+_BEADS_GONE = ("deferred", "tombstone", "pinned")
+_BEADS_FIRST = ("blocks", "conditional-blocks", "waits-for")
+
+
+def _beads(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError):
+            raise Refused(f"{file}:{number} is no JSON", hint="bd export, then the same command") from None
+    found = [*_objects(rows, sorter, "line")]
+    parts: dict[str, list[str]] = {}
+    for raw in found:
+        for link in _objects(raw.get("dependencies"), sorter, "a dependency"):
+            if link.get("type") == "parent-child":
+                parts.setdefault(str(link.get("depends_on_id")), []).append(str(raw.get("id")))
+    return "", _beads_items(found, parts, sorter)
+
+
+def _beads_items(found: list[JsonObject], parts: dict[str, list[str]], sorter: Sorter) -> Iterator[BacklogItem]:
+    for raw in found:
+        name, title = str(raw.get("id", "")), one_line(raw.get("title") or "")
+        status = str(raw.get("status") or "open")
+        if status in _BEADS_GONE or raw.get("is_template") or raw.get("ephemeral"):
+            why = f"{status} there" if status in _BEADS_GONE else "a template or a message, no work"
+            sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))
+            continue
+        links = [each for each in raw.get("dependencies") or [] if isinstance(each, dict)]
+        for link in links:
+            if (kind := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
+                what = f"{name} {kind} {link.get('depends_on_id')}"
+                sorter.left_out.append(LeftOut(what=what, why="no order of work follows from it"))
+        rank = raw.get("priority")
+        yield BacklogItem(
+            id=name,
+            title=title,
+            text=_said(raw, ("description", ""), ("design", "Design:"), ("notes", "Notes:")),
+            steps=_texts(raw.get("acceptance_criteria")),
+            priority={0: 0, 1: 0, 2: 1, 3: 2, 4: 2}.get(rank) if isinstance(rank, int) else None,
+            needs=tuple(
+                str(link.get("depends_on_id")) for link in links if str(link.get("type") or "blocks") in _BEADS_FIRST
+            ),
+            parts=tuple(parts.get(name, ())),
+            done=status == "closed",
+        )
+
+
+# ---- the Ralph family
+
+
+def _prd(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    if isinstance(rows := _json(text, file), list):
+        return file.name, _prd_items(rows, sorter)
+    raw = _object(text, file)
+    scope = str(raw.get("branchName") or raw.get("name") or raw.get("project") or file.name)
+    return one_line(scope, 80), _prd_items(raw.get("userStories") or raw.get("stories"), sorter)
+
+
+def _prd_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
+    stories = [*_objects(found, sorter, "story")]
+    ranked = [each.get("priority") for each in stories]
+    if all(isinstance(each, int) for each in ranked):  # 1 comes first; the order of work, and not a class of it
+        stories.sort(key=lambda each: each["priority"])
+    for number, raw in enumerate(stories, 1):
+        criteria = raw.get("acceptanceCriteria") or raw.get("acceptance_criteria") or raw.get("steps")
+        yield BacklogItem(
+            id=str(raw.get("id") or f"story-{number}"),
+            title=one_line(raw.get("title") or raw.get("description") or ""),
+            text=_said(raw, ("description", ""), ("notes", "Notes:")),
+            steps=_texts(criteria),
+            priority={"high": 0, "medium": 1, "low": 2}.get(str(raw.get("priority"))),
+            needs=_ids(raw.get("dependsOn") or raw.get("depends_on") or raw.get("blockedBy")),
+            done=raw.get("passes") is True or raw.get("status") in ("done", "completed"),
+        )
+
+
+# ---- Markdown
+
+
+_BOX = re.compile(r"^(?P<indent>\s*)(?:[-*+]|\d+[.)])\s+\[(?P<mark>[ xX~-])\]\s+(?P<text>.+?)\s*$")
+_SPECKIT_TEXT = re.compile(r"\**(?P<id>T\d+[a-z]?)\**\s+(?P<rest>.*)")
+_PROOF = re.compile(r"\(?(?:proof|validate|verify):\s*(?P<tick>`+)(?P<command>.+?)(?P=tick)\)?\s*$", re.IGNORECASE)
+_NEEDS = re.compile(r"\((?:depends on|needs|after)[: ]+(?P<ids>[^()]*)\)", re.IGNORECASE)
+_NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*|#\d+)\**(?::|\s+-|\.)\s+(?=\S)")
+
+
+def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
+    """(indent, mark, text, heading above, lines below) of each box; what stands in a fenced block is none."""
+    fence, heading = "", ""
+    last: tuple[int, str, str, str, list[str]] | None = None
+    for line in [*text.splitlines(), "# end"]:
+        bare = line.strip()
+        if mark := re.match(r"(`{3,}|~{3,})", bare):
+            fence = "" if fence and bare.startswith(fence) else fence or mark[1]
+            continue
+        box = _BOX.match(line) if not fence else None
+        title = re.match(r"#{1,6}\s+(.+?)\s*#*$", bare) if not fence else None
+        if (box or title) and last is not None:
+            yield last
+            last = None
+        if box:
+            below: list[str] = []
+            last = (len(box["indent"].expandtabs(4)), box["mark"], box["text"], heading, below)
+        elif title:
+            heading = title[1]
+        elif last is not None and bare and line[:1].isspace():
+            last[4].append(bare)
+
+
+def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    return file.resolve().parent.name, _speckit_items(text, sorter)
+
+
+def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
+    """One after the other; those with ``[P]`` stand beside one another, behind what comes before them.
+
+    A section waits for the section before it. What names its dependencies waits for those as well.
+    """
+    before: tuple[str, ...] = ()  # what the next one with [P] waits for
+    since: list[str] = []  # what the next one without waits for
+    section = None
+    for _, mark, said, heading, below in _boxes(text):
+        named = _SPECKIT_TEXT.match(said)
+        if named is None:
+            sorter.left_out.append(LeftOut(what=one_line(said), why="it has no number (T001)"))
+            continue
+        rest = named["rest"]
+        tags: list[str] = []
+        while tag := re.match(r"\[([^\]]+)\]\s*", rest):
+            tags.append(tag[1])
+            rest = rest[tag.end() :]
+        if heading != section and len(since) <= MOST_WAITED_FOR:
+            before = tuple(since) or before
+            since.clear()
+        beside = "P" in tags and (heading == section or not since)
+        section = heading
+        first = before if beside else tuple(since) or before
+        if beside:
+            since.append(named["id"])
+        else:
+            before, since = (named["id"],), [named["id"]]
+        explicit = _NEEDS.search(rest)
+        wanted = re.findall(r"T\d+[a-z]?", explicit["ids"]) if explicit else []
+        story = next((f"story {each}" for each in tags if re.fullmatch(r"US\d+", each)), "")
+        about = ", ".join(each for each in (heading, story) if each)
+        title = one_line(rest)
+        yield BacklogItem(
+            id=named["id"],
+            title=title,
+            text="\n\n".join(each for each in (rest if title.endswith("…") else "", about, "\n".join(below)) if each),
+            needs=tuple(dict.fromkeys([*wanted, *first])),
+            done=mark in "xX",
+        )
+
+
+def _markdown(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    return file.name, _markdown_items(text, sorter)
+
+
+def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
+    found: list[BacklogItem] = []
+    parts: dict[str, list[str]] = {}
+    above: list[tuple[int, str, str]] = []
+    seen: set[str] = set()
+    for indent, mark, said, heading, below in _boxes(text):
+        proof = next((hit["command"] for line in (said, *below) if (hit := _PROOF.search(line))), None)
+        bare = _PROOF.sub("", said).strip()
+        wanted = _NEEDS.search(bare)
+        needs = tuple(each for each in re.split(r"[\s,]+", wanted["ids"]) if each) if wanted else ()
+        bare = _NEEDS.sub("", bare).strip()
+        named = _NAMED.match(bare)
+        while above and above[-1][0] >= indent:
+            above.pop()
+        if named and named["id"] in seen:
+            named = None
+        name = named["id"] if named else _slug(bare, above[-1][1] if above else "", seen)
+        seen.add(name)
+        title = one_line(bare[named.end() :] if named else bare)
+        if mark in "~-":
+            sorter.left_out.append(LeftOut(what=f"{name} {title}", why="crossed out there"))
+            continue
+        if above:
+            parts.setdefault(above[-1][1], []).append(name)
+        about = [f"Part of: {above[-1][2]}"] if above else [heading] if heading else []
+        rest = [line for line in below if not _PROOF.search(line)]
+        found.append(
+            BacklogItem(
+                id=name,
+                title=title,
+                text="\n".join([*about, *([bare] if title.endswith("…") else []), *rest]),
+                needs=needs,
+                proof=proof,
+                done=mark in "xX",
+            )
+        )
+        above.append((indent, name, title))
+    return [replace(each, parts=tuple(parts.get(each.id, ()))) for each in found]
+
+
+def _slug(text: str, above: str, seen: set[str]) -> str:
+    """A name for an item that has none: its words, below what it is part of; a second one of the kind is numbered."""
+    words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
+    name = f"{above}/{words}" if above else words
+    return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
+
+
+# ---- our own three
+
+
+def _features(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    raw = _object(text, file)
+    return one_line(raw.get("project") or "", 80), _feature_items(raw.get("features"), sorter)
+
+
+def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
+    """In the order in which they would be worked on: by their priority, and those without one behind."""
+    listed = [*_objects(found, sorter, "feature")]
+    listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
+    for raw in listed:
+        if isinstance(raw.get("skipped"), dict):
+            what = f"{raw.get('id')} {one_line(raw.get('description') or '')}"
+            sorter.left_out.append(LeftOut(what=what, why="skipped there"))
+            continue
+        file = raw.get("test_file")
+        yield BacklogItem(
+            id=str(raw.get("id", "")),
+            title=one_line(raw.get("description") or ""),
+            text=str(raw.get("details") or ""),
+            steps=_texts(raw.get("verification_steps")),
+            needs=_ids(raw.get("depends_on")),
+            test_file=file if isinstance(file, str) and file else None,
+            done=raw.get("passes") is True,
+        )
+
+
+def _tasklist(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    return file.resolve().parent.name, _task_items(_object(text, file).get("tasks"), sorter)
+
+
+def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
+    for raw in _objects(found, sorter, "task"):
+        validation = raw.get("validation")
+        proof = validation.get("command") if isinstance(validation, dict) else None
+        yield BacklogItem(
+            id=str(raw.get("id", "")),
+            title=one_line(raw.get("title") or raw.get("description") or ""),
+            text=_said(raw, ("description", "")) if raw.get("title") else "",
+            steps=_texts(raw.get("acceptance")),
+            priority={"P0": 0, "P1": 1, "P2": 2}.get(str(raw.get("priority"))),
+            needs=_ids(raw.get("depends_on")),
+            proof=proof if isinstance(proof, str) and proof.strip() else None,
+            done=raw.get("status") == "completed",
+        )
+
+
+def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
+    """A long task is one item; what proves it are the commands of its criteria, one after the other."""
+    raw = _object(text, file)
+    steps: list[str] = []
+    commands: list[str] = []
+    for number, each in enumerate(raw.get("successCriteria") or [], 1):
+        criterion = each if isinstance(each, dict) else {"description": each}
+        steps.append(" ".join(str(criterion.get("description") or criterion.get("id") or "").split()))
+        target = criterion.get("target")
+        command = target.get("command") if isinstance(target, dict) else target
+        if isinstance(command, str) and command.strip() and criterion.get("metric") == "command":
+            commands.append(command)
+        else:
+            why = "no command proves it; it is carried as prose"
+            sorter.left_out.append(LeftOut(what=f"criterion {criterion.get('id') or number}", why=why))
+    item = BacklogItem(
+        id=str(raw.get("id") or file.resolve().parent.name),
+        title=one_line(raw.get("title") or raw.get("objective") or ""),
+        text=_said(raw, ("objective", "")),
+        steps=tuple(each for each in steps if each),
+        proof=" && ".join(commands) or None,
+    )
+    return file.resolve().parent.name, [item]
+
+
+READERS: dict[str, Callable[[str, Path, Sorter, str | None], Found]] = {
+    "taskmaster": _taskmaster,
+    "beads": _beads,
+    "prd": _prd,
+    "speckit": _speckit,
+    "markdown": _markdown,
+    "features": _features,
+    "tasklist": _tasklist,
+    "longtask": _longtask,
+}

@@ -1,0 +1,281 @@
+"""``harness import`` and ``harness export``: lists of work that other programs keep, taken in and written out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent_harness.cli.terminal import ask, json_option, show
+from agent_harness.errors import NotAProject, Refused, UsageError
+
+if TYPE_CHECKING:
+    from agent_harness.backlog.items import Backlog, BacklogItem
+    from agent_harness.kernel.json import JsonObject
+
+READ = ("taskmaster", "beads", "prd", "speckit", "markdown", "github", "features", "tasklist", "longtask")
+WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit")
+SHOWN = 12  # items, and things left out, of a preview
+
+
+@click.command(
+    "import",
+    short_help="Take in a list of work that another program keeps.",
+    epilog="""\b
+Examples:
+  harness import .taskmaster/tasks/tasks.json          shows what would come in, and asks
+  harness import ../other-project --yes                whatever list that folder holds
+  harness import PLAN.md --validate 'pytest -q' --yes  one command proves what has none
+  harness import github:acme/shop --label ready        open issues of a repository""",
+)
+@click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
+@click.option("--from", "form", type=click.Choice(READ), help="What the file is; else told from what it holds.")
+@click.option("--tag", metavar="NAME", help="Of a Task Master file with tags; master.")
+@click.option("--label", "labels", multiple=True, metavar="NAME", help="GitHub: only issues with it. May be repeated.")
+@click.option("--anyone", is_flag=True, help="GitHub: also issues by people who may not write to the repository.")
+@click.option("--validate", metavar="CMD", help="Task list: proves what brings no command; {id} is the item's id.")
+@click.option("--with-done", is_flag=True, help="What is done there comes in as well, open, to be proven here.")
+@click.option("--dry-run", is_flag=True, help="Show what would come in, and change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
+def import_(
+    *,
+    source: str,
+    form: str | None,
+    tag: str | None,
+    labels: tuple[str, ...],
+    anyone: bool,
+    validate: str | None,
+    with_done: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Take in a list of work: of Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues,
+    or another project of ours. It goes to the project that is here; where there is none, to a new task list.
+
+    Nothing is changed before you have seen what comes in, how each item will be proven, and what cannot be carried.
+    What has come in before is left as it is, so that the same command can be repeated. What is done there is a claim,
+    and left out; nothing comes in as done.
+    """
+    backlog = _read(source, form=form, tag=tag, labels=labels, anyone=anyone, with_done=with_done)
+    target = _Target.here()
+    here = target.sources()
+    new = [each for each in backlog.items if backlog.key(each.id) not in here]
+    if target.kind == "features" and validate:
+        raise UsageError("A feature is proven by its test file, not by a command", hint=f"harness import {source}")
+    interactive = not (yes or dry_run or as_json) and sys.stdin is not None and sys.stdin.isatty()
+    if new and interactive and target.kind == "tasklist" and not validate:
+        validate = _asked(new)
+    found: JsonObject = {
+        **backlog.as_json(),
+        "into": target.kind,
+        "root": target.root,
+        "new": [_shown(target, backlog, each, validate) for each in new],
+        "already": len(backlog.items) - len(new),
+        "imported": 0,
+    }
+    if not as_json:
+        _preview(source, target, found)
+    if new and not dry_run:
+        if not ask(yes=yes)(f"Import {len(new)} {'item' if len(new) == 1 else 'items'} into {target.name}?"):
+            raise Refused("Nothing was imported", hint=f"harness import {source} --yes")
+        found["imported"] = target.add(backlog, new, validate)
+    following = target.following(found["new"]) if found["imported"] else "harness status"
+    if as_json:
+        from agent_harness.kernel.json import jsontext
+
+        click.echo(jsontext.spaced({"ok": True, "verb": "import", **found, "next": following}))
+    elif found["imported"]:
+        show(f"Imported {found['imported']}.\nnext: {following}")
+    else:
+        show("No changes made." if new or not backlog.items else "Nothing new: all of it is here already.")
+    return 0
+
+
+def _read(source: str, *, form: str | None, labels: tuple[str, ...], anyone: bool, **given: Any) -> Backlog:
+    repository = source.removeprefix("github:") if source.startswith("github:") else None
+    if repository is None and source.startswith("https://github.com/"):
+        repository = source.removeprefix("https://github.com/").removesuffix("/issues")
+    if repository is None and form != "github":
+        if labels or anyone:
+            raise UsageError("--label and --anyone are for issues of GitHub", hint="harness import github:OWNER/NAME")
+        from agent_harness.backlog.reading import read
+
+        path = Path(source)
+        if not path.exists():
+            raise Refused(f"There is no {source}", hint="harness import --help")
+        return read(path, wanted=form, **given)
+    from agent_harness.backlog.issues import read_issues
+    from agent_harness.protocols.features import api
+
+    name, with_done = repository or source, bool(given["with_done"])
+    rows = api.issues_of(name, labels=labels, closed=with_done, say=lambda line: show(line, err=True))
+    return read_issues(name, rows, anyone=anyone, with_done=with_done)
+
+
+def _asked(new: list[BacklogItem]) -> str | None:
+    without = sum(each.proof is None for each in new)
+    if not without:
+        return None
+    show(f"{without} of {len(new)} bring no command that proves them. Nothing can complete without one.", err=True)
+    line = "A command for all of these ({id} stands for the item's id; Enter: none, to be set for each later)"
+    return click.prompt(line, default="", show_default=False, err=True) or None
+
+
+class _Target:
+    """The project that the items go to."""
+
+    def __init__(self, kind: str, root: str, *, new: bool) -> None:
+        self.kind, self.root, self.new = kind, root, new
+
+    @classmethod
+    def here(cls) -> _Target:
+        """The one at or above the working directory; a new task list where there is none."""
+        from agent_harness.kernel import root
+
+        found = root.find()
+        if found is None:
+            return cls("tasklist", os.getcwd(), new=True)
+        if found.kind == "longtask":
+            raise NotAProject(
+                f"A long task is here, at {found.path}, and holds no list", hint="harness init --beside ."
+            )
+        return cls(found.kind, found.path, new=False)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        kind = {"features": "the feature project", "tasklist": "the task list"}[self.kind]
+        return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
+
+    def sources(self) -> dict[str, Any]:
+        """What has come in before."""
+        if self.new:
+            return {}
+        return self._project().sources()
+
+    def _project(self) -> Any:
+        if self.kind == "features":
+            from agent_harness.cli import features
+
+            return features.opened(as_json=True)
+        from agent_harness.cli.tasks import open_list
+
+        return open_list()
+
+    def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
+        """Takes the items in; how many were new."""
+        from agent_harness.backlog.items import proof_for
+
+        if self.new:
+            from agent_harness.protocols.tasklist.api import TaskList
+
+            TaskList.init(self.root)
+        rows: list[JsonObject] = []
+        for each in items:
+            needs = [backlog.key(need) for need in each.needs]
+            row: JsonObject = {"source": backlog.key(each.id), "depends_on": needs}
+            if self.kind == "features":
+                row |= {"description": each.title, "details": each.text, "test_file": each.test_file}
+                row |= {"verification_steps": list(each.steps), "priority": each.priority}
+            else:
+                row |= {"title": each.title, "description": each.text, "acceptance": list(each.steps)}
+                row["priority"] = f"P{each.priority}" if each.priority in (0, 1, 2) else None
+                if proof := proof_for(each, validate):
+                    row["validation"] = {"command": proof}
+            rows.append({name: value for name, value in row.items() if value not in (None, "", [])})
+        project = self._project()
+        if self.kind == "features":
+            return len(project.add_all(rows)["added"])
+        return len(project.add(rows)["task_ids"])
+
+    def following(self, new: list[JsonObject]) -> str:
+        """The next command."""
+        if self.kind == "tasklist" and any(not each["proof"] for each in new):
+            return "harness task set ID validation.command='...'"
+        return "harness run"
+
+
+def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str | None) -> JsonObject:
+    from agent_harness.backlog.items import proof_for
+
+    if target.kind == "features":
+        proof = item.test_file or "a test file of its own, with a failing stub"
+    else:
+        proof = proof_for(item, validate)
+    return {"id": item.id, "source": backlog.key(item.id), "title": item.title, "needs": [*item.needs], "proof": proof}
+
+
+def _preview(source: str, target: _Target, found: JsonObject) -> None:
+    new, left_out = found["new"], found["left_out"]
+    known = f"; {found['already']} of it came in before" if found["already"] else ""
+    show(f"{source} ({found['format']}): {len(new)} new for {target.name}{known}")
+    for each in new[:SHOWN]:
+        needs = f"  after {', '.join(each['needs'][:4])}" if each["needs"] else ""
+        show(f"  {each['id']}  {each['title']}{needs}\n      proven by: {each['proof'] or 'nothing yet'}")
+    if len(new) > SHOWN:
+        show(f"  and {len(new) - SHOWN} more: harness import {source} --dry-run --json")
+    if without := sum(not each["proof"] for each in new):
+        show(
+            f"{without} without a command that proves them: they cannot complete before they have one (--validate CMD)."
+        )
+    if left_out:
+        show(f"Not carried: {len(left_out)}")
+        for each in left_out[:SHOWN]:
+            show(f"  {each['what']}: {each['why']}")
+        if len(left_out) > SHOWN:
+            show(f"  and {len(left_out) - SHOWN} more")
+
+
+@click.command(
+    short_help="Write the project's list of work for another program.",
+    epilog="""\b
+Examples:
+  harness export                              a Markdown checklist
+  harness export --to beads --out issues.jsonl
+  harness export --to prd | less""",
+)
+@click.option("--to", "form", type=click.Choice(WRITTEN), default="markdown", help="For which program; markdown.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A new file; else stdout.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@json_option
+def export(*, form: str, out: Path | None, force: bool, as_json: bool) -> int:
+    """Write what is to be done here, and what is proven, in the form of another program. Only what the harness has
+    proven is written as done."""
+    from agent_harness.backlog.reading import read
+    from agent_harness.backlog.writing import write
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE, reader_of
+    from agent_harness.kernel import files, root
+
+    found = root.find()
+    if found is None:
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
+    backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
+    states = {each.id: each.state for each in reader_of(found.kind, found.path).look().items}
+    from dataclasses import replace
+
+    items = [replace(each, done=states.get(each.id) == "proven") for each in backlog.items]
+    text = write(form, Path(found.path).name, items)
+    if out is not None:
+        if os.path.lexists(out) and not force:
+            raise Refused(f"{out} is there already", hint=f"harness export --to {form} --out {out} --force")
+        files.replace(out, text.encode())
+    if as_json:
+        from agent_harness.kernel.json import jsontext
+
+        done = sum(each.done for each in items)
+        members = {"format": form, "items": len(items), "proven": done, "out": str(out) if out else None}
+        click.echo(jsontext.spaced({"ok": True, "verb": "export", **members, **({} if out else {"text": text})}))
+    elif out is None:
+        click.echo(text, nl=False)
+    else:
+        show(f"Wrote {len(items)} items to {out}.")
+    return 0
+
+
+__all__ = ["export", "import_"]
