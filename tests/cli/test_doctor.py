@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent_harness.agents import discovery
-from agent_harness.cli import app, doctor
+from agent_harness.cli import app
+from agent_harness.cli.machine import doctor
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel.process import limits
 from agent_harness.kernel.rate_limits import LimitClock

@@ -119,7 +119,7 @@ class Client(ABC):
         command = [
             sys.executable,
             "-c",
-            "from agent_harness.cli.hooks import hooks; hooks()",
+            "from agent_harness.cli.machine.hooks import hooks; hooks()",
             "install",
             "--client",
             self.name,

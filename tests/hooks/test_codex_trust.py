@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agent_harness.cli.hooks import hooks
+from agent_harness.cli.machine.hooks import hooks
 from agent_harness.errors import Refused, ToolMissing
 from agent_harness.hooks import codex_trust
 from agent_harness.hooks import install as installing

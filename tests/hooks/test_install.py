@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agent_harness.cli.hooks import hook, hooks
+from agent_harness.cli.machine.hooks import hook, hooks
 from agent_harness.errors import Refused, UsageError
 from agent_harness.hooks import install as installing
 from agent_harness.hooks.codex_trust import MARK, is_ours

@@ -377,6 +377,7 @@ def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
         wanted = re.findall(r"T\d+[a-z]?", explicit["ids"]) if explicit else []
         story = next((f"story {each}" for each in tags if re.fullmatch(r"US\d+", each)), "")
         about = ", ".join(each for each in (heading, story) if each)
+        rest = _NEEDS.sub("", rest).strip() or rest
         title = one_line(rest)
         yield BacklogItem(
             id=named["id"],

@@ -15,7 +15,11 @@ from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (panel, module:attribute, help line)
-    "setup": ("Everyday", "agent_harness.cli.setup:setup", "Set up an agent, a project and hooks, step by step."),
+    "setup": (
+        "Everyday",
+        "agent_harness.cli.machine.setup:setup",
+        "Set up an agent, a project and hooks.",
+    ),
     "init": (
         "Everyday",
         "agent_harness.cli.shared:init",
@@ -49,11 +53,15 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "add-feature": ("Everyday", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
     "add-features": ("Everyday", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
     "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
-    "uninstall": ("People", "agent_harness.cli.setup:uninstall", "Take the harness out of a project."),
+    "uninstall": ("People", "agent_harness.cli.machine.setup:uninstall", "Take the harness out of a project."),
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
     "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
     "log": ("People", "agent_harness.cli.features:log", "Find out what happened, and why."),
-    "limits": ("People", "agent_harness.cli.agents:limits", "Show which accounts are rate limited, and until when."),
+    "limits": (
+        "People",
+        "agent_harness.cli.machine.agents:limits",
+        "Show which accounts are rate limited.",
+    ),
     "scale": ("People", "agent_harness.cli.parallel:main", "Change how many agents a parallel run has."),
     "recall": ("People", "agent_harness.cli.parallel:main", "End one attempt of a parallel run; its work is kept."),
     "queue": ("People", "agent_harness.cli.parallel:main", "Show and arrange what waits to land in a parallel run."),
@@ -63,10 +71,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "selftest": ("People", "agent_harness.selftest:selftest", "Let lying agents loose on the harness, offline."),
     "task": ("Agents", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
     "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
-    "hooks": ("Integration", "agent_harness.cli.hooks:hooks", "Register the hooks with Claude Code or Codex."),
-    "hook": ("Integration", "agent_harness.cli.hooks:hook", "Answer one event of an agent client."),
+    "hooks": ("Integration", "agent_harness.cli.machine.hooks:hooks", "Register the hooks with Claude Code or Codex."),
+    "hook": ("Integration", "agent_harness.cli.machine.hooks:hook", "Answer one event of an agent client."),
     "mcp": ("Integration", "agent_harness.cli.tasks:serve_mcp", "Serve the verbs to a client over MCP."),
-    "agents": ("Integration", "agent_harness.cli.agents:agents", "Show the agents that are found here."),
+    "agents": ("Integration", "agent_harness.cli.machine.agents:agents", "Show the agents that are found here."),
     "drive": (
         "Integration",
         "agent_harness.cli.tasklist:drive",
@@ -74,7 +82,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
     "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
-    "doctor": ("Integration", "agent_harness.cli.doctor:doctor", "Say what is wrong here, and how to fix it."),
+    "doctor": ("Integration", "agent_harness.cli.machine.doctor:doctor", "Say what is wrong here, and how to fix it."),
 }
 
 EXAMPLES = """\

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
 from agent_harness.errors import NotAProject, Refused, UsageError
 
@@ -86,9 +87,7 @@ def import_(
         found["imported"] = target.add(backlog, new, validate)
     following = target.following(found["new"]) if found["imported"] else "harness status"
     if as_json:
-        from agent_harness.kernel.json import jsontext
-
-        click.echo(jsontext.spaced({"ok": True, "verb": "import", **found, "next": following}))
+        show_json("import", {**found, "next": following}, as_text=False)
     elif found["imported"]:
         show(f"Imported {found['imported']}.\nnext: {following}")
     else:
@@ -266,13 +265,13 @@ def export(*, form: str, out: Path | None, force: bool, as_json: bool) -> int:
             raise Refused(f"{out} is there already", hint=f"harness export --to {form} --out {out} --force")
         files.replace(out, text.encode())
     if as_json:
-        from agent_harness.kernel.json import jsontext
-
         done = sum(each.done for each in items)
         members = {"format": form, "items": len(items), "proven": done, "out": str(out) if out else None}
-        click.echo(jsontext.spaced({"ok": True, "verb": "export", **members, **({} if out else {"text": text})}))
+        show_json("export", {**members, **({} if out else {"text": text})}, as_text=False)
+    elif out is None and sys.stdout.isatty():
+        show(text.rstrip("\n"))
     elif out is None:
-        click.echo(text, nl=False)
+        sys.stdout.write(text)
     else:
         show(f"Wrote {len(items)} items to {out}.")
     return 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.agents import settings_here
+from agent_harness.cli.machine.agents import settings_here
 from agent_harness.cli.terminal import json_option, show
 from agent_harness.errors import HarnessError, LockBusy, StateDamaged
 from agent_harness.kernel import root

@@ -83,7 +83,7 @@ class _Walk:
     def agent(self, spec: str | None) -> None:
         """Says which agent works here, and what the one that does not needs."""
         from agent_harness.agents import discovery, registry
-        from agent_harness.cli.agents import settings_here
+        from agent_harness.cli.machine.agents import settings_here
 
         if spec is not None:
             problem = registry.from_spec(spec).problem()
