@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "cleanup": ("Everyday", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
     "add-feature": ("Everyday", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
     "add-features": ("Everyday", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
+    "notify": ("Everyday", "agent_harness.cli.machine.notify:notify", "Say whom to tell when something needs you."),
     "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
     "uninstall": ("People", "agent_harness.cli.machine.setup:uninstall", "Take the harness out of a project."),
     "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),

@@ -247,7 +247,8 @@ def export(*, form: str, out: Path | None, force: bool, as_json: bool) -> int:
     proven is written as done."""
     from agent_harness.backlog.reading import read
     from agent_harness.backlog.writing import write
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE, reader_of
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import files, root
 
     found = root.find()

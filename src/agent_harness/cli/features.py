@@ -179,9 +179,10 @@ def log(_follow: bool) -> None:
 @json_option
 def follow(item: str | None, as_json: bool) -> int:
     """Show what is said as it is said, the last 20 lines first, of one ITEM where it is named; Ctrl-C ends it."""
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE, followed_of, reader_of
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.faces import follow as faces_follow
     from agent_harness.faces import why
+    from agent_harness.faces.reading import followed_of, reader_of
     from agent_harness.kernel import root
 
     found = root.find()
@@ -262,7 +263,7 @@ def query(
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
     """The rows of a task list or a long task that fit, and a line for each."""
-    from agent_harness.cli.status import log_rows_of
+    from agent_harness.faces.reading import log_rows_of
     from agent_harness.session import log_rows
 
     fitting = (row for row in log_rows_of(here.kind, here.path) if wanted.fits(row))
@@ -297,7 +298,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "tuple[list[JsonObject], list[str]]":
     """The last attempts of a task list or slices of a long task, or those of one session; also a line for each."""
-    from agent_harness.cli.status import reader_of
+    from agent_harness.faces.reading import reader_of
 
     known = reader_of(here.kind, here.path).look().sessions
     found = [each for each in known if session in (None, each.number)]

@@ -6,6 +6,7 @@ Every error is plain lines on stderr and exit status 1; stdout carries the answe
 
 from __future__ import annotations
 
+import os
 import sys
 
 from agent_harness.cli import leave
@@ -254,7 +255,12 @@ def _call(words: list[str]) -> int:
         options = LTH.parse(command, words[1:])
         from agent_harness.protocols.longtask.api import LongTask
 
-        task = LongTask(str(options.pop("folder")))
+        folder = str(options.pop("folder"))
+        if command in ("run", "resume", "tick"):
+            from agent_harness.faces import notify
+
+            notify.start("longtask", os.path.abspath(folder))
+        task = LongTask(folder)
         answer, code = task.answer(command, options)
     except HelpAsked as asked:
         return _help([asked.verb])

@@ -160,7 +160,9 @@ def run(
     Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy,
     paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
-    kind, _ = kind_here()
+    kind, folder = kind_here()
+    if not dry_run:
+        _tell_people(kind, folder)
     if kind == "features":
         from agent_harness.cli import features
 
@@ -196,6 +198,12 @@ def run(
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait
     return tasklist.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
+
+
+def _tell_people(kind: str, folder: str) -> None:
+    from agent_harness.faces import notify
+
+    notify.start(kind, folder)
 
 
 def _refuse(given: dict[str, object], kind: str) -> None:
@@ -295,12 +303,12 @@ def _forget(path: str, places: "Sequence[Place]") -> list[str]:
 
 
 def _row(place: "Place") -> "JsonObject":
-    from agent_harness.cli import status
+    from agent_harness.faces import reading
 
     state, gaps = None, list["JsonObject"]()
     if place.path and not place.gone:
         try:
-            found = status.reader_of(str(place.kind), place.path).look()
+            found = reading.reader_of(str(place.kind), place.path).look()
             state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
         except HarnessError as error:  # settings that say where the state is, and cannot be read
             state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]

@@ -1,14 +1,6 @@
-"""``harness status``: the answer from the state files, on the hot path; and what looks at a project of any kind."""
+"""``harness status``: the answer from the state files, on the hot path."""
 
 from agent_harness.errors import HarnessError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from agent_harness.kernel.json import JsonObject
-    from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import PictureReader
 
 NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
 HOW_TO_BEGIN = "harness init .   (a task list)   or   harness init --spec FILE   (a feature project)"
@@ -72,44 +64,3 @@ def _show(lines: "list[str]") -> None:
     from agent_harness.kernel.terminal import printable
 
     print("\n".join(map(printable, lines)))
-
-
-def reader_of(kind: str, folder: str) -> "PictureReader":
-    """What looks at a project of this kind in the values that all protocols share."""
-    if kind == "features":
-        from agent_harness.protocols.features import api as features
-
-        return features.reader(features.layout_of(folder))
-    if kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.reader(folder)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.reader(folder)
-
-
-def followed_of(kind: str, folder: str) -> "list[FollowedLog]":
-    """The logs of a project of this kind that are shown as they grow."""
-    if kind == "features":
-        from agent_harness.protocols.features import api as features
-
-        return features.followed(features.layout_of(folder))
-    if kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.followed(folder)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.followed(folder)
-
-
-def log_rows_of(kind: str, folder: str) -> "Iterator[JsonObject]":
-    """The rows of the log of a task list or a long task, the newest first."""
-    if kind == "longtask":
-        from agent_harness.protocols.longtask import api as long_task
-
-        return long_task.log_rows(folder)
-    from agent_harness.protocols.tasklist import api as task_list
-
-    return task_list.log_rows(folder)

@@ -69,7 +69,8 @@ def _run(words: list[str]) -> int:
 
 def _look() -> ProjectPicture:
     """The project at or above the working directory, of whichever kind."""
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE, reader_of
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import root
 
     found = root.find()

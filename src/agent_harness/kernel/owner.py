@@ -144,18 +144,21 @@ def processes_tagged(name: str, value: str) -> list[int]:
     return sorted(int(pid) for pid in pids if wanted in _environment(pid).split(b"\0"))
 
 
-def refuse_agents(root: str | os.PathLike[str], command: str) -> None:
+def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
     """``Refused`` when this process, or one above it, belongs to an agent that the harness has set to work there.
+
+    Without a ``root``: wherever it works.
 
     Some commands are a person's decision. An agent that hides where its processes come from is not told apart.
     """
-    place = os.path.realpath(root)
+    place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
         home = each.get("HARNESS_HOME_REPOSITORY")  # of an agent that works in a place of a parallel run
-        if home and os.path.commonpath((os.path.realpath(home), place)) == os.path.realpath(home):
+        if home and place and os.path.commonpath((os.path.realpath(home), place)) == os.path.realpath(home):
             places.append(place)
-        if each.get("HARNESS_RUN_ID") and any(os.path.realpath(there) == place for there in places):
+        here = place is None or any(os.path.realpath(there) == place for there in places)
+        if each.get("HARNESS_RUN_ID") and here:
             from agent_harness.errors import Refused
 
             raise Refused(

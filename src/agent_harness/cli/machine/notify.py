@@ -1,0 +1,227 @@
+"""``harness notify``: whom to tell when something needs a person, and whether that works."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from agent_harness.cli.tasks import show as show_json
+from agent_harness.cli.terminal import Positive, json_option, show
+from agent_harness.errors import HarnessError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from agent_harness.kernel.json import JsonObject
+
+
+@click.group(
+    invoke_without_command=True,
+    short_help="Say whom to tell.",
+    epilog="""\b
+Examples:
+  harness notify add webhook:https://hooks.example.org/harness
+  harness notify add 'command:notify-send'
+  harness notify add 'ntfy://ntfy.example.org/my-topic'          through apprise
+  harness notify set --on question,stopped,done,limit --quiet 22:00-07:00 --urgent question
+  harness notify test""",
+)
+@json_option
+@click.pass_context
+def notify(context: click.Context, as_json: bool) -> None:
+    """Tell you outside of the terminal when a question waits, a run has ended, or all is proven.
+
+    `webhook:URL` and `command:PROGRAM` are built in; every other address is one of apprise (Slack, Discord, mail, ntfy
+    and 170 more; extra `notify`). These are your settings, not a project's: what an agent writes changes nothing.
+    Secrets stand in the environment: ${NAME}. Without a command: who is told what.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from agent_harness.faces.notify import sending, watcher
+
+    found = sending.read()
+    failed = watcher.failures()
+    if as_json:
+        members: JsonObject = {"to": [sending.shown(each) for each in found.to], "on": [*found.on]}
+        quiet = _hours(found.quiet) if found.quiet else None
+        members |= {"quiet": quiet, "urgent": [*found.urgent], "digest_hours": found.digest_hours, "failed": failed}
+        show_json("notify", members, as_text=False)
+        return
+    if not found.to:
+        show("Nobody is told anything.\nnext: harness notify add webhook:https://... | 'command:PROGRAM' | ntfy://...")
+        return
+    show("\n".join(f"{sending.shown(each)}" for each in found.to))
+    quiet = (
+        f"; quiet {_hours(found.quiet)}" + (f", but {', '.join(found.urgent)}" if found.urgent else "")
+        if found.quiet
+        else ""
+    )
+    show(f"on {', '.join(found.on)}{quiet}")
+    for each in failed[-5:]:
+        show(f"not delivered: {each}")
+    show("next: harness notify test")
+
+
+def _hours(quiet: tuple[int, int]) -> str:
+    return "-".join(f"{minute // 60:02d}:{minute % 60:02d}" for minute in quiet)
+
+
+@notify.command(short_help="Tell one more.", epilog="Example:  harness notify add 'command:notify-send'")
+@click.argument("target")
+@json_option
+def add(target: str, as_json: bool) -> int:
+    """Tell TARGET as well: webhook:URL, command:PROGRAM, or an address of apprise."""
+    from agent_harness.faces.notify import sending
+
+    _refuse_agents("harness notify add")
+    sending.add(target)
+    return _answered("add", {"target": sending.shown(target)}, as_json, f"Told from now on: {sending.shown(target)}")
+
+
+@notify.command(short_help="Tell one less.", epilog="Example:  harness notify remove 'command:notify-send'")
+@click.argument("target")
+@json_option
+def remove(target: str, as_json: bool) -> int:
+    """Tell TARGET no more; it is named as it was added."""
+    from agent_harness.faces.notify import sending
+
+    _refuse_agents("harness notify remove")
+    sending.remove(target)
+    return _answered("remove", {"target": sending.shown(target)}, as_json, f"No longer told: {sending.shown(target)}")
+
+
+@notify.command("set", short_help="Of what, and when not.", epilog="Example:  harness notify set --quiet 22:00-07:00")
+@click.option(
+    "--on", metavar="EVENTS", help="With commas: question, stopped, done, limit, budget, ...; the first three."
+)
+@click.option("--quiet", metavar="HH:MM-HH:MM", help="Nothing is sent then, local time; 'none' ends that.")
+@click.option("--urgent", metavar="EVENTS", help="What is sent in quiet hours, too; 'none' ends that.")
+@click.option(
+    "--digest-hours", type=Positive(), metavar="H", help="How often the digest comes, where it is wanted; 24."
+)
+@json_option
+def set_(on: str | None, quiet: str | None, urgent: str | None, digest_hours: float | None, as_json: bool) -> int:
+    """Set of what you are told, and when not."""
+    from agent_harness.faces.notify import notices, sending
+
+    _refuse_agents("harness notify set")
+    members: JsonObject = {}
+    for name, given in (("on", on), ("urgent", urgent)):
+        if given is not None:
+            words = [each.strip() for each in given.split(",") if each.strip() not in ("", "none")]
+            if wrong := [each for each in words if each not in notices.EVENTS]:
+                raise UsageError(f"{wrong[0]!r} is no event", hint=f"one of {', '.join(notices.EVENTS)}")
+            members[name] = words or None
+    if quiet is not None:
+        if quiet != "none" and sending.hours_of(quiet) is None:
+            raise UsageError(f"{quiet!r} is no time of the day", hint="harness notify set --quiet 22:00-07:00")
+        members["quiet"] = None if quiet == "none" else quiet
+    if digest_hours is not None:
+        members["digest_hours"] = digest_hours
+    if not members:
+        raise UsageError("Nothing to set", hint="harness notify set --help")
+    sending.change(**members)
+    return _answered("set", members, as_json, "Set.")
+
+
+@notify.command(short_help="Send a message to all.", epilog="Example:  harness notify test")
+@json_option
+def test(as_json: bool) -> int:
+    """Send a message to everybody who is told, and say what each answered."""
+    from agent_harness.faces.notify import sending
+    from agent_harness.kernel import clock
+
+    targets = sending.read().to
+    if not targets:
+        raise Refused("Nobody is told anything", hint="harness notify add webhook:https://...")
+    message: JsonObject = {
+        "v": 1,
+        "id": "test",
+        "at": clock.timestamp(),
+        "event": "test",
+        "project": "test",
+        "item": None,
+        "title": "agent-harness: a test",
+        "text": "Whoever reads this is told when something needs a person.",
+        "answer": ["harness status"],
+        "cost_usd": 0.0,
+        "proven": 0,
+        "total": 0,
+    }
+    found = [(sending.shown(each), sending.send(each, message)) for each in targets]
+    if as_json:
+        answers = [{"target": target, "delivered": why is None, "why": why} for target, why in found]
+        show_json("notify test", {"answers": answers}, as_text=False)
+    else:
+        for target, why in found:
+            show(f"{target}: {why or 'delivered'}")
+    return 0 if all(why is None for _, why in found) else 1
+
+
+@notify.command(short_help="Look at all projects once.", epilog="Example:  harness notify check")
+@json_option
+def check(as_json: bool) -> int:
+    """Look at all projects once and tell what is new: also a run that was killed, which cannot speak.
+
+    For cron and timers: `harness notify install` prints the lines.
+    """
+    from agent_harness.faces.notify import notices
+    from agent_harness.faces.notify.watcher import ProjectWatch
+    from agent_harness.faces.reading import reader_of
+    from agent_harness.kernel import trusted_state
+
+    looked = 0
+    for place in trusted_state.places():
+        if not place.path or not place.kind or place.gone:
+            continue
+        with suppress(HarnessError, OSError):
+            project = ProjectWatch(place.kind, place.path, reader=reader_of(place.kind, place.path))
+            lock = project.lock()
+            if lock is None or lock.try_take() is not None:
+                continue  # a run's own watcher tells of it
+            try:
+                project.look(notices.dead(project.picture()), last=True)
+                looked += 1
+            finally:
+                lock.release()
+    return _answered("check", {"projects": looked}, as_json, f"Looked at {looked} projects.")
+
+
+@notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> /tmp/lines")
+def install() -> int:
+    """Print what lets cron, or a timer of systemd, run `harness notify check` every ten minutes. Changes nothing."""
+    import shutil
+
+    program = shutil.which("harness") or f"{sys.executable} -m agent_harness.cli.main"
+    show(
+        f"""\
+# crontab -e
+*/10 * * * * {program} notify check
+
+# or: ~/.config/systemd/user/harness-notify.service
+[Service]
+Type=oneshot
+ExecStart={program} notify check
+
+# and ~/.config/systemd/user/harness-notify.timer; then: systemctl --user enable --now harness-notify.timer
+[Timer]
+OnCalendar=*:0/10
+[Install]
+WantedBy=timers.target"""
+    )
+    return 0
+
+
+def _refuse_agents(command: str) -> None:
+    from agent_harness.kernel import owner
+
+    owner.refuse_agents(None, command)
+
+
+def _answered(verb: str, members: JsonObject, as_json: bool, said: str) -> int:
+    if as_json:
+        show_json(f"notify {verb}", members, as_text=False)
+    else:
+        show(said)
+    return 0

@@ -1,0 +1,254 @@
+"""What is worth telling a person about a project, and when it is told: pure functions over a picture and a memory.
+
+A notice lasts as long as what it tells of: a question until it is answered, *done* until something is open again. It is
+told when it begins, once. What comes within a minute is one message; after twelve messages of a day one says that there
+is more. Source: ``faces.md`` F-NOTE-1, F-NOTE-2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.session.picture import NEEDS_YOU, PROVEN, ProjectPicture
+
+EVENTS = ("question", "stopped", "done", "limit", "budget", "claim_rejected", "proven", "digest")
+BY_DEFAULT = ("question", "stopped", "done")
+REPEATED = ("limit", "budget", "claim_rejected", "proven")
+"""Events of which the same about an item is not told again within hours. A question, an end and a completion are told
+each time: whoever has answered has to hear when it is asked anew."""
+
+TOGETHER_SECONDS = 60.0
+LONG_WAIT_SECONDS = 30 * 60.0
+AGAIN_SECONDS = 6 * 3600.0
+MOST_A_DAY = 12
+MOST_LINES = 10
+BUDGET_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One thing to tell. Two with the same ``key`` are the same thing."""
+
+    event: str  # one of EVENTS
+    key: str
+    title: str
+    text: str = ""
+    item: str | None = None
+    answer: tuple[str, ...] = ()  # the commands that answer it
+
+    def as_record(self) -> JsonObject:
+        """The members as they are kept."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"answer": [*self.answer]}
+
+    @classmethod
+    def from_record(cls, record: JsonObject) -> Notice | None:
+        """What was kept; ``None`` for what is none."""
+        texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
+        if not all(isinstance(each, str) for each in texts.values()):
+            return None
+        item, answer = record.get("item"), record.get("answer")
+        given: Any = {**texts, "item": item if isinstance(item, str) else None}
+        return cls(**given, answer=tuple(str(each) for each in answer) if isinstance(answer, list) else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifySettings:
+    """Whom to tell what, and when not."""
+
+    to: tuple[str, ...] = ()
+    on: tuple[str, ...] = BY_DEFAULT
+    quiet: tuple[int, int] | None = None  # minutes of the local day; from, until
+    urgent: tuple[str, ...] = ()  # events that quiet hours do not keep back
+    digest_hours: float = 24.0
+
+    def rests(self, at: datetime) -> bool:
+        """Whether it is a quiet hour."""
+        if self.quiet is None:
+            return False
+        local = at.astimezone()
+        minute, (begin, end) = local.hour * 60 + local.minute, self.quiet
+        return begin <= minute < end if begin <= end else minute >= begin or minute < end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyMemory:
+    """What is known of what was told about one project."""
+
+    lasting: frozenset[str] = frozenset()  # keys of what lasted at the last look
+    claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
+    pending: tuple[tuple[str, Notice], ...] = ()  # (since when, what) that was not told yet
+    told: tuple[tuple[str, str], ...] = ()  # (when, event and item) within the last hours
+    day: str = ""
+    of_day: int = 0  # messages of this day
+    digest_at: str = ""
+    digest: JsonObject = field(default_factory=dict)  # what was counted at the last digest
+
+
+def lasting(picture: ProjectPicture, at: datetime) -> list[Notice]:
+    """What is so at this moment and worth telling."""
+    found = [
+        Notice(
+            event="question",
+            key=f"question:{_digest(each.kind, each.item, each.message)}",
+            title="needs you",
+            text=each.message,
+            item=each.item or each.kind,
+            answer=tuple(f"{each.answer} --choose {word}" for word in each.options) or (each.answer,),
+        )
+        for each in picture.state.questions
+    ]
+    open_items = [each for each in picture.items if each.state not in (PROVEN, "skipped")]
+    if picture.items and not open_items:
+        found.append(Notice(event="done", key=f"done:{len(picture.items)}", title="all is proven", text=picture.line))
+    for each in picture.now:
+        if each.alive and each.until and (each.until - at).total_seconds() > LONG_WAIT_SECONDS:
+            until = f"waits until {each.until.astimezone():%H:%M}"
+            found.append(Notice(event="limit", key=f"limit:{each.until:%d%H}", title=until, text=picture.line))
+    limit = picture.money.limit_usd
+    if limit and picture.money.spent_usd >= BUDGET_SHARE * limit:
+        text = f"{picture.money} of ${limit:.2f} are spent"
+        found.append(Notice(event="budget", key=f"budget:{limit}", title="the budget is nearly used up", text=text))
+    return found
+
+
+def dead(picture: ProjectPicture) -> list[Notice]:
+    """Sessions that nobody ended: their process is gone."""
+    gone = [each for each in picture.now if not each.alive]
+    return [_stopped(picture, f"session:{each.run or each.seen}") for each in gone]
+
+
+def ended(picture: ProjectPicture, run: str) -> list[Notice]:
+    """What the end of a run says: nothing where all is proven or a question waits, which is told as that."""
+    if picture.items and all(each.state in (PROVEN, "skipped") for each in picture.items):
+        return []
+    if any(each.stops for each in picture.state.questions) or any(each.state == NEEDS_YOU for each in picture.items):
+        return []
+    return [_stopped(picture, run)]
+
+
+def _stopped(picture: ProjectPicture, run: str) -> Notice:
+    last = f" {picture.sessions[-1].line}." if picture.sessions else ""
+    text = f"{picture.proven} of {len(picture.items)} proven, {picture.money}.{last}"
+    return Notice(event="stopped", key=f"stopped:{run}", title="stopped", text=text, answer=("harness status",))
+
+
+def noticed(
+    memory: NotifyMemory, picture: ProjectPicture, besides: Iterable[Notice], settings: NotifySettings, at: datetime
+) -> NotifyMemory:
+    """The memory after a look, with what is new put behind what waits to be told."""
+    now = [*lasting(picture, at), *besides]
+    new = [each for each in now if each.key not in memory.lasting]
+    seen = len(picture.claims) if memory.claims is None else memory.claims
+    for claim in picture.claims[seen:]:
+        event = "proven" if claim.accepted else "claim_rejected"
+        item = str(claim.item)
+        said = f"{item}: {'proven' if claim.accepted else 'a claim was rejected'}"
+        new.append(Notice(event=event, key=f"claim:{claim.n}", title=said, item=item, answer=(f"harness why {item}",)))
+    memory, digest = _digested(memory, picture, settings, at)
+    told = tuple(each for each in memory.told if _age(each[0], at) < AGAIN_SECONDS)
+    known = {name for _, name in told} | {_name(each) for _, each in memory.pending}
+    since = clock.timestamp(at)
+    fresh = {_name(each): each for each in [*new, *digest] if each.event in settings.on and _name(each) not in known}
+    return replace(
+        memory,
+        lasting=frozenset(each.key for each in now),
+        claims=len(picture.claims),
+        told=told,
+        pending=(*memory.pending, *((since, each) for each in fresh.values())),
+    )
+
+
+def message(
+    memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
+) -> tuple[NotifyMemory, Sequence[Notice]]:
+    """(the memory without what is told now, what is told now); nothing within a minute, unless it is the last."""
+    due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
+    waited = max((_age(since, at) for since, _ in due), default=0.0)
+    if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
+        return memory, ()
+    today = at.strftime("%Y-%m-%d")
+    count = memory.of_day if memory.day == today else 0
+    stamp = clock.timestamp(at)
+    left = replace(
+        memory,
+        pending=tuple(each for each in memory.pending if each not in due),
+        told=(*memory.told, *((stamp, _name(each)) for _, each in due if each.event in REPEATED)),
+        day=today,
+        of_day=count + 1,
+    )
+    if count > MOST_A_DAY:
+        return replace(left, of_day=count), ()
+    if count == MOST_A_DAY:
+        more = Notice(event="digest", key=f"more:{today}", title="there is more", text="More is in harness status.")
+        return left, (more,)
+    return left, [each for _, each in due]
+
+
+def body(project: str, notices: Sequence[Notice], picture: ProjectPicture, at: datetime) -> JsonObject:
+    """One message, as it is sent: no code, no output of agents, no path."""
+    first = notices[0]
+    lines = [
+        f"{each.title}: {each.text}" if each.text and len(notices) > 1 else each.text or each.title for each in notices
+    ]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more: harness status"]
+    money = picture.money
+    return {
+        "v": 1,
+        "id": _digest(project, *(each.key for each in notices), clock.timestamp(at)),
+        "at": clock.timestamp(at),
+        "event": first.event,
+        "project": project,
+        "item": first.item,
+        "title": f"{project}: {first.title}" + (f", and {len(notices) - 1} more" if len(notices) > 1 else ""),
+        "text": "\n".join(line.replace(picture.path, project) for line in lines),
+        "answer": [*first.answer],
+        "cost_usd": None if money.unknown and not money.spent_usd else money.spent_usd,
+        "proven": picture.proven,
+        "total": len(picture.items),
+    }
+
+
+def _digested(
+    memory: NotifyMemory, picture: ProjectPicture, settings: NotifySettings, at: datetime
+) -> tuple[NotifyMemory, list[Notice]]:
+    counts: JsonObject = {
+        "proven": picture.proven,
+        "rejected": sum(not each.accepted for each in picture.claims),
+        "spent": picture.money.spent_usd,
+        "sessions": len(picture.sessions),
+    }
+    if not memory.digest_at:
+        return replace(memory, digest_at=clock.timestamp(at), digest=counts), []
+    if _age(memory.digest_at, at) < settings.digest_hours * 3600:
+        return memory, []
+    before = {name: memory.digest.get(name) or 0 for name in counts}
+    grown = {name: counts[name] - before[name] for name in counts}
+    after = replace(memory, digest_at=clock.timestamp(at), digest=counts)
+    if not any(grown.values()):
+        return after, []
+    text = (
+        f"{grown['proven']} proven, {grown['rejected']} claims rejected, ${grown['spent']:.2f} spent in "
+        f"{grown['sessions']} sessions; {len(picture.state.questions)} questions. {picture.line}"
+    )
+    return after, [Notice(event="digest", key=f"digest:{clock.timestamp(at)}", title="the last day", text=text)]
+
+
+def _name(notice: Notice) -> str:
+    """What is told once: of what may come often the event of an item, of all else the thing itself."""
+    return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
+
+
+def _age(stamp: str, at: datetime) -> float:
+    since = clock.parse(stamp)
+    return (at - since).total_seconds() if since else timedelta.max.total_seconds()
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -1,0 +1,52 @@
+"""What looks at a project of any kind, in the values that all protocols share."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agent_harness.kernel.json import JsonObject
+    from agent_harness.session.log_rows import FollowedLog
+    from agent_harness.session.picture import PictureReader
+
+
+def reader_of(kind: str, folder: str) -> PictureReader:
+    """The reader of a project of this kind."""
+    if kind == "features":
+        from agent_harness.protocols.features import api as features
+
+        return features.reader(features.layout_of(folder))
+    if kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.reader(folder)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.reader(folder)
+
+
+def followed_of(kind: str, folder: str) -> list[FollowedLog]:
+    """The logs of a project of this kind that are shown as they grow."""
+    if kind == "features":
+        from agent_harness.protocols.features import api as features
+
+        return features.followed(features.layout_of(folder))
+    if kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.followed(folder)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.followed(folder)
+
+
+def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
+    """The rows of the log of a task list or a long task, the newest first."""
+    if kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.log_rows(folder)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.log_rows(folder)
