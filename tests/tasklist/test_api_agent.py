@@ -15,7 +15,7 @@ from .test_runner import job, project
 def test_a_task_is_done_with_the_verbs_and_its_cost_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is named anywhere; cache reads are priced apart."""
     verb = "echo work >> work.txt; harness task checkpoint $HARNESS_TASK_ID 1/1 'all of it'; true"
-    used = {"input_tokens": 100_000, "output_tokens": 10_000, "cached_tokens": 100_000}
+    used = {"input_tokens": 100_000, "output_tokens": 10_000, "cached_tokens": 40_000}  # three quarters of the window are not reached
     steps = [
         {"blocks": {"run": verb}, "usage": used},
         {"blocks": "Done.", "usage": {"input_tokens": 0, "output_tokens": 0}},
@@ -32,4 +32,4 @@ def test_a_task_is_done_with_the_verbs_and_its_cost_is_told(tmp_path: Path, monk
     assert any('CHECKPOINT [task-1] step=1/1 "all of it"' in line for line in work.log())
     assert model == "claude-sonnet-4-6"
     (cost,) = [line for line in work.harness("status").out.splitlines() if line.startswith("Costs:")]
-    assert cost == "Costs: $0.48; $0.48 for each of 1 completed"
+    assert cost == "Costs: $0.46; $0.46 for each of 1 completed"
