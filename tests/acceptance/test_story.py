@@ -1,8 +1,10 @@
 """What a person asks afterwards of a feature project: why, diff, costs; one project for all of it."""
 
+import html
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,3 +78,34 @@ def test_why_a_feature_is_open_skipped_or_waits(told: CalcProject) -> None:
     assert waits.endswith("next       harness why 3\n")
     refused = told.harness("why", "9")
     assert (refused.code, "There is no item '9' here." in refused.err) == (2, True), refused.text
+
+
+def test_the_page_shows_what_was_claimed_and_how_to_check_it(told: CalcProject) -> None:
+    """F-REP-1, F-REP-5: one file, made without a change to the project; its lines are run, and come out as they say."""
+    before = told.fingerprint(without=(".git/index", ".harness/report.html"))
+    ran = told.harness("report")
+    assert ran.code == 0, ran.text
+    path = Path(ran.out.strip())
+    assert path == told.root / ".harness/report.html"
+    page = html.unescape(path.read_text())
+    assert f"2 of {len(told.features['features'])} features are proven" in page
+    assert "1 of 3 claims were rejected; none of those was accepted" in page
+    assert told.fingerprint(without=(".git/index", ".harness/report.html")) == before
+
+    found = told.harness("report", "--json").json
+    assert [(each["id"], bool(each["check"])) for each in found["done"]] == [("1", True), ("2", True)]
+    assert [each["item"] for each in found["kept"]] == ["2"]
+    assert found["chain"]["whole"]
+    for each in found["done"][1]["check"]:
+        assert each["command"] in page
+    executed(told, found["done"][1]["check"])
+
+    short = told.harness("report", "--markdown", "--no-costs").text
+    assert "Feature #3" in short
+    assert "$" not in short
+    same = {"SOURCE_DATE_EPOCH": "1700000000"}
+    written = [told.harness("report", environ=same) and path.read_bytes() for _ in range(2)]
+    assert written[0] == written[1]
+    assert told.harness("report", "--since", "nonsense").code == 2
+    assert told.harness("report", "--markdown", "--json").code == 2
+    assert told.harness("report", "--out", "/proc/nothing/x.html").code == 4

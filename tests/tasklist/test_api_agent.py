@@ -15,7 +15,11 @@ from .test_runner import job, project
 def test_a_task_is_done_with_the_verbs_and_its_cost_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is named anywhere; cache reads are priced apart."""
     verb = "echo work >> work.txt; harness task checkpoint $HARNESS_TASK_ID 1/1 'all of it'; true"
-    used = {"input_tokens": 100_000, "output_tokens": 10_000, "cached_tokens": 40_000}  # three quarters of the window are not reached
+    used = {
+        "input_tokens": 100_000,
+        "output_tokens": 10_000,
+        "cached_tokens": 40_000,
+    }  # three quarters of the window are not reached
     steps = [
         {"blocks": {"run": verb}, "usage": used},
         {"blocks": "Done.", "usage": {"input_tokens": 0, "output_tokens": 0}},

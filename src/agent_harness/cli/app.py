@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "why": ("Everyday", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
     "diff": ("Everyday", "agent_harness.cli.story:main", "Show what a session or an item changed."),
     "costs": ("Everyday", "agent_harness.cli.story:main", "Say what was spent, and on what."),
+    "report": ("Everyday", "agent_harness.cli.story:main", "Write one page that shows it all."),
     "import": ("Everyday", "agent_harness.cli.backlog:import_", "Take in a list of work of another program."),
     "export": ("Everyday", "agent_harness.cli.backlog:export", "Write the list of work for another program."),
     "projects": ("Everyday", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),

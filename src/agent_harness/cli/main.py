@@ -12,7 +12,7 @@ from agent_harness.cli import leave
 LIGHT = ("task", "session", "rescue")
 """Commands that agents call on every step: they read their words without click."""
 
-STORY = ("why", "diff", "costs")
+STORY = ("why", "diff", "costs", "report")
 """Commands that tell what is on record; so do they."""
 
 

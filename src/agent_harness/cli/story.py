@@ -1,6 +1,7 @@
-"""The story commands: ``harness why``, ``diff`` and ``costs``: what is on record of a project of any kind.
+"""The story commands: ``harness why``, ``diff``, ``costs``, ``report``: what is on record of a project of any kind.
 
-They read, change nothing, take no lock, and are read without click, so that they start fast. Source: ``faces.md`` 3.
+They read, change nothing of the project, take no lock, and are read without click, so that they start fast. Source:
+``faces.md`` 3, 5.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
-    from agent_harness.session.picture import ProjectPicture
+    from agent_harness.session.picture import PictureReader, ProjectPicture
 
 __all__ = ["main"]
 
@@ -69,6 +70,10 @@ def _run(words: list[str]) -> int:
 
 def _look() -> ProjectPicture:
     """The project at or above the working directory, of whichever kind."""
+    return _reader().look()
+
+
+def _reader() -> PictureReader:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import root
@@ -76,7 +81,7 @@ def _look() -> ProjectPicture:
     found = root.find()
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
-    return reader_of(found.kind, found.path).look()
+    return reader_of(found.kind, found.path)
 
 
 def _say_json(verb: str, found: JsonObject) -> None:
@@ -175,6 +180,69 @@ def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
     return 0
 
 
+# ---- report
+
+
+def _report(
+    *,
+    out: str | None = None,
+    open: bool = False,  # noqa: A002 - as the option is called
+    since: str | None = None,
+    share: bool = False,
+    no_costs: bool = False,
+    full: bool = False,
+    markdown: bool = False,
+    json: bool = False,
+) -> int:
+    import os
+
+    from agent_harness.errors import Refused, UsageError
+    from agent_harness.faces.report import page, values
+    from agent_harness.kernel import clock, files
+    from agent_harness.session.log_rows import moment
+
+    if markdown and (json or out):
+        raise UsageError(
+            "--markdown prints the page, and goes with neither --json nor --out", hint="harness report --help"
+        )
+    reader = _reader()
+    picture = reader.look()
+    told = os.environ.get("SOURCE_DATE_EPOCH", "")
+    at = clock.moment(float(told)) if told.isdecimal() else clock.now()
+    found = values.read(picture, chain=reader.chain(), at=at, since=moment(since, at) if since else None)
+    if markdown or json:
+        from agent_harness.kernel.json import jsontext
+
+        text = page.markdown(found, costs=not no_costs) if markdown else jsontext.spaced({"ok": True, **found})
+        print((values.shareable(text, picture) if share else text).rstrip("\n"))
+        return 0
+    text = page.page(found, costs=not no_costs, full=full)
+    path = os.path.abspath(out or os.path.join(picture.path, ".harness", "report.html"))
+    try:
+        if out is None:
+            _make_ignored(os.path.dirname(path))
+        files.replace(path, (values.shareable(text, picture) if share else text).encode())
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}", hint="harness report --out FILE") from None
+    _show([path])
+    if open:
+        import webbrowser
+
+        webbrowser.open(f"file://{path}")
+    return 0
+
+
+def _make_ignored(folder: str) -> None:
+    """The folder of the harness in a project; where it is new, git passes it over."""
+    import os
+
+    from agent_harness.kernel import files
+
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+        files.replace(os.path.join(folder, ".gitignore"), b"*\n")
+
+
 STORY = Program(
     "harness",
     "What is on record of a project.",
@@ -215,6 +283,22 @@ STORY = Program(
             "an agent did not tell is counted apart: it is never $0.00.",
             example="harness costs --by day",
             act=_costs,
+        ),
+        "report": Subcommand(
+            "One page that shows it all.",
+            Option("--out", "FILE", "Where to write it; .harness/report.html."),
+            Option("--open", None, "Show it in the browser."),
+            Option("--since", "WHEN", "Claims and sessions since then: 2h, 3d ago, or a date."),
+            Option("--share", None, "Without paths and names of this machine."),
+            Option("--no-costs", None, "Without what it has cost."),
+            Option("--full", None, "All sessions, however many."),
+            Option("--markdown", None, "One screen of Markdown, as for a pull request."),
+            _JSON,
+            purpose="Write one page, whole in itself, that shows what waits for you, what is proven and how to check "
+            "it without the harness, what was claimed falsely and by whom, what it has cost and what was kept. It is "
+            "made from the records; the same records give the same page.",
+            example="harness report --open",
+            act=_report,
         ),
     },
     _STYLE,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from agent_harness.errors import HarnessError, UsageError
@@ -23,6 +24,9 @@ from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
 
 __all__ = ["explain", "item_of", "lines", "outputs", "session_of"]
+
+Changes = Mapping[tuple[str, str], Sequence[str]]
+"""The paths that differ between two commits."""
 
 MOST_LINES = 30
 """Of an answer that nobody asked for in full."""
@@ -134,8 +138,11 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
 # ---- the answer
 
 
-def explain(picture: ProjectPicture, item: Item) -> JsonObject:
-    """All that is known of an item, for an answer in JSON and for ``lines``."""
+def explain(picture: ProjectPicture, item: Item, *, changed: Changes | None = None) -> JsonObject:
+    """All that is known of an item, for an answer in JSON and for ``lines``.
+
+    ``changed`` is what differs between commits, where that is known already; else git is asked.
+    """
     claims = [each for each in picture.claims if each.item == item.id]
     sessions = [each for each in picture.sessions if each.item == item.id]
     proof = _proving(item, claims)
@@ -149,7 +156,7 @@ def explain(picture: ProjectPicture, item: Item) -> JsonObject:
         "reason": redact(item.reason) or None,
         "proof": redact(item.proof) if item.proof else None,
         "proven": _proven(proof),
-        "check": [*checks(picture, item, proof)] if item.state == pictures.PROVEN else [],
+        "check": [*checks(picture, item, proof, changed=changed)] if item.state == pictures.PROVEN else [],
         "claims": [_claim(each, session_of(each, sessions), picture.kind) for each in claims],
         "waits_for": [
             {"item": each.id, "name": each.name, "state": each.state}
@@ -255,7 +262,9 @@ def _passed(step: VerdictStep) -> str:
 # ---- how to check it without us
 
 
-def checks(picture: ProjectPicture, item: Item, line: ClaimVerdict | None) -> Iterator[JsonObject]:
+def checks(
+    picture: ProjectPicture, item: Item, line: ClaimVerdict | None, *, changed: Changes | None = None
+) -> Iterator[JsonObject]:
     """The commands, each with what must come of it: ``pass`` or ``fail``. Run them one after the other in one shell."""
     root = picture.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
@@ -284,7 +293,9 @@ def checks(picture: ProjectPicture, item: Item, line: ClaimVerdict | None) -> It
     was_red = any(each.step == "red" and each.result == "passed" for each in line.steps)
     before = line.red_base or line.base
     if was_red and before:
-        kept = " ".join(shlex.quote(f":(top,exclude,literal){each}") for each in _test_side(top, before, line, item))
+        kept = " ".join(
+            shlex.quote(f":(top,exclude,literal){each}") for each in _test_side(top, before, line, item, changed)
+        )
         restored = f"git restore --source={before[:12]} --staged --worktree -- :/ {kept}".rstrip()
         yield {"command": f"{restored} && {command}", "must": "fail"}
     back = shlex.quote(root)
@@ -329,14 +340,16 @@ def _lent(top: str) -> list[str]:
     return [each for each in LENT if os.path.isdir(os.path.join(top, each))]
 
 
-def _test_side(top: str, before: str, line: ClaimVerdict, item: Item) -> list[str]:
+def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
     """The tests that prove it, and what they stand on: they stay as they are on the code before."""
     from agent_harness.kernel.git import Git
 
-    try:
-        changed = [each.path for each in Git(top).changed_paths(before, str(line.commit))]
-    except (HarnessError, OSError):
-        changed = list[str]()
+    changed: Sequence[str] = ()
+    if known is not None:
+        changed = known.get((before, str(line.commit)), ())
+    else:
+        with suppress(HarnessError, OSError):
+            changed = [each.path for each in Git(top).changed_paths(before, str(line.commit))]
     return sorted({*item.test_files, *filter(is_test_side, changed)})
 
 

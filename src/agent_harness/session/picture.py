@@ -21,7 +21,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.journal import Follower, News
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.ledger import FILE, ClaimVerdict
+from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -362,6 +362,11 @@ class PictureReader:
         )
         self._picture = before if _is_same(found, before) else found
         return self._picture
+
+    def chain(self) -> ChainReport | None:
+        """Whether the verdicts follow one another; ``None`` where none is kept."""
+        home = self._source.home()
+        return check(os.path.join(home, FILE)) if home else None
 
     def _state(self) -> StatePart:
         stamps = [files.stamp_of(path) for path in self._source.state_files()]

@@ -1,0 +1,222 @@
+"""The page of ``harness report``: whole in itself, honest in its counts, and nothing that somebody wrote is markup."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_harness.errors import Refused
+from agent_harness.faces.report import page, values
+from agent_harness.faces.report.html import E, clean, render
+from agent_harness.kernel import clock
+from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.session.picture import AskedQuestion, Gap, Item, Money, PastSession, ProjectPicture, StatePart
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+
+class Tree(HTMLParser):
+    """The elements of a page with their attributes, and the text in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, tuple[tuple[str, str | None], ...]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, tuple(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    @property
+    def tags(self) -> list[str]:
+        return [tag for tag, _ in self.elements]
+
+
+def claim(n: int, item: str = "1", *codes: str, **members: Any) -> ClaimVerdict:
+    given: dict[str, Any] = {"verdict": "rejected" if codes else "accepted", "agent": "claude-code", "claim": (item,)}
+    return ClaimVerdict(
+        item=item, n=n, at=clock.timestamp(NOON + timedelta(minutes=n)), codes=codes, **{**given, **members}
+    )
+
+
+def session(n: int, **members: Any) -> PastSession:
+    at = clock.timestamp(NOON + timedelta(minutes=n))
+    given: dict[str, Any] = {
+        "item": "1",
+        "outcome": "verified",
+        "started": at,
+        "ended": at,
+        "seconds": 60.0,
+        "cost_usd": 0.5,
+    }
+    return PastSession(number=n, **{**given, **members})
+
+
+def picture(tmp_path: Path, **members: Any) -> ProjectPicture:
+    items = members.pop("items", (Item(id="1", name="Feature #1", title="one", state="open"),))
+    state = StatePart(items=items, questions=members.pop("questions", ()), money=members.pop("money", None))
+    return ProjectPicture(kind="features", path=str(tmp_path), state=state, **members)
+
+
+def shown(found: ProjectPicture, **options: Any) -> str:
+    return page.page(values.read(found, chain=None, at=NOON), **options)
+
+
+def test_each_claim_is_counted_once_by_what_was_wrong_first(tmp_path: Path) -> None:
+    """F-REP-6: a person's contrary word is our own error, and is on the page."""
+    claims = (
+        claim(1),
+        claim(2, "1", "proof_failed", "regression"),
+        claim(3, "1", "regression"),
+        claim(4, "1", "protected_test_changed"),
+        claim(5, "1", "no_evidence"),
+        claim(6, "1", by="person", word="override", of=2, claim=()),
+        claim(7, "2", agent="codex", model="gpt"),
+        ClaimVerdict(item="2", n=8, verdict="rejected", by="person", word="override", of=7),
+    )
+    found = values.read(picture(tmp_path, claims=claims), chain=None, at=NOON)
+    claude, codex = found["honesty"]
+    counted = [
+        claude[name]
+        for name in (
+            "claims",
+            "accepted",
+            "proof_failed",
+            "broke_others",
+            "out_of_bounds",
+            "nothing_shown",
+            "overruled",
+        )
+    ]
+    assert counted == [5, 1, 1, 1, 1, 1, 1]
+    assert (codex["claims"], codex["accepted"], codex["overruled"], codex["share"]) == (1, 1, 1, None)
+    assert (found["claims"], found["rejected"], found["believed_falsely"]) == (6, 4, 1)
+    assert claude["share"] == values.wilson(4, 5) == (37.6, 96.4)
+    assert "a person has since taken back" in shown(picture(tmp_path, claims=claims))
+
+
+def test_an_unknown_cost_is_said_and_in_no_sum(tmp_path: Path) -> None:
+    sessions = (session(1), session(2, cost_usd=None), session(3, outcome="rejected: regression"))
+    text = Tree(shown(picture(tmp_path, sessions=sessions))).text
+    assert "Of 1 sessions nobody knows the cost" in text
+    assert "$1.00" in text
+    unknown = Tree(shown(picture(tmp_path, sessions=(session(1, cost_usd=None),)))).text
+    assert "cost unknown" in unknown
+    assert "$0.00" not in unknown
+    assert "Money" not in Tree(shown(picture(tmp_path, sessions=sessions), costs=False)).text
+
+
+def test_what_needs_a_person_comes_first_and_gaps_are_named(tmp_path: Path) -> None:
+    asked = AskedQuestion(kind="stuck", message="Which way?", options=("retry", "skip"), answer="harness resume")
+    text = Tree(shown(picture(tmp_path, questions=(asked,), gaps=(Gap(file="costs.yaml", why="damaged"),)))).text
+    assert text.index("Which way?") < text.index("Proven")
+    assert "harness resume --choose skip" in text
+    assert "Missing: costs.yaml: damaged" in text
+
+
+def test_before_the_first_session_it_says_what_is_planned(tmp_path: Path) -> None:
+    text = Tree(shown(picture(tmp_path))).text
+    assert "Nothing was claimed yet" in text
+    assert "Feature #1" in text
+    assert "No session yet." in text
+
+
+def test_it_makes_no_request_and_is_whole_without_its_script(tmp_path: Path) -> None:
+    """F-REP-1, F-REP-4: no link leaves it; tables have captions and scopes, pictures have titles."""
+    found = shown(picture(tmp_path, sessions=(session(1),), claims=(claim(1),)))
+    tree = Tree(found)
+    for tag, attributes in tree.elements:
+        assert tag not in ("img", "link", "iframe", "object", "form", "a", "base")
+        assert not {"src", "href", "style", "srcset", "onclick"} & {name for name, _ in attributes}
+    policy = next(dict(found)["content"] for tag, found in tree.elements if dict(found).get("http-equiv"))
+    assert str(policy).startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+    assert not re.search(r"@import|url\((?!#)", page.STYLE)
+    assert len(page.SCRIPT) < 3000
+    assert tree.tags.count("table") == tree.tags.count("caption") == tree.tags.count("thead")
+    assert all(dict(found).get("aria-label") for tag, found in tree.elements if tag == "svg")
+    assert dict(tree.elements[0][1])["lang"] == "en"
+
+
+def test_the_same_records_give_the_same_bytes_and_the_sizes_hold(tmp_path: Path) -> None:
+    """F-REP-2, F-REP-8: 200 features and 300 sessions stay below 300 KB; above, days are summed, and that is said."""
+    items = tuple(
+        Item(id=str(n), name=f"Feature #{n}", title=f"Something of length {n}", state="open") for n in range(200)
+    )
+    sessions = tuple(session(n, item=str(n % 200)) for n in range(300))
+    claims = tuple(claim(n, str(n % 200), *(("regression",) if n % 3 else ())) for n in range(300))
+    big = picture(tmp_path, items=items, sessions=sessions, claims=claims, money=Money(spent_usd=150.0, sessions=300))
+    assert shown(big) == shown(big)
+    assert len(shown(big).encode()) < 300_000
+    more = picture(tmp_path, items=items, sessions=tuple(session(n) for n in range(1000)))
+    assert "The last 300 of 1000" in shown(more)
+    assert "The last 300" not in shown(more, full=True)
+    assert shown(more).count("<rect") < 20
+
+
+@given(st.lists(st.text(max_size=30), min_size=4, max_size=4))
+def test_whatever_somebody_writes_stays_text(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    """A title, a reason, a question, an agent's name: the same elements, and the text as it was."""
+    title, reason, said, agent = texts
+    plain = _page_of(tmp_path_factory.getbasetemp(), "a", "b", "c", "d")
+    odd = _page_of(tmp_path_factory.getbasetemp(), title, reason, said, agent)
+    assert [tag for tag in Tree(odd).tags if tag != "details"] == [tag for tag in Tree(plain).tags if tag != "details"]
+    assert [[name for name, _ in found] for _, found in Tree(odd).elements] == [
+        [name for name, _ in found] for _, found in Tree(plain).elements
+    ]
+
+
+def _page_of(folder: Path, title: str, reason: str, said: str, agent: str) -> str:
+    item = Item(id="1", name="Feature #1", title=f"x{title}", state="open", reason=f"x{reason}")
+    asked = AskedQuestion(kind="k", message=f"x{said}", answer="harness resume")
+    found = picture(
+        folder, items=(item,), questions=(asked,), claims=(claim(1, agent=f"x{agent}"),), sessions=(session(1),)
+    )
+    return shown(found)
+
+
+@given(st.text())
+def test_an_element_holds_its_text_and_nothing_else(text: str) -> None:
+    tree = Tree(render(E("p", text, title=text)))
+    assert tree.elements == [("p", (("title", clean(text)),))]
+    assert tree.text == clean(text)
+
+
+def test_attacks_stay_text(tmp_path: Path) -> None:
+    evil = "</script><img src=x onerror=alert(1)>\x1b]0;x\x07\u202e"
+    item = Item(id="1", name=evil, title=evil, state="open")
+    text = shown(picture(tmp_path, items=(item,)))
+    assert "<img" not in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    short = page.markdown(values.read(picture(tmp_path, items=(item,)), chain=None, at=NOON))
+    assert "<img" not in short
+    assert "![" not in page.markdown(
+        values.read(
+            picture(tmp_path, items=(Item(id="1", name="n", title="![x](http://y)", state="open"),)),
+            chain=None,
+            at=NOON,
+        )
+    )
+
+
+def test_what_is_shared_names_no_machine_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-REP-7."""
+    project = tmp_path / "home/shop"
+    project.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USER", "somebody")
+    where = picture(project, items=(Item(id="1", name="n", title=f"see {project}/x of somebody", state="open"),))
+    text = values.shareable(shown(where), where)
+    assert str(tmp_path) not in text
+    assert "PROJECT/x of USER" in text
+    with pytest.raises(Refused, match="secret"):
+        values.shareable("token sk-ant-api03-" + "a1B2" * 20, where)
