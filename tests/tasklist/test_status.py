@@ -19,6 +19,10 @@ def test_the_example_of_the_document(tmp_path: Path) -> None:
     before = project.files()
     found = status.read(project.layout)
     assert status.lines(found) == [
+        "list: 1 of 3 proven.",
+        "needs you  nothing",
+        "next       harness run",
+        "",
         "Tasks: 1 completed, 1 failed, 0 in progress, 1 pending, 0 blocked, 3 in all",
         "Sessions: 1 of 50; last ended 2025-07-01T10:20:02Z",
         "Hooks rest here: harness activate",

@@ -52,10 +52,10 @@ def _run(words: list[str]) -> int:
 
         print(f"harness {__version__}")
         return 0
-    if words[:1] == ["status"] and set(words[1:]) <= {"--json"}:
+    if words[:1] == ["status"] and set(words[1:]) <= {"--json", "--line"}:
         from agent_harness.cli import status
 
-        return status.main("--json" in words)
+        return status.main("--json" in words, glance="--line" in words)
     if words and words[0] in LIGHT:
         from agent_harness.cli import tasks
 

@@ -215,12 +215,13 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 
 @click.command(short_help="Say where it stands.")
 @click.option("--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: lines of the log; 5.")
+@click.option("--line", "glance", is_flag=True, help="One line of at most 60 characters, for a status bar.")
 @json_option
-def status(tail: int, as_json: bool) -> int:
+def status(tail: int, glance: bool, as_json: bool) -> int:
     """Say where the project or the task list stands, and what comes next. Reads only, takes no lock."""
     from agent_harness.cli import status as fast
 
-    return fast.main(as_json, tail)
+    return fast.main(as_json, tail, glance=glance)
 
 
 @click.command(

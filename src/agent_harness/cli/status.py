@@ -6,12 +6,15 @@ NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features
 HOW_TO_BEGIN = "harness init .   (a task list)   or   harness init --spec FILE   (a feature project)"
 
 
-def main(as_json: bool, tail: int = 5) -> int:
-    """Prints where the project stands; exit 0 also when nothing is under way. ``tail`` lines of a list's log."""
+def main(as_json: bool, tail: int = 5, *, glance: bool = False) -> int:
+    """Prints where the project stands; exit 0 also when nothing is under way. ``tail`` lines of a list's log.
+
+    ``glance``: in one line of at most 60 characters.
+    """
     from agent_harness.cli import failure
 
     try:
-        return _answer(as_json, tail)
+        return _answer(as_json, tail, glance)
     except HarnessError as error:
         return failure.show(error, as_json=as_json)
     except BrokenPipeError:
@@ -20,20 +23,20 @@ def main(as_json: bool, tail: int = 5) -> int:
         return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
 
 
-def _answer(as_json: bool, tail: int) -> int:
+def _answer(as_json: bool, tail: int, glance: bool) -> int:
     from agent_harness.kernel import root
 
     found = root.find()
     if found is not None and found.kind == "tasklist":
-        return _task_list(found.path, as_json, tail)
+        return _task_list(found.path, as_json, tail, glance)
     if found is not None and found.kind == "longtask":
         from agent_harness.errors import NotAProject
 
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
-    return _features(as_json)
+    return _features(as_json, glance)
 
 
-def _task_list(folder: str, as_json: bool, tail: int) -> int:
+def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
     from agent_harness.protocols.tasklist import api
 
     found = api.status(folder, tail=tail)
@@ -42,11 +45,11 @@ def _task_list(folder: str, as_json: bool, tail: int) -> int:
 
         print(jsontext.spaced({"ok": True, "verb": "status", **found}))
     else:
-        _show(api.lines(found))
+        _show([api.glance(found)] if glance else api.lines(found))
     return 0
 
 
-def _features(as_json: bool) -> int:
+def _features(as_json: bool, glance: bool) -> int:
     from agent_harness.protocols.features import api
 
     found = api.status(api.find(NOTHING_HERE, HOW_TO_BEGIN))
@@ -55,7 +58,7 @@ def _features(as_json: bool) -> int:
 
         print(json.dumps({"ok": True, **found}, ensure_ascii=False))
     else:
-        _show(api.lines(found))
+        _show([api.glance(found)] if glance else api.lines(found))
     return 0
 
 

@@ -124,6 +124,13 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return features_status.lines(found)
 
 
+def glance(found: Mapping[str, Any]) -> str:
+    """The answer of ``status`` in one short line."""
+    from agent_harness.protocols.features import status as features_status
+
+    return features_status.glance(found)
+
+
 def version() -> JsonObject:
     """The versions of the harness and of its state, where there is no project (UAH-068)."""
     from agent_harness.protocols.features import migrations

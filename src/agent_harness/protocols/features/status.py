@@ -6,10 +6,12 @@ Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports stay on the hot
 import os
 
 from agent_harness.kernel import journal
+from agent_harness.kernel.json import number_below
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
+from agent_harness.session import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now(store),
         "left_by_run": _left(store),
+        "claims": headline.claims(store.ledger(make=False)),
+        "kept": headline.kept(layout.log("sessions.jsonl")),
     }
 
 
@@ -82,8 +86,76 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
     return now.told(os.path.dirname(path))
 
 
+def head(found: "Mapping[str, Any]") -> list[str]:
+    """The answer, before all details."""
+    features = found["features"]
+    waits = found["awaiting_manual"]
+    asks = [f"{each.message} ({questions.hint(each)})" for each in map(records.Question, found["questions"])]
+    asks += [f"a look at {', '.join(f'#{i}' for i in waits)}: harness manual-verify"] if waits else []
+    asks += ["the project is in your hands: harness takeback"] if found["handoff"] else []
+    kept = found["kept"]
+    return headline.lines(
+        name=found["project"] or os.path.basename(found["root"]),
+        proven=features["passing"],
+        total=features["total"],
+        doing=_now_lines("", [each for each in found["now"] if each["alive"]]) or ["Paused."] * bool(found["paused"]),
+        asks=asks,
+        cost=_cost(found["costs"]),
+        counted=found["claims"],
+        kept_line=f"{kept} rolled back: harness log sessions" if kept else None,
+        following=next_command(found),
+    )
+
+
+def glance(found: "Mapping[str, Any]") -> str:
+    """The answer in one short line."""
+    features, costs = found["features"], found["costs"]
+    alive = [each for each in found["now"] if each["alive"]]
+    doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
+    doing = doing or ("paused" if found["paused"] else "")
+    doing = doing or (f"{alive[0].get('item') or 'session'} {alive[0].get('phase') or ''}".strip() if alive else "")
+    doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else "idle")
+    unknown = costs["nothing_reported"] or (costs["sessions_of_unknown_price"] and not costs["total_usd"])
+    return headline.glance(
+        name=found["project"] or os.path.basename(found["root"]),
+        proven=features["passing"],
+        total=features["total"],
+        doing=doing.replace("Feature ", ""),
+        cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if found["session"] else None,
+    )
+
+
+def next_command(found: "Mapping[str, Any]") -> str:
+    """The one command to type now."""
+    stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
+    features, left, waits = found["features"], found["left_by_run"], found["awaiting_manual"]
+    rows: tuple[tuple[object, str], ...] = (
+        (found["handoff"], "harness takeback"),
+        (stopping, questions.hint(stopping[0]) if stopping else ""),
+        (found["paused"], "harness resume"),
+        (left, str(left["next"]) if left else ""),
+        (any(each["alive"] for each in found["now"]), "harness log --follow"),
+        (features["total"] and features["passing"] == features["total"], "harness report --open"),
+        (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
+    )
+    return next((command for holds, command in rows if holds), "harness run")
+
+
+def _cost(costs: "Mapping[str, Any]") -> str | None:
+    """What was spent; ``None`` before anything was."""
+    unknown = costs["sessions_of_unknown_price"]
+    if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
+        return "unknown"
+    if not costs["total_usd"]:
+        return None
+    least = "at least " if unknown else ""
+    limit = f" of ${costs['limit_usd']:.2f}" if costs["limit_usd"] else ""
+    each = f", {least}${costs['per_verified_usd']:.2f} for each proven" if costs["per_verified_usd"] is not None else ""
+    return f"{least}${costs['total_usd']:.2f}{limit}{each}"
+
+
 def lines(found: "Mapping[str, Any]") -> list[str]:
-    """The text form."""
+    """The text form: the answer, then the details."""
     features, costs = found["features"], found["costs"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
@@ -93,6 +165,8 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         current = f"Ready for Feature #{feature['id']} ({feature['description']})"
     rows = [
         *map(sentence, found["limits"]),
+        *head(found),
+        "",
         f"Project: {found['project']}",
         f"Session: {found['session']} ({found['status']})",
         f"Features: {features['passing']}/{features['total']} passing ({features['percent']}%)",
@@ -265,6 +339,9 @@ def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
     return {
         "total_usd": costs.total_usd,
         "last_session_usd": costs.last_session_usd,
+        "limit_usd": number_below(
+            (records.json_object(costs.record.get("budgets")) or {}).get("total_project_usd"), 1e12
+        ),
         "verified": verified,
         "per_verified_usd": round(costs.total_usd / verified, 4) if verified else None,
         "by_feature": {str(row.get("feature_id")): row.get("cost_usd") for row in costs.by_feature},

@@ -515,6 +515,13 @@ def lines(found: JsonObject) -> list[str]:
     return status.lines(found)
 
 
+def glance(found: JsonObject) -> str:
+    """The answer of ``status`` in one short line."""
+    from agent_harness.protocols.tasklist import status
+
+    return status.glance(found)
+
+
 def check(folder: str) -> JsonObject:
     """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
     from agent_harness.protocols.tasklist import proven, selection, store

@@ -20,6 +20,7 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD
+from agent_harness.session import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now_records(layout),
         "log": progress.tail(layout, tail),
+        "claims": headline.claims(proven.ledger(layout, make=False)),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
     }
 
@@ -125,14 +127,70 @@ def _row(task: Task) -> JsonObject:
     }
 
 
+def head(found: JsonObject) -> list[str]:
+    """The answer, before all details."""
+    alive = [each for each in found["now"] if each["alive"]]
+    doing: list[str] = ["Paused."] if found["paused"] else []
+    if alive:
+        from agent_harness.session import now
+
+        doing = now.lines(alive)
+    halt, rescues = found["halt"], found["rescues"]
+    return headline.lines(
+        name=os.path.basename(found["root"]),
+        proven=_proven(found),
+        total=found["counts"]["total"],
+        doing=doing,
+        asks=[f"halted, {halt.get('category')}: {halt.get('message')} (harness resume)"] if halt else [],
+        cost=_cost(found["costs"]),
+        counted=found["claims"],
+        kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
+        following="harness log --follow" if alive else found["next"],
+    )
+
+
+def glance(found: JsonObject) -> str:
+    """The answer in one short line."""
+    counts, costs = found["counts"], found["costs"]
+    alive = [each for each in found["now"] if each["alive"]]
+    doing = "needs you" if found["halt"] else "paused" if found["paused"] else ""
+    doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
+    doing = doing or ("done" if counts["total"] and _proven(found) == counts["total"] else "idle")
+    unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
+    return headline.glance(
+        name=os.path.basename(found["root"]),
+        proven=_proven(found),
+        total=counts["total"],
+        doing=doing,
+        cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if costs else None,
+    )
+
+
+def _proven(found: JsonObject) -> int:
+    return int(found["counts"].get("completed", 0)) - len(found["unproven"])
+
+
+def _cost(costs: JsonObject | None) -> str | None:
+    """What was spent; ``None`` before anything was."""
+    if costs is None:
+        return None
+    if costs["attempts_of_unknown_cost"] == costs["attempts"]:
+        return "unknown"
+    least = "at least " if costs["attempts_of_unknown_cost"] else ""
+    each = f", {least}${costs['per_completed_usd']:.2f} for each proven" if costs["completed"] else ""
+    return f"{least}${costs['total_usd']:.2f}{each}"
+
+
 def lines(found: JsonObject) -> list[str]:
-    """The same for a person."""
+    """The same for a person: the answer, then the details."""
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
     last = found["last_session"] or "never"
     text = [
         *map(sentence, found["limits"]),
+        *head(found),
+        "",
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]

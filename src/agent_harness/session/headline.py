@@ -1,0 +1,85 @@
+"""The answer to "where does it stand?", before all details: the same few lines for every kind of project.
+
+    shop: 6 of 7 proven. #7 (claude-code): judging 0:42 (suite), 16.8k in 3.9k out, $0.11 of $10.00
+    needs you  nothing
+    cost       $0.98 of $200.00, $0.16 for each proven
+    claims     9, of them 2 rejected
+    kept       1 rolled back: harness log sessions
+    next       harness run
+
+Nothing is imported that costs a start; verdicts are counted as text, without being read. Source: ``faces.md``
+F-STORY-1.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agent_harness.kernel.json import JsonObject
+
+MOST_CHARACTERS = 60
+"""Of the one line for status bars."""
+
+
+def claims(ledger: str) -> JsonObject:
+    """How many claims were judged, and how many of them rejected; a person's word is none."""
+    judged = rejected = 0
+    for line in _rows(ledger):
+        if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
+            judged += 1
+            rejected += b'"verdict":"rejected"' in line
+    return {"judged": judged, "rejected": rejected}
+
+
+def kept(sessions: str) -> int:
+    """How many sessions of this history have work that was taken back and is kept."""
+    return sum(b'"rescue_ref":"refs/' in line.replace(b'": "', b'":"') for line in _rows(sessions))
+
+
+def _rows(path: str) -> Sequence[bytes]:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a start
+            return file.readlines()
+    except OSError:
+        return ()
+
+
+def lines(
+    *,
+    name: str,
+    proven: int,
+    total: int,
+    doing: Sequence[str],
+    asks: Sequence[str],
+    cost: str | None,
+    counted: Mapping[str, int],
+    kept_line: str | None,
+    following: str,
+) -> list[str]:
+    """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person."""
+    first = f"{name}: {proven} of {total} proven." if total else f"{name}: nothing is planned yet."
+    rows = [
+        " ".join([first, *doing]),
+        *(_labelled("needs you", each) for each in asks or ["nothing"]),
+        *([_labelled("cost", cost)] if cost else []),
+    ]
+    if judged := counted["judged"]:
+        rejected = f", of them {counted['rejected']} rejected" if counted["rejected"] else ", none rejected"
+        rows.append(_labelled("claims", f"{judged}{rejected}"))
+    if kept_line:
+        rows.append(_labelled("kept", kept_line))
+    return [*rows, _labelled("next", following)]
+
+
+def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) -> str:
+    """All of it in at most ``MOST_CHARACTERS``: the name is cut first, a number never."""
+    rest = f" {proven}/{total} {doing}" + (f" {cost}" if cost else "")
+    room = max(MOST_CHARACTERS - len(rest), 1)
+    short = name if len(name) <= room else f"{name[: room - 1]}~"
+    return f"{short}{rest}"[:MOST_CHARACTERS]
+
+
+def _labelled(label: str, text: str) -> str:
+    return f"{label:<10} {text}"
