@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Go on: answer a stored question, end a pause or a halt.",
     ),
     "skip": ("People", "agent_harness.cli.projects:skip", "Leave a feature out, or take it in again."),
+    "undo": ("People", "agent_harness.cli.projects:undo", "Take an accepted feature back, by a new commit."),
     "override": ("People", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),
     "manual-verify": ("People", "agent_harness.cli.projects:manual_verify", "Verify a feature yourself, on record."),
     "handoff": ("People", "agent_harness.cli.projects:handoff", "Take the project into your own hands."),

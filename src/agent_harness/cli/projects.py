@@ -85,6 +85,41 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 
 
 @click.command(
+    short_help="Take an accepted feature back.",
+    epilog="""\b
+Examples:
+  harness undo 3 --dry-run
+  harness undo 3
+  harness undo S8                    what session 8 had accepted""",
+)
+@click.argument("what", metavar="FEATURE|SESSION")
+@click.option("--dry-run", is_flag=True, help="Say what it would change; change nothing, run no test.")
+@yes_option
+@json_option
+def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Take back an accepted feature, by its number or by the session that was accepted (S8).
+
+    One new commit reverts its work, once the whole suite has run on it; nothing is rewritten, and the feature is open
+    again. Refused where tests of other features would break, where later work has changed the same lines, or where
+    files of yours are in the way. Without a terminal, give --yes.
+    """
+    from agent_harness.cli import shared
+    from agent_harness.errors import Refused
+
+    kind, _ = shared.kind_here()
+    if kind != "features":
+        raise Refused(
+            "A task list keeps no work apart that was accepted",
+            hint="git revert COMMIT, then harness task set ID status=pending",
+        )
+    project = features.opened(as_json)
+    feature_id = project.accepted(what)
+    if not dry_run and not ask(yes=yes)(f"Take back Feature #{feature_id}?"):
+        return declined(as_json)
+    return answered(as_json, project.undo(feature_id, dry_run=dry_run))
+
+
+@click.command(
     "manual-verify", short_help="Record your own verification.", epilog="Example:  harness manual-verify --feature 3"
 )
 @feature_option

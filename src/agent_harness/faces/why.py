@@ -80,6 +80,7 @@ WORDS = {
     "override": "marked it by their word, without a proof",
     "manual": "looked at it and confirmed it",
     "takeback": "gave it back as done",
+    "undo": "took it back",
     "accept-change": "allowed the change of protected files",
     "accept-built": "took what was built ahead",
     "reject": "did not take it",

@@ -434,6 +434,20 @@ class FeatureProject:
                 return marks.unskip(self._project, feature_id)
             return marks.skip(self._project, feature_id, reason)
 
+    def accepted(self, what: str) -> int:
+        """The id of the feature that ``3``, ``#3`` or ``S8`` (the session that proved it) names; ``UsageError``."""
+        from agent_harness.protocols.features.people import undo
+
+        return undo.named(self._project, what)
+
+    def undo(self, feature_id: int, *, dry_run: bool = False) -> JsonObject:
+        """An accepted feature is taken back by one new commit; see ``people/undo.py``."""
+        owner.refuse_agents(self._project.layout.root, "harness undo")
+        from agent_harness.protocols.features.people import undo
+
+        with self._settled():
+            return undo.undo(self._project, feature_id, dry_run=dry_run)
+
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
         """Marks a feature by the person's word; they have confirmed it (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")

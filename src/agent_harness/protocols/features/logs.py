@@ -77,6 +77,7 @@ SENTENCES: Mapping[str, str] = {
     "feature_claimed": "the agent said that Feature #{feature_id} is done",
     "feature_marked": "a person marked Feature #{feature_id}: passes {passes}",
     "feature_skipped": "Feature #{feature_id} was skipped: {reason}",
+    "feature_undone": "a person took Feature #{feature_id} back, by {commit}",
     "feature_unskipped": "Feature #{feature_id} is taken in again",
     "features_added": "features were added: {features}",
     "file_read": "the agent read {path}{what}",
