@@ -122,6 +122,7 @@ def test_the_plan_has_a_failing_test_for_each_of_seven_features(after: Callable[
 
 
 @pytest.mark.parametrize("feature_id", range(1, 8))
+@pytest.mark.scenario
 def test_a_feature_is_red_before_and_green_after(feature_id: int, after: Callable[[int], Replay]) -> None:
     """What the last session of a feature claims: its tests fail on the code before it, and pass on the code after."""
     replay = after(feature_id - 1)

@@ -285,6 +285,7 @@ FORGED = "echo 'exit 0' > check.sh"
 @pytest.mark.parametrize(
     "bend", [FORGED, "rm check.sh; ln -s /bin/true check.sh", "cp /bin/true true; mv true check.sh"]
 )
+@pytest.mark.scenario
 def test_a_script_that_a_slice_has_bent_proves_nothing(judged: LongTaskProject, bend: str) -> None:
     answer = judged.run(f"{bend}; {edits(status='done', nextStep='Nothing.')}").json
     assert answer["status"] == judged.checkpoint["status"] == "paused"

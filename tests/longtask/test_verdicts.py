@@ -60,6 +60,7 @@ def test_a_claim_that_does_not_hold_and_one_that_does(tmp_path: Path) -> None:
     assert "bricks" in (project.root / str(second.steps[0].log)).read_text()
 
 
+@pytest.mark.scenario
 def test_work_that_holds_is_accepted_without_a_claim(tmp_path: Path) -> None:
     project = a_book(tmp_path, BUILT)
     assert project.run("true").json["status"] == "paused"
@@ -90,6 +91,7 @@ def test_the_claim_of_a_worker_that_was_stopped_is_refused(tmp_path: Path) -> No
     assert (found.verdict, found.codes, found.claim) == ("rejected", ("cut_short",), ("book",))
 
 
+@pytest.mark.scenario
 def test_a_persons_word(tmp_path: Path) -> None:
     """What a person says of a criterion, and that the task is done, each about the line before."""
     project = a_book(tmp_path, BUILT, MANUAL)
@@ -106,6 +108,7 @@ def test_a_persons_word(tmp_path: Path) -> None:
     assert [step.name for step in found[1].steps] == ["seen"]
 
 
+@pytest.mark.scenario
 def test_a_slice_has_its_row(tmp_path: Path) -> None:
     """F-REC-3: what it began and ended with, its turns, and its cost where that is known."""
     project = a_book(tmp_path, BUILT)

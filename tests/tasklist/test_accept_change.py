@@ -79,6 +79,7 @@ def test_only_what_is_allowed_differs_and_the_rest_is_judged(
     assert (work.repo.head, work.repo.status()) == (head, [])
 
 
+@pytest.mark.scenario
 def test_what_has_changed_since_is_not_overwritten(tmp_path: Path) -> None:
     work = project(tmp_path)
     refused(work)
@@ -89,6 +90,7 @@ def test_what_has_changed_since_is_not_overwritten(tmp_path: Path) -> None:
     assert work.repo.status() == []
 
 
+@pytest.mark.scenario
 def test_an_agent_cannot_accept_its_own_change(tmp_path: Path) -> None:
     work = project(tmp_path, max_attempts=2)
     ran = work.harness("run", "--agent", work.agent(f"harness task accept a env.sh >../answer\n{CHANGES}"))
@@ -96,6 +98,7 @@ def test_an_agent_cannot_accept_its_own_change(tmp_path: Path) -> None:
     assert "a person's decision" in (tmp_path / "answer").read_text()
 
 
+@pytest.mark.scenario
 def test_work_that_fails_by_itself_is_offered_to_nobody(tmp_path: Path) -> None:
     work = project(tmp_path)
     assert "harness task accept" not in refused(work, "echo half > work.txt\n")
@@ -105,6 +108,7 @@ def test_work_that_fails_by_itself_is_offered_to_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [None, "#!/bin/sh\necho ready\n"])
+@pytest.mark.scenario
 def test_an_init_script_that_an_agent_has_changed_is_put_back_and_kept(tmp_path: Path, before: str | None) -> None:
     """It runs at each session's start, with more reach than an agent has."""
     work = project(tmp_path)
@@ -121,6 +125,7 @@ def test_an_init_script_that_an_agent_has_changed_is_put_back_and_kept(tmp_path:
     assert any("harness-init.sh was changed while an agent worked" in line for line in work.log())
 
 
+@pytest.mark.scenario
 def test_a_task_may_be_meant_to_change_the_init_script(tmp_path: Path) -> None:
     work = project(tmp_path)
     work.edit("a", validation={"command": "sh check.sh", "may_change": ["harness-init.sh"]})

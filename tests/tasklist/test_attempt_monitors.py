@@ -17,6 +17,7 @@ def test_an_agent_that_goes_in_circles_is_stopped_as_stuck_and_its_task_fails(tm
     assert any("agent not told: You appear stuck" in line for line in work.log()), work.log()
 
 
+@pytest.mark.scenario
 def test_a_client_that_waits_for_its_provider_by_itself_is_told_of_at_once(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
     said = "[the provider did not answer (429 rate_limit); try 2 again]"
@@ -39,6 +40,7 @@ def test_an_agent_that_repeats_one_call_is_stopped_whatever_its_context_and_its_
     assert any("agent not told: You have made the same call 20 times" in line for line in work.log()), work.log()
 
 
+@pytest.mark.scenario
 def test_an_agent_whose_files_change_is_not_stuck(tmp_path: Path) -> None:
     for place in (project, plain):
         (tmp_path / place.__name__).mkdir()
@@ -48,6 +50,7 @@ def test_an_agent_whose_files_change_is_not_stuck(tmp_path: Path) -> None:
         assert (ran.code, work.statuses()) == (0, ["completed"]), ran
 
 
+@pytest.mark.scenario
 def test_a_full_context_window_ends_the_turn_and_what_was_done_is_judged(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", max_attempts=1))
     ran = work.harness("run", "--agent", work.agent(f"echo done > work.txt\n{USAGE} 250000\nsleep 60"))
@@ -55,6 +58,7 @@ def test_a_full_context_window_ends_the_turn_and_what_was_done_is_judged(tmp_pat
     assert "Context limit reached" in ran.out
 
 
+@pytest.mark.scenario
 def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b"))
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'Error: 401 invalid x-api-key'; exit 1"))

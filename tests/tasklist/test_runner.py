@@ -109,6 +109,7 @@ def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolatio
     assert "line 1: 'grep -q done work.txt' is now 'exit 0'" in work.prompt("a", 1)
 
 
+@pytest.mark.scenario
 def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "sh check.sh"))
     work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")
@@ -215,6 +216,7 @@ def test_a_run_is_told_by_all_of_its_attempts(tmp_path: Path) -> None:
     assert "2 attempts of 2: 1 completed, not completed: a." in ran.out
 
 
+@pytest.mark.scenario
 def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a"), job("b"), session_config={"max_tasks_per_session": 1, "max_sessions": 3})
     agent = work.agent(WORKS)
@@ -326,6 +328,7 @@ def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path:
     assert work.statuses() == ["completed"]
 
 
+@pytest.mark.scenario
 def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     """Nothing is under way while it waits; what is known is kept."""
     work = project(tmp_path, job("a"))
@@ -343,6 +346,7 @@ def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Pat
 # ---- refusals ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.scenario
 def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a", None), job("b"))
     agent = work.agent(WORKS)
@@ -470,6 +474,7 @@ def test_the_agent_of_a_run_corrects_no_task(tmp_path: Path, how: str) -> None:
     assert "set by an agent's command: priority=P0" in work.log()[-1]
 
 
+@pytest.mark.scenario
 def test_ctrl_c_is_answered_at_once_and_a_second_one_does_not_wait_for_the_call_at_hand(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
     call = """echo '{"type":"tool_call","name":"Bash","input":{"command":"make"}}'\n"""
@@ -607,6 +612,7 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
 ASKS = 'echo half > work.txt; harness task complete "$HARNESS_TASK_ID" -m "As asked" > answer'
 
 
+@pytest.mark.scenario
 def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_path: Path) -> None:
     work = project(
         tmp_path, job("a", "echo run >> ../runs; grep -q half work.txt"), session_config={"isolation": "in_place"}
@@ -658,6 +664,7 @@ END
         ('state["session_config"]["requires_red"] = "off"', "session_config was changed while an agent worked"),
     ],
 )
+@pytest.mark.scenario
 def test_a_list_that_an_agent_has_edited_is_put_back(tmp_path: Path, change: str, said: str) -> None:
     work = plain(tmp_path, job("a", "test -e a", max_attempts=1), job("b", "test -e b", max_attempts=1))
     config = work.raw["session_config"]
@@ -666,6 +673,7 @@ def test_a_list_that_an_agent_has_edited_is_put_back(tmp_path: Path, change: str
     assert any(said in line for line in work.log()), work.log()
 
 
+@pytest.mark.scenario
 def test_what_the_harness_keeps_is_in_no_commit_though_the_agent_forces_it_in(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
     ran = work.harness("run", "--agent", work.agent(f"{WORKS}\ngit add -A -f . && git commit -qm all"))
@@ -676,6 +684,7 @@ def test_what_the_harness_keeps_is_in_no_commit_though_the_agent_forces_it_in(tm
     assert Path(work.layout.costs).exists()
 
 
+@pytest.mark.scenario
 def test_what_was_there_at_the_claim_cannot_be_moved(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "sh check.sh", max_attempts=1))
     work.repo.write("check.sh", "grep -q done work.txt\n").stage("check.sh").git("commit", "-q", "-m", "Second")

@@ -374,6 +374,7 @@ def test_a_command_that_passed_before_proves_nothing(repo: JudgedProject) -> Non
     assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, NOT_RUN, [])
 
 
+@pytest.mark.scenario
 def test_new_tests_that_fail_on_the_code_before_are_a_proof(repo: JudgedProject) -> None:
     repo.base = repo.commit(ADDED)
     new = "from calc import sub\n\n\ndef test_sub():\n    assert sub(3, 2) == 1\n"
@@ -517,6 +518,7 @@ def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts:
         (GIVEN, {"roman.py": "TABLE = {4: 'IV'}\nroman = TABLE.get\n"}, NORMAL, True, []),  # no function was changed
     ],
 )
+@pytest.mark.scenario
 def test_tests_that_a_person_wrote(
     make_repo: Make, test: str, work: Files, trust: str, passed: bool, code: list[str]
 ) -> None:
@@ -713,6 +715,7 @@ def test_expected_values_that_are_part_of_the_ids_of_tests(make_repo: Make, comm
     assert (verdict.passed, codes(verdict)) == (True, []), verdict
 
 
+@pytest.mark.scenario
 def test_tests_that_only_crash_notice_nothing(repo: JudgedProject) -> None:
     """However many do before the run on a twin is ended."""
     calls = "import pytest\n\nfrom roman import roman\n\n\n@pytest.mark.parametrize('n', [1, 4] * 4)\n"
@@ -730,6 +733,7 @@ SKIPPING_HELPERS: Files = {
 }
 
 
+@pytest.mark.scenario
 def test_tests_of_before_that_skip_themselves_in_a_folder(make_repo: Make) -> None:
     """By a module beside them, as on the code before; or by their own words, where that code could not run them."""
     repo = make_repo({**BASE, **PLACES, **SKIPPING_HELPERS}, resolved=False)

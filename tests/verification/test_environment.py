@@ -264,6 +264,7 @@ def uncompiled(project: JudgedProject) -> Path:
     return site / "_pytest"
 
 
+@pytest.mark.scenario
 def test_an_environment_that_the_first_run_compiles_is_no_changed_one(project: JudgedProject, uncompiled: Path) -> None:
     command = f".venv/bin/python -m pytest {QUIET} tests"
     install(project, "path")
@@ -302,6 +303,7 @@ def test_code_that_an_agent_compiled_itself_is_not_loaded(project: JudgedProject
         "PYTHONPATH='src:lib' {python} -m pytest {quiet} tests || exit 1",
     ],
 )
+@pytest.mark.scenario
 def test_a_command_may_set_its_own_import_folders(make_repo: Make, command: str) -> None:
     """They are those of the checkout; the folder itself is broken."""
     repo = make_repo({**FILES, "pytest.ini": "[pytest]\n"}, resolved=False)

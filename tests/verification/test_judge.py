@@ -125,12 +125,14 @@ def test_a_trivial_test_that_was_red_is_named_and_proves_nothing(repo: JudgedPro
     assert all_codes(verdict) == ["trivial_test", "weak_test"]
 
 
+@pytest.mark.scenario
 def test_pure_refactoring_needs_no_red(repo: JudgedProject) -> None:
     files = {"src/calc.py": ADD_CODE + "\n\nplus = add\n", SUB: ADD_TEST}
     assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
     assert repo.judge(files, suite=None, options=Strictness(requires_red=False)).accepted
 
 
+@pytest.mark.scenario
 def test_one_new_test_among_old_ones_is_enough(repo: JudgedProject) -> None:
     assert repo.judge({"src/calc.py": SUB_CODE, SUB: ADD_TEST + "\n\n" + SUB_TEST}).accepted
 
@@ -180,6 +182,7 @@ def test_a_skip_that_comes_from_the_product_is_none_of_the_tests(repo: JudgedPro
 
 @pytest.mark.parametrize("mark", ["skip(reason='later')", "skipif(True, reason='later')", "xfail(reason='later')"])
 @pytest.mark.parametrize("workers", ["", "-n 2"])
+@pytest.mark.scenario
 def test_a_mark_may_skip_a_test_beside_others(repo: JudgedProject, mark: str, workers: str) -> None:
     text = f"{SUB_TEST}\n\n@pytest.mark.{mark}\ndef test_later():\n    assert 0\n"
     files = {"src/calc.py": SUB_CODE, SUB: f"import pytest\n\n{text}"}
@@ -209,6 +212,7 @@ def compile_answers(repo: JudgedProject) -> None:
     repo.put({"answers.py": None})
 
 
+@pytest.mark.scenario
 def test_an_answer_in_the_cache_of_compiled_code_proves_nothing(repo: JudgedProject) -> None:
     compile_answers(repo)
     repo.put({SUB: SUB_TEST})
@@ -316,6 +320,7 @@ def test_a_test_that_only_its_id_tells_is_an_older_test(make_repo: Make) -> None
     assert "checks/check_sum.py::test_more" in verdict.passing
 
 
+@pytest.mark.scenario
 def test_examples_of_documentation_that_pass_are_older_tests(make_repo: Make) -> None:
     documented = 'def add(a, b):\n    """The sum.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n'
     sub = "\n\ndef sub(a, b):\n    return a - b\n"
@@ -462,6 +467,7 @@ def test_a_shared_test_file_keeps_its_older_tests(make_repo: Make) -> None:
     assert codes(repo.judge({path: weak}, **settings)) == ["protected_test_changed"]
 
 
+@pytest.mark.scenario
 def test_new_fixtures_in_a_conftest(repo: JudgedProject) -> None:
     conftest = "import pytest\n\n\n@pytest.fixture\ndef three():\n    return 3\n"
     uses = "import calc\n\n\ndef test_sub(three):\n    assert calc.sub(three, 2) == 1\n"
@@ -509,11 +515,13 @@ def test_stubs_and_modules_that_are_not_there_yet_stop_nobody(repo: JudgedProjec
     assert repo.judge(HONEST, suite=f"{SUITE} -x").accepted
 
 
+@pytest.mark.scenario
 def test_tests_of_the_assigned_feature_are_judged_by_its_proof(repo: JudgedProject) -> None:
     verdict = repo.judge(HONEST, baseline=[*ADD_IDS, f"{SUB}::test_that_was_renamed"])
     assert verdict.accepted
 
 
+@pytest.mark.scenario
 def test_without_a_claim_only_rules_and_suite_count(repo: JudgedProject) -> None:
     quiet = repo.judge({"README.md": "more"}, proof=None, test_files=())
     assert quiet.accepted
@@ -561,12 +569,14 @@ def test_in_place_says_what_it_cannot_promise(repo: JudgedProject) -> None:
     assert codes(repo.judge({**HONEST, ADD: None})) == ["protected_test_changed"]
 
 
+@pytest.mark.scenario
 def test_in_place_compiled_answers_count_for_nothing(repo: JudgedProject) -> None:
     repo.resolve(SUITE, isolation="in_place")
     compile_answers(repo)
     assert codes(repo.judge({SUB: SUB_TEST})) == ["proof_failed"]
 
 
+@pytest.mark.scenario
 def test_the_first_work_of_all_is_judged_against_nothing(repo: JudgedProject) -> None:
     candidate = repo.commit(HONEST)
     repo.base = repo.client.empty_tree()
@@ -619,6 +629,7 @@ def test_unusual_names(make_repo: Make) -> None:
 ONE_TEST_LESS = ADD_TEST.partition("def test_two")[0]
 
 
+@pytest.mark.scenario
 def test_a_released_test_file_may_lose_a_test(repo: JudgedProject) -> None:
     files = {**HONEST, ADD: ONE_TEST_LESS}
     assert codes(repo.judge(files)) == ["protected_test_changed"]
@@ -639,6 +650,7 @@ def test_a_released_test_file_may_lose_a_test(repo: JudgedProject) -> None:
     ],
     ids=["last test of a verified feature", "unreadable", "skipped", "code broken", "no collection"],
 )
+@pytest.mark.scenario
 def test_a_released_test_file_hides_no_regression(repo: JudgedProject, lie: Files) -> None:
     verdict = repo.judge({**HONEST, **lie}, may_change=[ADD])
     assert not verdict.accepted

@@ -59,11 +59,13 @@ STRONG = {
 
 
 @pytest.mark.parametrize("test", STRONG.values(), ids=STRONG.keys())
+@pytest.mark.scenario
 def test_tests_that_can_fail_are_believed(repo: JudgedProject, test: str) -> None:
     verdict = repo.judge({"src/calc.py": SUB_CODE, SUB: f"import unittest\n\nimport pytest\n\n{IMPORTS}{test}"})
     assert verdict.accepted, verdict.findings
 
 
+@pytest.mark.scenario
 def test_what_a_person_wrote_before_is_the_specification(repo: JudgedProject) -> None:
     """A test file that the session leaves as it was is not asked whether it can fail."""
     repo.base = repo.commit({SUB: IMPORTS + "def test_sub():\n    assert sub\n"})
