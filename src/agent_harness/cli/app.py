@@ -85,6 +85,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
     "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
+    "completion": ("Integration", "agent_harness.cli.machine.completion:completion", "Complete commands in a shell."),
     "doctor": ("Integration", "agent_harness.cli.machine.doctor:doctor", "Say what is wrong here, and how to fix it."),
 }
 

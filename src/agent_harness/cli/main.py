@@ -9,11 +9,12 @@ import sys
 
 from agent_harness.cli import leave
 
-LIGHT = ("task", "session", "rescue")
-"""Commands that agents call on every step: they read their words without click."""
-
-STORY = ("why", "diff", "costs", "report")
-"""Commands that tell what is on record; so do they."""
+FAST = {
+    **dict.fromkeys(("task", "session", "rescue"), "tasks"),  # agents call them on every step
+    **dict.fromkeys(("why", "diff", "costs", "report"), "story"),
+    "__complete": "complete",  # a shell waits for it
+}
+"""Commands that read their words without click, and the module of each."""
 
 
 def main() -> int:
@@ -56,14 +57,8 @@ def _run(words: list[str]) -> int:
         from agent_harness.cli import status
 
         return status.main("--json" in words, glance="--line" in words)
-    if words and words[0] in LIGHT:
-        from agent_harness.cli import tasks
-
-        return tasks.main(words)
-    if words and words[0] in STORY:
-        from agent_harness.cli import story
-
-        return story.main(words)
+    if words and (room := FAST.get(words[0])):
+        return int(__import__(f"agent_harness.cli.{room}", fromlist=["main"]).main(words))
     if words[:1] == ["mcp"]:
         from agent_harness.cli import tasks
 

@@ -37,8 +37,8 @@ def main(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    program = PROGRAMS.get(words[0], _REQUESTS)
-    rest = words if program is _REQUESTS else words[1:]
+    program = PROGRAMS.get(words[0], REQUESTS)
+    rest = words if program is REQUESTS else words[1:]
     if not rest or rest[0] == "--json":
         rest = ["list", *rest]
     try:
@@ -53,7 +53,7 @@ def _run(words: list[str]) -> int:
     act = program.verbs[verb].act
     assert act is not None
     found, lines = act(_here(), **given)
-    _show(verb if program is _REQUESTS else f"{words[0]} {verb}", found, lines, as_json=as_json)
+    _show(verb if program is REQUESTS else f"{words[0]} {verb}", found, lines, as_json=as_json)
     return 0
 
 
@@ -154,7 +154,7 @@ def _number(word: str) -> int:
 
 _ITEM = Argument("item", "ITEM", str)
 
-_REQUESTS = Program(
+REQUESTS = Program(
     "harness",
     "What a person asks of a parallel run.",
     {

@@ -1,0 +1,40 @@
+"""``harness __complete WHAT``: the values that a shell can complete only where a command is typed, one a line.
+
+    items      ids of features or tasks       options    what answers the questions that wait       agents
+
+On the fast path: state files are read as JSON, nothing else is imported. Says nothing where nothing is known.
+"""
+
+AGENTS = ("claude-code", "codex", "api", "acp:", "command:", "scripted:")
+
+
+def main(words: list[str]) -> int:
+    """Prints the values; always 0, since a shell waits for it."""
+    what = words[1] if len(words) > 1 else ""
+    found = AGENTS if what == "agents" else _known(what)
+    print("".join(f"{each}\n" for each in found if each.isprintable() and " " not in each), end="")
+    return 0
+
+
+def _known(what: str) -> "list[str]":
+    import json
+    import os
+
+    from agent_harness.kernel import root
+
+    found = root.find(pin=False)
+    if found is None or found.kind == "longtask":
+        return []
+    name, state = (
+        ("features.json", ".harness/session_state.json") if found.kind == "features" else ("harness-tasks.json", "")
+    )
+    try:
+        with open(os.path.join(found.path, state if what == "options" else name), encoding="utf-8") as file:
+            raw = json.load(file)
+        if what == "options":
+            asked = [raw.get("pending_escalation"), *(raw.get("kept_candidates") or [])]
+            return [str(word) for each in asked if isinstance(each, dict) for word in each.get("options") or []]
+        rows = raw["features" if found.kind == "features" else "tasks"]
+        return [str(each["id"]) for each in rows if isinstance(each, dict) and "id" in each]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return []

@@ -1,0 +1,119 @@
+"""Every command of the two programs with what may follow it: one walk over the tables from which they are read.
+
+    walk()["harness run"].options["--agent"]      ->  what is asked for where it is typed
+
+What a shell completes comes from here, so that no command has a second list of its options. ``faces.md`` F-HELP-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import click
+
+from agent_harness.cli import lth, parallel, story, tasks
+from agent_harness.cli.app import COMMANDS, LazyGroup, cli
+from agent_harness.cli.verbs import OneOf, Program, Subcommand
+
+ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
+"""Values that are known only where the command is typed."""
+
+_ASKED = {
+    **dict.fromkeys(("--feature", "--item", "--depends"), ITEMS),
+    "--agent": AGENTS,
+    "--choose": OPTIONS,
+}
+_PLACED = dict.fromkeys(("why", "diff", "undo", "recall"), ITEMS)
+_TAKES_TASK = (
+    "claim",
+    "checkpoint",
+    "renew",
+    "run",
+    "validate",
+    "complete",
+    "accept",
+    "fail",
+    "release",
+    "set",
+    "reset",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandWords:
+    """What may stand behind one command."""
+
+    verbs: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
+    place: tuple[str, ...] | str = ()  # what its first argument may be
+
+
+def walk() -> dict[str, CommandWords]:
+    """By command, as it is typed: ``harness task claim``, ``lth run``."""
+    return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
+
+
+def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords]]:
+    names = list(COMMANDS) if isinstance(group, LazyGroup) else sorted(group.commands)
+    shown = [name for name in names if name != "hook"]
+    yield path, CommandWords(verbs=tuple(shown), options=_options(group))
+    programs = {**tasks.PROGRAMS, **parallel.PROGRAMS}
+    verbs = {**story.STORY.verbs, **parallel.REQUESTS.verbs}
+    for name in shown:
+        if isinstance(group, LazyGroup) and name in programs:
+            yield from _of_program(f"{path} {name}", programs[name])
+        elif isinstance(group, LazyGroup) and name in verbs:
+            yield f"{path} {name}", _of_verb(name, verbs[name])
+        else:
+            found = group.get_command(click.Context(group), name)
+            assert found is not None
+            if isinstance(found, click.Group):
+                yield from _of_group(f"{path} {name}", found)
+            else:
+                yield f"{path} {name}", CommandWords(options=_options(found), place=_place(name, found))
+
+
+def _options(command: click.Command) -> dict[str, tuple[str, ...] | str | None]:
+    found: dict[str, tuple[str, ...] | str | None] = {}
+    for each in command.params:
+        if isinstance(each, click.Option) and not each.hidden:
+            for word in (*each.opts, *each.secondary_opts):
+                if word.startswith("--"):
+                    found[word] = _click_value(word, each)
+    return {**found, "--help": None}
+
+
+def _click_value(word: str, option: click.Option) -> tuple[str, ...] | str | None:
+    if option.is_flag or option.count:
+        return None
+    if isinstance(option.type, click.Choice):
+        return tuple(str(each) for each in option.type.choices)
+    return _ASKED.get(word, FILES)
+
+
+def _place(name: str, command: click.Command) -> tuple[str, ...] | str:
+    if name in _PLACED:
+        return _PLACED[name]
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    if arguments and isinstance(arguments[0].type, click.Choice):
+        return tuple(str(each) for each in arguments[0].type.choices)
+    return FILES if arguments else ()
+
+
+def _of_program(path: str, program: Program) -> Iterator[tuple[str, CommandWords]]:
+    yield path, CommandWords(verbs=tuple(program.verbs), options={"--help": None})
+    for name, verb in program.verbs.items():
+        yield f"{path} {name}", _of_verb(name, verb, task=program.name == "harness task")
+
+
+def _of_verb(name: str, verb: Subcommand, *, task: bool = False) -> CommandWords:
+    options: dict[str, tuple[str, ...] | str | None] = {"--help": None}
+    place: tuple[str, ...] | str = ()
+    for each in verb.options.values():
+        if not each.hidden:
+            words = each.kind.words if isinstance(each.kind, OneOf) else _ASKED.get(each.word, FILES)
+            options[each.word] = words if each.value else None
+    if verb.arguments:
+        place = ITEMS if name in _PLACED or (task and name in _TAKES_TASK) else FILES
+    return CommandWords(options=options, place=place)

@@ -1,0 +1,110 @@
+"""``harness completion``: a static script, tried in real shells; what only the folder knows the fast path is asked."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from agent_harness.cli.app import COMMANDS
+from agent_harness.cli.machine import completion, words
+from agent_harness.testing import HARNESS, run_process
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskListProject:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return TaskListProject(tmp_path / "list", task("task-001"), task("task-002"))
+
+
+def replies(project: TaskListProject, *typed: str) -> list[str]:
+    """What bash offers for this command line; the last word is the one that is being typed."""
+    (project.root.parent / "complete.bash").write_text(completion.script("bash"))
+    script = (
+        'source ../complete.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _harness_complete; echo "${COMPREPLY[*]}"'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script, "bash", *typed], cwd=project.root, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("harness stat", ["status"]),
+        ("harness run --wo", ["--workers"]),
+        ("harness task cl", ["claim"]),
+        ("harness task claim --dirty ", ["remember", "refuse"]),
+        ("harness completion ", [*SHELLS]),
+        ("harness import --from m", ["markdown"]),
+        ("harness notify t", ["test"]),
+        ("harness queue h", ["hold"]),
+        ("lth ver", ["verify"]),
+        ("lth run --wor", ["--worker"]),
+        ("harness why ", ["task-001", "task-002"]),
+        ("harness task complete task-002", ["task-002"]),
+        ("harness run --agent cla", ["claude-code"]),
+        ("harness report --out ", []),  # files, as the shell completes them
+    ],
+)
+def test_bash_offers_what_may_stand_there(listed: TaskListProject, typed: str, found: list[str]) -> None:
+    """F-HELP-3."""
+    assert replies(listed, *typed.split(" ")) == found
+
+
+def test_a_tab_completes_in_a_real_bash(listed: TaskListProject, tmp_path: Path) -> None:
+    """Written into bash's own folder, where it is loaded on first use."""
+    ran = run_process(
+        [*HARNESS, "completion", "bash", "--install"], environ={**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    )
+    assert ran.code == 0
+    path = tmp_path / "bash-completion/completions/harness"
+    assert path.read_text() == path.with_name("lth").read_text() == completion.script("bash")
+    env = {**os.environ, "PS1": "> ", "TERM": "dumb", "INPUTRC": "/dev/null"}
+    with pexpect.spawn(
+        "bash", ["--norc", "--noprofile"], cwd=str(listed.root), env=env, encoding="utf-8", timeout=60
+    ) as shell:  # type: ignore[arg-type]
+        shell.sendline(f"source {path}; PS1='ready'\" \"")
+        shell.expect("ready ")
+        shell.send("harness why task-002\x01\x0b")
+        shell.send("harness comple\t")
+        shell.expect_exact("harness completion ")
+        shell.send("fi\t")
+        shell.expect_exact("fish ")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_command_is_in_the_script_and_the_shell_reads_it(shell: str, tmp_path: Path) -> None:
+    text = completion.script(shell)
+    assert text == completion.script(shell)
+    assert len(text.splitlines()) <= {"fish": 800}.get(shell, 400)
+    for name in COMMANDS:
+        assert f" {name} " in f" {text} " or name in text
+    if shutil.which(shell):
+        path = tmp_path / "script"
+        path.write_text(text)
+        subprocess.run([shell, "-n", str(path)], check=True)
+
+
+def test_the_walk_knows_every_command_and_starts_none() -> None:
+    found = words.walk()
+    assert {path.split()[1] for path in found if path.startswith("harness ")} == set(COMMANDS) - {"hook"}
+    assert "--workers" in found["harness run"].options
+    assert found["harness diff"].place == words.ITEMS
+    assert found["harness hooks install"].options["--client"]
+
+
+def test_the_fast_path_says_nothing_where_nothing_is_known(tmp_path: Path, listed: TaskListProject) -> None:
+    assert run_process([*HARNESS, "__complete", "items"], cwd=tmp_path, environ=dict(os.environ)).out == ""
+    (listed.root / "harness-tasks.json").write_text("{damaged")
+    assert (listed.harness("__complete", "items").code, listed.harness("__complete", "nix").out) == (0, "")
+    listed_names = listed.harness("__complete", "agents").out.split()
+    assert "claude-code" in listed_names
