@@ -14,94 +14,89 @@ from agent_harness.cli import failure
 from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    # name: (panel, module:attribute, help line)
-    "setup": (
-        "Everyday",
-        "agent_harness.cli.machine.setup:setup",
-        "Set up an agent, a project and hooks.",
+    # name: (panel of at most nine, module:attribute, help line)
+    "setup": ("Start", "agent_harness.cli.machine.setup:setup", "Set up an agent, a project and hooks."),
+    "init": ("Start", "agent_harness.cli.shared:init", "Start a task list, or plan a project from a specification."),
+    "add": ("Start", "agent_harness.cli.tasklist:add", "Add a task to the list."),
+    "add-feature": ("Start", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
+    "add-features": ("Start", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
+    "import": ("Start", "agent_harness.cli.backlog:import_", "Take in a list of work of another program."),
+    "demo": ("Start", "agent_harness.demo:demo", "Watch a whole project being built by a scripted agent."),
+    "help": (
+        "Start",
+        "agent_harness.cli.machine.topics:help_",
+        "Read about start, night, questions, undo, agents, exit-codes.",
     ),
-    "init": (
-        "Everyday",
-        "agent_harness.cli.shared:init",
-        "Start a task list, or plan a project from a specification.",
+    "run": ("Work", "agent_harness.cli.shared:run", "Let agents work: sessions on a project, tasks on a list."),
+    "verify": ("Work", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
+    "health": ("Work", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
+    "cleanup": ("Work", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
+    "drive": ("Work", "agent_harness.cli.tasklist:drive", "Keep an interactive client going on a task list."),
+    "scale": ("Work", "agent_harness.cli.parallel:main", "Change how many agents a parallel run has."),
+    "recall": ("Work", "agent_harness.cli.parallel:main", "End one attempt of a parallel run; its work is kept."),
+    "queue": ("Work", "agent_harness.cli.parallel:main", "Show and arrange what waits to land in a parallel run."),
+    "place": ("Work", "agent_harness.cli.parallel:main", "Show and remove the places of parallel runs."),
+    "status": ("See", "agent_harness.cli.shared:status", "Say where it stands."),
+    "why": ("See", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
+    "diff": ("See", "agent_harness.cli.story:main", "Show what a session or an item changed."),
+    "costs": ("See", "agent_harness.cli.story:main", "Say what was spent, and on what."),
+    "report": ("See", "agent_harness.cli.story:main", "Write one page that shows it all."),
+    "log": ("See", "agent_harness.cli.features:log", "Find out what happened, and why."),
+    "projects": ("See", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
+    "export": ("See", "agent_harness.cli.backlog:export", "Write the list of work for another program."),
+    "resume": ("Decide", "agent_harness.cli.shared:resume", "Go on: answer a stored question, end a pause or a halt."),
+    "pause": ("Decide", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
+    "skip": ("Decide", "agent_harness.cli.projects:skip", "Leave a feature out, or take it in again."),
+    "override": ("Decide", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),
+    "manual-verify": ("Decide", "agent_harness.cli.projects:manual_verify", "Verify a feature yourself, on record."),
+    "handoff": ("Decide", "agent_harness.cli.projects:handoff", "Take the project into your own hands."),
+    "takeback": ("Decide", "agent_harness.cli.projects:takeback", "Give the project back; what you built is verified."),
+    "undo": ("Undo and end", "agent_harness.cli.projects:undo", "Take an accepted feature back, by a new commit."),
+    "rescue": ("Undo and end", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
+    "stop": ("Undo and end", "agent_harness.cli.projects:stop", "End the maintenance mode of a complete project."),
+    "abort": ("Undo and end", "agent_harness.cli.projects:abort", "End everything; commits, logs and costs stay."),
+    "uninstall": ("Undo and end", "agent_harness.cli.machine.setup:uninstall", "Take the harness out of a project."),
+    "config": ("Settings", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
+    "agents": ("Settings", "agent_harness.cli.machine.agents:agents", "Show the agents that are found here."),
+    "limits": ("Settings", "agent_harness.cli.machine.agents:limits", "Show which accounts are rate limited."),
+    "notify": ("Settings", "agent_harness.cli.machine.notify:notify", "Say whom to tell when something needs you."),
+    "doctor": ("Settings", "agent_harness.cli.machine.doctor:doctor", "Say what is wrong here, and how to fix it."),
+    "completion": ("Settings", "agent_harness.cli.machine.completion:completion", "Complete commands in a shell."),
+    "migrate": ("Settings", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
+    "version": ("Settings", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
+    "selftest": ("Settings", "agent_harness.selftest:selftest", "Let lying agents loose on the harness, offline."),
+    "task": ("For agents and clients", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
+    "session": ("For agents and clients", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
+    "hooks": (
+        "For agents and clients",
+        "agent_harness.cli.machine.hooks:hooks",
+        "Register the hooks with Claude Code or Codex.",
     ),
-    "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
-    "run": ("Everyday", "agent_harness.cli.shared:run", "Let agents work: sessions on a project, tasks on a list."),
-    "status": ("Everyday", "agent_harness.cli.shared:status", "Say where it stands."),
-    "why": ("Everyday", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
-    "diff": ("Everyday", "agent_harness.cli.story:main", "Show what a session or an item changed."),
-    "costs": ("Everyday", "agent_harness.cli.story:main", "Say what was spent, and on what."),
-    "report": ("Everyday", "agent_harness.cli.story:main", "Write one page that shows it all."),
-    "import": ("Everyday", "agent_harness.cli.backlog:import_", "Take in a list of work of another program."),
-    "export": ("Everyday", "agent_harness.cli.backlog:export", "Write the list of work for another program."),
-    "projects": ("Everyday", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
-    "verify": ("Everyday", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
-    "pause": ("People", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
-    "resume": (
-        "People",
-        "agent_harness.cli.shared:resume",
-        "Go on: answer a stored question, end a pause or a halt.",
+    "hook": ("For agents and clients", "agent_harness.cli.machine.hooks:hook", "Answer one event of an agent client."),
+    "mcp": ("For agents and clients", "agent_harness.cli.tasks:serve_mcp", "Serve the verbs to a client over MCP."),
+    "activate": ("For agents and clients", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
+    "deactivate": (
+        "For agents and clients",
+        "agent_harness.cli.tasklist:deactivate",
+        "Make hooks rest on this task list.",
     ),
-    "skip": ("People", "agent_harness.cli.projects:skip", "Leave a feature out, or take it in again."),
-    "undo": ("People", "agent_harness.cli.projects:undo", "Take an accepted feature back, by a new commit."),
-    "override": ("People", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),
-    "manual-verify": ("People", "agent_harness.cli.projects:manual_verify", "Verify a feature yourself, on record."),
-    "handoff": ("People", "agent_harness.cli.projects:handoff", "Take the project into your own hands."),
-    "takeback": ("People", "agent_harness.cli.projects:takeback", "Give the project back; what you built is verified."),
-    "stop": ("People", "agent_harness.cli.projects:stop", "End the maintenance mode of a complete project."),
-    "abort": ("People", "agent_harness.cli.projects:abort", "End everything; commits, logs and costs stay."),
-    "health": ("Everyday", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
-    "cleanup": ("Everyday", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
-    "add-feature": ("Everyday", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
-    "add-features": ("Everyday", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
-    "notify": ("Everyday", "agent_harness.cli.machine.notify:notify", "Say whom to tell when something needs you."),
-    "config": ("Everyday", "agent_harness.cli.projects:config", "Show the settings and where they come from."),
-    "uninstall": ("People", "agent_harness.cli.machine.setup:uninstall", "Take the harness out of a project."),
-    "version": ("People", "agent_harness.cli.projects:version", "Show the versions of harness and state."),
-    "migrate": ("People", "agent_harness.cli.projects:migrate", "Bring older state up to date."),
-    "log": ("People", "agent_harness.cli.features:log", "Find out what happened, and why."),
-    "limits": (
-        "People",
-        "agent_harness.cli.machine.agents:limits",
-        "Show which accounts are rate limited.",
-    ),
-    "scale": ("People", "agent_harness.cli.parallel:main", "Change how many agents a parallel run has."),
-    "recall": ("People", "agent_harness.cli.parallel:main", "End one attempt of a parallel run; its work is kept."),
-    "queue": ("People", "agent_harness.cli.parallel:main", "Show and arrange what waits to land in a parallel run."),
-    "place": ("People", "agent_harness.cli.parallel:main", "Show and remove the places of parallel runs."),
-    "rescue": ("People", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
-    "demo": ("People", "agent_harness.demo:demo", "Watch a whole project being built by a scripted agent."),
-    "selftest": ("People", "agent_harness.selftest:selftest", "Let lying agents loose on the harness, offline."),
-    "task": ("Agents", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
-    "session": ("Agents", "agent_harness.cli.tasks:main", "Begin and end a session on a task list."),
-    "hooks": ("Integration", "agent_harness.cli.machine.hooks:hooks", "Register the hooks with Claude Code or Codex."),
-    "hook": ("Integration", "agent_harness.cli.machine.hooks:hook", "Answer one event of an agent client."),
-    "mcp": ("Integration", "agent_harness.cli.tasks:serve_mcp", "Serve the verbs to a client over MCP."),
-    "agents": ("Integration", "agent_harness.cli.machine.agents:agents", "Show the agents that are found here."),
-    "drive": (
-        "Integration",
-        "agent_harness.cli.tasklist:drive",
-        "Keep an interactive client going on a task list.",
-    ),
-    "activate": ("Integration", "agent_harness.cli.tasklist:activate", "Make hooks act on this task list."),
-    "deactivate": ("Integration", "agent_harness.cli.tasklist:deactivate", "Make hooks rest on this task list."),
-    "completion": ("Integration", "agent_harness.cli.machine.completion:completion", "Complete commands in a shell."),
-    "doctor": ("Integration", "agent_harness.cli.machine.doctor:doctor", "Say what is wrong here, and how to fix it."),
 }
 
 EXAMPLES = """\
 Examples:
 
-  harness demo                                    see it work, without a model
+  harness demo                                   see it work, without a model
 
-  harness init .                                  a task list in this folder
+  harness init .                                 a task list in this folder
   harness add "Add a limit" --validate "pytest -q"
-  harness hooks install --client claude-code      your own session works the list down
-  harness run --agent 'command:my-agent'          or leave it to the harness
+  harness run --agent 'command:my-agent'         the harness works it down
+  harness hooks install --client claude-code     or your own session does
 
-  harness init --spec SPEC.md                     a project, planned from a specification
-  harness run --until-done                        sessions until every feature is proven
+  harness init --spec SPEC.md                    a project, from a specification
+  harness run --until-done                       until every feature is proven
   harness status --json
+
+  harness help night                             how to leave it alone
 """
 
 

@@ -21,7 +21,7 @@ def main() -> int:
     """Runs the command line in ``sys.argv``; an exit code of ``docs/exit-codes.md``, never a traceback."""
     show_every_letter()
     try:
-        code = _run(sys.argv[1:])
+        code = run(sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -47,7 +47,8 @@ def _stand_in(error: UnicodeError) -> "tuple[str | bytes, int]":
     return terminal.stand_in(error)
 
 
-def _run(words: list[str]) -> int:
+def run(words: list[str]) -> int:
+    """Runs one command line; errors that are not a person's come out of it."""
     if words in (["--version"], ["-V"]):
         from agent_harness import __version__
 

@@ -1,0 +1,79 @@
+"""``harness help TOPIC``: what a person wants to know before they know which command it is. Source: ``faces.md`` 8."""
+
+from __future__ import annotations
+
+import click
+
+from agent_harness.cli.terminal import show
+from agent_harness.errors import EXIT_CODES, UsageError
+
+TOPICS = {
+    "start": """\
+Three ways to begin, in a folder that is a git repository:
+
+  harness init .                        a task list; each task has a command that proves it
+  harness add "Add a limit" --validate "pytest -q tests/test_limit.py"
+  harness init --spec SPEC.md           a feature project: an agent plans it, you look at the plan
+  lth init demo --template ...          a long task: one bounded slice after the other
+  harness import PLAN.md                or a list that another program keeps
+
+Then:  harness run      and:  harness status""",
+    "night": """\
+Leave it alone, and come back:
+
+  harness run --until-done              session after session; rate limits are waited for
+  harness run --workers 4               several agents at once, each in a place of its own
+  nohup harness run --until-done > run.log 2>&1 &
+  harness notify add 'command:...'      be told when something needs you
+  harness pause                         rest after the current operation
+
+In the morning:  harness status   harness why ITEM   harness report --open   harness costs""",
+    "questions": """\
+Where only a person can decide, the question is kept and the run goes on with what it does not touch, or ends.
+
+  harness status                        what waits, and the command that answers it
+  harness resume                        each option with what it does
+  harness resume --choose WORD          the answer; --feature N where several wait
+  harness skip --feature N              leave it out
+  harness override --feature N --passes true|false    your word instead of a proof""",
+    "undo": """\
+Nothing is lost; what was taken away can be fetched:
+
+  harness diff S7                       what a session changed that was rolled back
+  harness rescue list                   what rollbacks took away; rescue show, rescue restore
+  harness undo 3                        take back what was accepted, by a new commit
+  git log refs/harness/rolled-back/7    the same by git alone""",
+    "agents": """\
+Claude Code or Codex on PATH is taken by itself. Others are named:
+
+  harness agents                        which are found here
+  harness run --agent codex
+  harness run --agent 'command:my-agent --flag'       reads its task on stdin, edits files
+  harness run --agent claude-code --agent codex       the second takes over while the first is rate limited
+  harness hooks install --client claude-code          work a list down in your own session
+  harness doctor                        what is missing, and how to get it""",
+}
+
+
+@click.command(
+    "help", short_help="Read about a topic.", epilog="\b\nExamples:\n  harness help night\n  harness help exit-codes"
+)
+@click.argument("topic", required=False)
+def help_(topic: str | None) -> int:
+    """Read about a topic: start, night, questions, undo, agents, exit-codes. The name of a command gives its help."""
+    from agent_harness.cli.app import COMMANDS
+
+    if topic is None:
+        show("\n".join([f"harness help {name}" for name in (*TOPICS, "exit-codes")]))
+        return 0
+    if topic == "exit-codes":
+        show("\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_CODES))
+        return 0
+    if topic in TOPICS:
+        show(TOPICS[topic])
+        return 0
+    if topic in COMMANDS:
+        from agent_harness.cli import main
+
+        return main.run([topic, "--help"])
+    raise UsageError(f"There is no topic {topic!r}", hint="harness help   or   harness --help")
