@@ -13,6 +13,7 @@ from .client import ClaudeCode
 from .tasklist import decisions, heard
 
 PLUGIN = Path(agent_harness.__file__).parent / "plugin"
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.client, pytest.mark.parametrize("client", ["claude-code"], indirect=True)]
 
 
@@ -47,14 +48,18 @@ def test_its_folder_is_enough(client: ClaudeCode, waiting: Repo, tmp_path: Path)
     proves_itself(client, waiting, tmp_path / "calls.jsonl", "--plugin-dir", str(PLUGIN))
 
 
-def test_it_can_be_installed_from_its_marketplace(client: ClaudeCode, waiting: Repo, tmp_path: Path) -> None:
-    claude(client, waiting.path, "plugin", "marketplace", "add", str(PLUGIN))
+@pytest.mark.parametrize("market", [PLUGIN, ROOT], ids=["of-the-package", "of-the-repository"])
+def test_it_can_be_installed_from_its_marketplace(
+    client: ClaudeCode, waiting: Repo, tmp_path: Path, market: Path
+) -> None:
+    claude(client, waiting.path, "plugin", "marketplace", "add", str(market))
     claude(client, waiting.path, "plugin", "install", "harness@agent-harness", "--scope", "user")
     proves_itself(client, waiting, tmp_path / "calls.jsonl")
 
 
-def test_the_client_finds_it_valid(client: ClaudeCode, project: Repo) -> None:
-    said = claude(client, project.path, "plugin", "validate", str(PLUGIN))
+@pytest.mark.parametrize("what", [PLUGIN, ROOT], ids=["plugin", "marketplace-of-the-repository"])
+def test_the_client_finds_it_valid(client: ClaudeCode, project: Repo, what: Path) -> None:
+    said = claude(client, project.path, "plugin", "validate", str(what))
     assert "Validation passed" in said, said
 
 

@@ -24,6 +24,16 @@ def test_the_manifests_name_the_version_of_the_package() -> None:
     assert (PLUGIN / listed["source"]).resolve() == PLUGIN.resolve()
 
 
+def test_the_marketplace_of_the_repository_names_the_same_plugin() -> None:
+    root = Path(__file__).parents[2]
+    (listed,) = json.loads((root / ".claude-plugin" / "marketplace.json").read_text())["plugins"]
+    plugin = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
+    assert {name: listed[name] for name in ("name", "version", "description")} == {
+        name: plugin[name] for name in ("name", "version", "description")
+    }
+    assert (root / listed["source"]).resolve() == PLUGIN.resolve()
+
+
 def test_every_event_of_the_specification_is_registered() -> None:
     assert sorted(HOOKS) == ["SessionStart", "Stop", "SubagentStop", "TeammateIdle"]
     assert HOOKS["SessionStart"][0]["matcher"] == "startup|resume|clear|compact"
