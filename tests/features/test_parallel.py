@@ -411,13 +411,18 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
 def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_is_made_anew(tmp_path: Path) -> None:
     """SC-13, SC-14: on what a dead coordinator has left; places are pruned, and what is proven does not need them."""
     made = project(tmp_path, "ham")
-    spec = made.agent([turn(1, work(1, "ham"))])
+    seen, shown = tmp_path / "seen.json", made.root / ".harness/parallel.json"
+    look = f"until grep -q '\"working\"' {shown}; do sleep 0.05; done; cp {shown} {seen}"
+    spec = made.agent([turn(1, work(1, "ham", {"run": look}))])
     died(made, "before:batched", spec)
+    (worker,) = json.loads(seen.read_text())["workers"]
+    assert (worker["slot"], worker["item"], worker["title"]) == ("w1", "1", "User can ask for ham")
     (queued,) = json.loads(made.harness("queue", "--json").out)["queue"]
     assert (queued["item"], queued["state"]) == ("1", "ready")
     assert made.harness("queue", "hold", "#1").code == 0
     ran = made.harness("run", agent=spec)
     assert (ran.code, "harness queue release 1" in ran.text) == (3, True), ran.text
+    assert "To land: #1 held (attempt 1)" in made.harness("status").out
     assert made.passing() == []
     (place,) = json.loads(made.harness("place", "--json").out)["places"]
     assert (place["place"], place["item"], place["state"]) == ("w1", "1", "free")
@@ -426,6 +431,7 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert "def answer" in made.git("show", f"{dropped['rescue']}:ham.py")
     ran = made.harness("run", "--workers", "1", agent=spec)
     assert (ran.code, made.passing(), landed(made)) == (0, [1], ["1"]), ran.text
+    assert not shown.exists()
 
 
 @pytest.mark.scenario

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.errors import Busy, HarnessError, NothingEligible, Refused, UnsafeTree
-from agent_harness.kernel import clock, files, process
+from agent_harness.kernel import clock, files, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
@@ -45,7 +45,9 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.ledger import VERSION, Ledger
 from agent_harness.parallel.mailbox import Mailbox
+from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.supervision.interruption import Stop
 
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -53,6 +55,8 @@ LOOK_SECONDS = 0.5
 WRAP_UP_SECONDS = 180.0
 IN_THE_WAY_SECONDS = 60.0
 MAIL_SECONDS = 1.0
+PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
+"""What a phase of a session is called among those of the others."""
 AUDITS = 2
 """So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
 
@@ -80,6 +84,8 @@ class _Under:
 
     order: WorkOrder
     recall: threading.Event = field(default_factory=threading.Event)
+    title: str = ""
+    since: str = field(default_factory=clock.timestamp)
     trial: Trial | None = None
     head: str = ""
 
@@ -137,6 +143,7 @@ class Coordinator:
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
         self._mailbox = Mailbox(folder)
+        self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
         self._began = time.monotonic()
         self._in_the_way = ""
@@ -246,6 +253,7 @@ class Coordinator:
         while True:
             self._home.keep()
             self._read_mail()
+            self._snapshot.show(self._picture)
             ending = self._why_not()
             moved = False
             is_over = ending is not None and ending[0] in (130, 5)
@@ -331,6 +339,29 @@ class Coordinator:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
         return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
 
+    # ---- what is shown
+
+    def _picture(self) -> JsonObject:
+        known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
+        attempts.sort(key=lambda each: int(each.order.slot[1:]))
+        heard = self._home.heard([each.order for each in attempts])
+        spent, reserved = self._money.standing()
+        return {
+            "run": known.run,
+            "engine": "local",
+            "owner": owner.current().as_record(),
+            "at": clock.timestamp(),
+            "workers": [_shown(each, heard.get(each.order.item, {})) for each in attempts],
+            "queue": queue_rows(known),
+            "landed": len(known.landed),
+            "bounced": known.bounces,
+            "lost": known.lost,
+            "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
+            "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
+            "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
+            "blocked": known.blocked or self._in_the_way or None,
+        }
+
     # ---- what people ask for
 
     def _read_mail(self, *, at_end: bool = False) -> None:
@@ -380,6 +411,10 @@ class Coordinator:
             message = f"Nothing has landed; the last attempt was at {last}. {message}"
         self._note("closed", reason=reason, exit_code=code)
         self._ledger.close()
+        if found.in_state(plan.READY, plan.LANDING, PARKED):
+            self._snapshot.show(self._picture, now=True)
+        else:
+            self._snapshot.close()
         self._home.close()
         self._say(message)
         return {
@@ -436,7 +471,7 @@ class Coordinator:
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
         self._home.claim([order])
         self._money.elsewhere(order.id, 0.0)
-        self._begin(_Under(order=order))
+        self._begin(_Under(order=order, title=item.title))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
 
@@ -691,6 +726,15 @@ class Coordinator:
             self._note("reopened", items=failing)
             self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
         self._note("head_trusted", head=head, audit=True)
+
+
+def _shown(under: _Under, heard: JsonObject) -> JsonObject:
+    """An attempt, with what its session says that it does."""
+    order = under.order
+    known = {"slot": order.slot, "host": owner.current().host, "item": order.item, "title": under.title}
+    phase = str(heard.get("phase", "setup"))
+    known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
+    return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last")}
 
 
 def _folder_name(order: str) -> str:

@@ -85,6 +85,7 @@ class Home(Protocol):
 
     hands: str  # as ``WorkOrder.hands``
     own: tuple[str, ...]
+    snapshot: str | None  # where it is shown what the run does
 
     def items(self) -> list[OpenItem]:
         """What may be worked on now, in the protocol's own order; what waits for others is left out."""
@@ -146,6 +147,10 @@ class Home(Protocol):
 
     def keep(self) -> None:
         """To be called often: renews what has a lease."""
+        ...
+
+    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+        """What the attempts under way say that they do, by item, as ``session/now.py`` has it."""
         ...
 
     def left(self) -> tuple[list[str], list[str]]:

@@ -44,7 +44,7 @@ from agent_harness.protocols.tasklist.records import (
     whole,
 )
 from agent_harness.protocols.tasklist.store import TaskListChange
-from agent_harness.session import ledger
+from agent_harness.session import ledger, now
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import RefusalPolicy
@@ -68,11 +68,12 @@ class TaskListHome:
         self._worker = worker
         self._layout, self._store = worker.layout, worker.store
         self._git = place.git
-        self._folder = place.folder
         self._session = session
         self._claimed = claimed
         self._attempt = attempt
         self.own = place.exclude
+        self.snapshot = None if self._layout.linked() else self._layout.parallel
+        self._prefix = os.path.relpath(place.folder, place.git.top())
         self._stamp: object = None  # of the list that these were read from
         self._items: list[OpenItem] = []
         self._touched: dict[str, frozenset[bytes]] = {}
@@ -106,6 +107,12 @@ class TaskListHome:
         for marked in selection.settle(change.state, change.now):
             change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
             change.touch(marked.task)
+
+    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+        """What the attempts say that they do: they do so in the list's own place."""
+        items = {each.item for each in orders}
+        found = now.told(os.path.dirname(proven.ledger(self._layout)))
+        return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
 
     # ---- claims
 
@@ -192,7 +199,7 @@ class TaskListHome:
             "config": self._config(state),
             "session": self._session,
             "log": progress.tail(self._layout, 200),
-            "prefix": os.path.relpath(self._folder, self._git.top()),
+            "prefix": self._prefix,
             "init": files.read_bytes(self._layout.init_script).decode("utf-8", "replace")
             if os.path.isfile(self._layout.init_script)
             else None,
@@ -304,8 +311,7 @@ class TaskListHome:
 
     def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The tasks, and the sandbox of their validations."""
-        prefix = os.path.relpath(self._folder, self._git.top())
-        return {"checks": [*checks], "prefix": prefix, "sandbox": self._store.read().config.sandbox}
+        return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._store.read().config.sandbox}
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """Completed, each with its commit and its verdict; a task that is no more the order's stays as it is."""

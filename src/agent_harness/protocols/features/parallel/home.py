@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent_harness.errors import HarnessError, StateDamaged
-from agent_harness.kernel import clock, files, journal, owner
+from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, Landing, OpenItem, WorkOrder
@@ -27,7 +27,7 @@ from agent_harness.protocols.features.records import CostRecord, FeatureList, Qu
 from agent_harness.protocols.features.selection import settled
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.session import ledger
+from agent_harness.session import ledger, now
 from agent_harness.session.ledger import ClaimVerdict
 
 HANDS = "agent_harness.protocols.features.parallel.hands:carry_out"
@@ -52,6 +52,7 @@ class FeatureHome:
         self._workers = workers
         self._attempt = attempt
         self.own = project.excluded
+        self.snapshot: str | None = project.layout.parallel
         self._branch = str(project.git.branch())
         self._git_config = project.git.record_config()
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
@@ -138,6 +139,16 @@ class FeatureHome:
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
+
+    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+        """What the sessions say that they do, each in its place."""
+        found: dict[str, JsonObject] = {}
+        for each in orders:
+            folder = trusted_state.existing(os.path.join(each.place, ".git"), each.place)
+            for record in now.told(folder):
+                if record["alive"]:
+                    found[each.item] = record
+        return found
 
     def left(self) -> tuple[list[str], list[str]]:
         """None failed for good; those that are open and wait for nobody's answer about their kept work."""
