@@ -337,7 +337,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
 def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> None:
     """SC-7."""
     members = {"ham": {"touches": ["src/*"]}, "egg": {"touches": ["src/x.py"]}, "jam": {"depends_on": [1]}}
-    made = project(tmp_path, "ham", "egg", "tea", "pie", "jam", **members)
+    made = project(tmp_path, "ham", "egg", "tea", "pie", "jam", settings="parallel: {ports: 30}\n", **members)
     unseen = (".git/index", ".git/harness")
     before = made.fingerprint(without=unseen)
     ran = made.harness("run", "--workers", "2", "--dry-run", "--json")
@@ -349,7 +349,25 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     assert why["5"] == "it needs #1, which has not landed"
     text = made.harness("run", "--workers", "2", "--dry-run").out
     assert "w1  #1: User can ask for ham (next in order" in text
+    assert "30 ports a slot" in text
     assert made.fingerprint(without=unseen) == before
+
+
+@pytest.mark.scenario
+def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham", "egg", settings="parallel: {union: [NOTES.md], ports: 20, lend: false}\n")
+    made.put({"NOTES.md": "# Notes\n"})
+    made.commit("Notes")
+    told = tmp_path / "told"
+    turns = [
+        turn(n, work(n, name, {"run": f"echo {name} >> NOTES.md; echo $HARNESS_PORT_COUNT >> {told}"}))
+        for n, name in ((1, "ham"), (2, "egg"))
+    ]
+    ran = made.harness("run", "--workers", "2", "--json", agent=turns, environ={"HARNESS_PARALLEL__PORTS": "40"})
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["bounces"]) == (0, 0), ran.text
+    assert sorted(made.git("show", "HEAD:NOTES.md").split()) == ["#", "Notes", "egg", "ham"]
+    assert told.read_text().split() == ["40", "40"]
 
 
 @pytest.mark.parametrize(

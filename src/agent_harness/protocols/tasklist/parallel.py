@@ -41,11 +41,11 @@ from agent_harness.protocols.tasklist.records import (
     Task,
     json_object,
     texts,
-    whole,
 )
 from agent_harness.protocols.tasklist.store import TaskListChange
-from agent_harness.session import ledger, now
+from agent_harness.session import ledger, now, parallel_settings
 from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -282,7 +282,7 @@ class TaskListHome:
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """As git combines them; the list and its log are no part of a commit."""
-        return landing.merged(self._git, head, base, commit, texts(_settings(self._store.read()).get("union")))
+        return landing.merged(self._git, head, base, commit, _settings(self._store.read()).union)
 
     def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
         """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
@@ -292,8 +292,8 @@ class TaskListHome:
         near = [task for task in done if changed is None or changed & self._paths(task)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
-        if members is not None and (command := _settings(state).get("check")):
-            raw = planning.new_task(_CHECK, _CHECK, validation=str(command))
+        if members is not None and (command := _settings(state).check):
+            raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
         return checks
 
@@ -381,9 +381,10 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
     ]
 
 
-def _settings(state: State) -> JsonObject:
+def _settings(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
-    return json_object(config.get("parallel")) or {}
+    given = json_object(config.get("parallel")) or {}
+    return parallel_settings.read(given, os.environ, where="session_config.parallel", say=say)
 
 
 def _told(mend: JsonObject) -> JsonObject:
@@ -462,18 +463,18 @@ def run_parallel(
             "parallel": folder,
         }
         state = worker.store.read()
-        found = _settings(state)
+        settings = _settings(state, say)
         terms = RunTerms(
             workers=workers,
             say=say,
             stop=stop,
             max_attempts=_fewest(max_tasks, state.config.max_tasks * workers or None),
             max_cost_usd=max_cost_usd,
-            batch_max=max(1, whole(found.get("batch_max"), 8)),
-            mends=whole(found.get("mends"), 2),
-            copy=tuple(texts(found.get("copy"))),
-            lend=found.get("lend") is not False,
-            ports=max(0, whole(found.get("ports"), 20)),
+            batch_max=settings.batch_max,
+            mends=settings.mends,
+            copy=settings.copy,
+            lend=settings.lend,
+            ports=settings.ports,
             only_land=only_land,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}
@@ -548,12 +549,8 @@ def preview(
         + [{"item": task.id, "reason": f"it needs {_needed(state, task)}, which has not landed"} for task in waits],
         "lands": [*known.queue],
         "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
-        "ports": max(0, whole(found.get("ports"), 20)),
-        "lend": [
-            *equipment.lendable_in(
-                place.git, texts(found.get("copy")), place.exclude, installed=found.get("lend") is not False
-            )
-        ],
+        "ports": found.ports,
+        "lend": [*equipment.lendable_in(place.git, found.copy, place.exclude, installed=found.lend)],
     }
 
 

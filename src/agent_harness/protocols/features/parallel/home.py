@@ -239,7 +239,7 @@ class FeatureHome:
             git.commit_tree(repository.tree_with(git, git.tree_of(each), same), [base], "side")
             for each in (head, commit)
         )
-        found = landing.merged(git, ours, base, theirs)
+        found = landing.merged(git, ours, base, theirs, project.config.parallel.union)
         contents = {
             project.features_name: self._features(head, commit, int(item), proven=proven),
             project.progress_name: self._story(head, base, commit),
