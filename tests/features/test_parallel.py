@@ -384,6 +384,73 @@ def test_words_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], t
     assert (ran.code, told in ran.err) == (2, True), ran.text
 
 
+# ---- pushing: SC-39 --------------------------------------------------------------------------------------------------
+
+
+def remote_of(made: FeatureListProject) -> Path:
+    """A remote that has what the project has."""
+    place = made.base / "origin.git"
+    made.git("init", "-q", "--bare", "-b", "main", str(place))
+    made.git("remote", "add", "origin", str(place))
+    made.git("push", "-q", "-u", "origin", "HEAD:main")
+    return place
+
+
+@pytest.mark.scenario
+def test_each_landing_is_pushed_and_goes_on_top_of_what_the_remote_has(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham", "egg")
+    place, theirs = remote_of(made), tmp_path / "theirs"
+    made.git("clone", "-q", str(place), str(theirs))
+    (theirs / "theirs.txt").write_text("theirs\n")
+    made.git("-C", str(theirs), "add", ".")
+    made.git("-C", str(theirs), "commit", "-qm", "A colleague's")
+    made.git("-C", str(theirs), "push", "-q")
+    colleague = made.git("-C", str(theirs), "rev-parse", "HEAD")
+    ran = run(made, [turn(n, work(n, name)) for n, name in ((1, "ham"), (2, "egg"))])
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+    assert made.remote() == made.head
+    assert made.git("merge-base", colleague, "HEAD") == colleague
+    assert (made.root / "theirs.txt").read_text() == "theirs\n"
+    assert len(made.events("pushed")) >= 1
+    assert made.changes() == []
+    green_all_along(made)
+
+
+@pytest.mark.scenario
+def test_a_push_that_the_remote_refuses_pauses_the_landing_and_agents_go_on(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham", "egg")
+    hook = remote_of(made) / "hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho not on a friday\nexit 1\n")
+    hook.chmod(0o755)
+    starts = tmp_path / "starts"
+    turns = [turn(n, work(n, x, {"run": f"echo {n} >> {starts}"})) for n, x in enumerate(("ham", "egg"), 1)]
+    ran = run(made, turns, 1, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["next"]) == (5, "landing_blocked", "harness resume"), ran.text
+    assert "was rejected" in answer["message"]
+    assert starts.read_text().split() == ["1", "2"]
+    assert [each["item"] for each in answer["landed"]] == ["1"]
+    assert [each["item"] for each in json.loads(made.harness("queue", "--json").out)["queue"]] == ["2"]
+    assert "harness resume" in made.harness("status").out
+    hook.unlink()
+    assert made.harness("resume").code == 0
+    again = made.harness("run", "--workers", "1", agent=turns, after_kill=True)
+    assert (again.code, made.passing(), starts.read_text().split()) == (0, [1, 2], ["1", "2"]), again.text
+    assert made.remote() == made.head
+
+
+@pytest.mark.scenario
+def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham")
+    remote_of(made)
+    spec = made.agent([turn(1, work(1, "ham"))])
+    died(made, "after:landed", spec)
+    assert made.remote() != made.head
+    ran = made.harness("run", "--workers", "2", agent=spec, after_kill=True)
+    assert ran.code in (0, 7), ran.text
+    assert (made.passing(), made.remote()) == ([1], made.head), ran.text
+
+
 # ---- what a dead coordinator leaves ----------------------------------------------------------------------------------
 
 DYING = Path(__file__).parents[1] / "parallel/dying.py"

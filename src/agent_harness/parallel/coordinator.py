@@ -359,7 +359,7 @@ class Coordinator:
             "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
-            "blocked": known.blocked or self._in_the_way or None,
+            "blocked": known.blocked or known.push_problem or self._in_the_way or None,
         }
 
     # ---- what people ask for
@@ -402,9 +402,11 @@ class Coordinator:
             self._home.question(item, told, f"{item} waits: {told}")
         if self._plan.blocked:
             self._home.question(None, self._plan.blocked, message)
+        found = self._plan
+        if found.push_problem and code not in (130, 4):
+            code, reason, message = 5, "landing_blocked", found.push_problem
         if self._in_the_way and code in (0, 7):
             code, reason, message = 5, "landing_blocked", self._in_the_way
-        found = self._plan
         failed, still = self._home.left()
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
@@ -448,6 +450,8 @@ class Coordinator:
                 return self._check_head(step.head) if step.trial is None else self._check(step.trial)
             case plan.LandBatch():
                 return self._land(step.count)
+            case plan.PushLanded():
+                self._push()
             case plan.BounceItem():
                 self._bounce(step.item)
             case plan.ReleaseBatch():
@@ -636,9 +640,15 @@ class Coordinator:
         self._home.settle(
             [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
         )
-        self._note("landed", batch=batch.id, commit=batch.landing)
+        self._note("landed", batch=batch.id, commit=batch.landing, push=self._home.pushes())
         self._git.update_ref(landing.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
+
+    def _push(self) -> None:
+        """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
+        with self._terms.stop.held():
+            head, problem = self._home.push()
+            self._note("pushed", head=head, problem=problem)
 
     # ---- results
 

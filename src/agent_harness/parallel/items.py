@@ -137,6 +137,17 @@ class Home(Protocol):
         """Writes down that they have landed."""
         ...
 
+    def pushes(self) -> bool:
+        """Whether what has landed is to be pushed."""
+        ...
+
+    def push(self) -> tuple[str, str | None]:
+        """Pushes the branch: the commit that it has now, and why it could not be brought to the remote.
+
+        ``None`` also where the remote could not be asked: the next landing takes it along.
+        """
+        ...
+
     def reopen(self, items: Sequence[str], why: str) -> None:
         """Takes landings back that nothing proves any more: the items are open again."""
         ...

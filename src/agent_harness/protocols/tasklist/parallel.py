@@ -341,6 +341,14 @@ class TaskListHome:
 
         self._store.change(act)
 
+    def pushes(self) -> bool:
+        """A task list pushes nothing."""
+        return False
+
+    def push(self) -> tuple[str, str | None]:
+        """Never asked for."""
+        raise NotImplementedError
+
     def reopen(self, items: Sequence[str], why: str) -> None:
         """They are pending again."""
 

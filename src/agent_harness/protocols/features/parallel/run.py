@@ -117,6 +117,7 @@ def _answer(project: Project, done: JsonObject) -> JsonObject:
         questions.hint(waiting[0]) if code == 3 and waiting else "harness run" if passing < total else "harness status"
     )
     follows = "harness queue" if done["reason"] == "held" else follows
+    follows = "harness resume" if project.store.pause() else follows
     more = {"features": {"passing": passing, "total": total}, "escalation": waiting[0].record if waiting else None}
     return {**done, **more, "exit_code": code, "next": follows}
 
