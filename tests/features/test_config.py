@@ -167,6 +167,7 @@ DEFAULTS: dict[str, Any] = {
     "parallel.copy": (),
     "parallel.union": (),
     "parallel.ports": 20,
+    "parallel.min_free_mb": 2048,
     "agent": None,
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_harness.kernel import trusted_state
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 DYING = Path(__file__).parents[1] / "parallel" / "dying.py"
@@ -176,6 +177,53 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
     assert answer(work, "status")["parallel"]["queue"][0]["state"] == "ready"
     assert work.harness("run", "--agent", work.agent("exit 1")).code == 0
     assert answer(work, "status")["parallel"] is None
+
+
+# ---- what this machine has room for: SC-40 ---------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_all_runs_of_a_machine_share_its_agents_and_death_gives_them_back(tmp_path: Path) -> None:
+    folder = Path(trusted_state.of_user("host") or "")
+    (folder / "host.json").write_text('{"agents": 1, "tests": 1}')
+    one, gates = project(tmp_path / "one", "a", "b"), Gates(tmp_path / "gates")
+    other, others = project(tmp_path / "other", "x"), Gates(tmp_path / "others")
+    try:
+        with started(one, gates, 2) as process:
+            until(lambda: gates.begun)
+            (holder,) = answer(one, "limits", "--host")["holders"]
+            assert (holder["kind"], holder["item"], holder["project"]) == ("agents", "a", str(one.root))
+            assert holder["pid"] == process.pid
+            assert "agents: 1 of 1" in one.harness("limits", "--host").out
+            with started(other, others) as waiting:
+                until(lambda: answer(other, "status")["parallel"])
+                assert (gates.begun, others.begun) == ([["a", "w1"]], [])
+                process.kill()
+                until(lambda: others.begun)
+                others.open("x")
+                said, _ = waiting.communicate(timeout=120)
+                assert (waiting.returncode, "All 1 agents of this machine" in said) == (0, True), said
+        gates.open("a", "b")
+        again = one.harness("run", "--workers", "2", "--agent", one.agent(WAITS), GATES=str(gates.folder))
+        assert (again.code, one.statuses()) == (0, ["completed"] * 2), again
+        assert answer(one, "limits", "--host")["holders"] == []
+    finally:
+        (folder / "host.json").unlink()
+
+
+@pytest.mark.scenario
+def test_with_little_memory_one_agent_works_after_the_other(tmp_path: Path) -> None:
+    """SC-41."""
+    work, gates = project(tmp_path, "a", "b"), Gates(tmp_path / "gates")
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"min_free_mb": 1_000_000_000}})
+    with started(work, gates, 2) as process:
+        until(lambda: gates.begun)
+        until(lambda: answer(work, "status")["parallel"]["workers"])
+        assert gates.begun == [["a", "w1"]]
+        gates.open("a", "b")
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, "less than 1000000000 MB of memory are free" in said) == (0, True), said
+    assert work.statuses() == ["completed"] * 2
 
 
 # ---- requests --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from agent_harness.kernel import clock, files, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import equipment, landing, places, plan, requests
+from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.equipment import PortBlocks
@@ -75,6 +75,7 @@ class RunTerms:
     copy: tuple[str, ...] = ()  # patterns of ignored files that places get, besides what is installed
     lend: bool = True  # whether they get that
     ports: int = 20  # of each slot
+    min_free_mb: int = 2048  # of memory, for an agent beside others
     only_land: bool = False  # what is proven lands, and no attempt is begun
 
 
@@ -142,6 +143,9 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
+        self._of_host: dict[str, LockFile] = {}  # what orders have of this machine
+        self._is_full = False  # this machine, for an order that could be given now
+        self._said_full = False
         self._mailbox = Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
@@ -247,6 +251,8 @@ class Coordinator:
             return self._closed(*reason)
         finally:
             self._ports.close()
+            for each in self._of_host.values():
+                each.release()
             lock.release()
 
     def _loop(self) -> tuple[int, str, str]:
@@ -255,7 +261,7 @@ class Coordinator:
             self._read_mail()
             self._snapshot.show(self._picture)
             ending = self._why_not()
-            moved = False
+            moved = self._is_full = False
             is_over = ending is not None and ending[0] in (130, 5)
             steps = plan.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
@@ -267,7 +273,7 @@ class Coordinator:
                     under.recall.set()
             if moved:
                 continue
-            if not self._under and not self._waits_for_person(ending):
+            if not self._under and not self._waits(ending):
                 return ending or self._nothing_left()
             with suppress(queue.Empty):
                 self._ended(self._hands.ended.get(timeout=LOOK_SECONDS))
@@ -313,9 +319,9 @@ class Coordinator:
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
-    def _waits_for_person(self, ending: tuple[int, str, str] | None) -> bool:
-        """Whether a landing that a person's files are in the way of is to be tried again."""
-        return bool(self._in_the_way) and ending is None
+    def _waits(self, ending: tuple[int, str, str] | None) -> bool:
+        """Whether a landing that a person's files are in the way of is to be tried again, or the machine is full."""
+        return (bool(self._in_the_way) or self._is_full) and ending is None
 
     def _nothing_left(self) -> tuple[int, str, str]:
         failed, still = self._home.left()
@@ -461,7 +467,7 @@ class Coordinator:
         return True
 
     def _order(self, step: plan.StartAttempt) -> bool:
-        if not self._can_pay():
+        if not self._can_pay() or not (host := self._of_machine(slots.AGENTS, step.item.id)):
             return False
         item, work = step.item, self._plan.work(step.item.id)
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
@@ -475,9 +481,24 @@ class Coordinator:
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
         self._home.claim([order])
         self._money.elsewhere(order.id, 0.0)
+        self._of_host[order.id] = host
         self._begin(_Under(order=order, title=item.title))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
+
+    def _of_machine(self, kind: str, item: str) -> LockFile | None:
+        """An agent, or a run of checks, that this machine has room for; said once where it has none."""
+        told = {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
+        is_beside = kind == slots.AGENTS and any(each.order.kind == ATTEMPT for each in self._under.values())
+        short = slots.shortage(self._folder, self._terms.min_free_mb << 20) if is_beside else None
+        found = None if short else slots.take(kind, told)
+        if found is None and not self._said_full:
+            most = slots.limits()[kind]
+            full = f"All {most} {kind} of this machine are at work; waiting for one: harness limits --host"
+            self._say(f"No further agent begins: {short}" if short else full)
+        self._is_full = self._is_full or found is None
+        self._said_full = found is None
+        return found
 
     def _seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
@@ -576,9 +597,13 @@ class Coordinator:
         return False
 
     def _order_checks(self, name: str, commit: str, checks: list[JsonObject], **what: object) -> None:
+        host = self._of_machine(slots.TESTS, name)
+        if host is None:
+            return
         papers = self._home.check_papers(checks)
         number = len(self._ledger.events)
         order = self._written(VERIFY, "", name, fence=number, slot="v1", base=commit, papers=papers)
+        self._of_host[order.id] = host
         self._begin(_Under(order=order, **what))  # type: ignore[arg-type]
 
     def _verified(self, batch: int, trial: Trial, result: str, failing: Sequence[str]) -> None:
@@ -654,6 +679,7 @@ class Coordinator:
 
     def _ended(self, order_id: str) -> None:
         under = self._under.pop(order_id)
+        self._of_host.pop(order_id).release()
         order = under.order
         if order.kind == VERIFY:
             self._take_checks(under)

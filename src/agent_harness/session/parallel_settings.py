@@ -30,6 +30,7 @@ class ParallelSettings:
     copy: tuple[str, ...] = _setting((), "Further ignored files of which places get copies, for example .env.local.")
     union: tuple[str, ...] = _setting((), "Files of which the lines of both sides are kept, such as CHANGELOG.md.")
     ports: int = _setting(20, "Ports that each slot has for itself.")
+    min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
     check: str | None = _setting(None, "Must pass on each combined commit; of task lists.")
 
 

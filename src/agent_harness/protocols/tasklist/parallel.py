@@ -483,6 +483,7 @@ def run_parallel(
             copy=settings.copy,
             lend=settings.lend,
             ports=settings.ports,
+            min_free_mb=settings.min_free_mb,
             only_land=only_land,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}

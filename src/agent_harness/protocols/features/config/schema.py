@@ -414,6 +414,7 @@ class Parallel(Section):
     )
     union: Texts = _of_several("union")
     ports: CountOrNone = _of_several("ports")
+    min_free_mb: CountOrNone = _of_several("min_free_mb")
 
 
 def _agent(value: object) -> object:

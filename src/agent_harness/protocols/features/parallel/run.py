@@ -81,6 +81,7 @@ def run_parallel(
             lend=settings.lend,
             copy=(*settings.copy_files, *project.config.verification.links),
             ports=settings.ports,
+            min_free_mb=settings.min_free_mb,
             only_land=only_land,
         )
         try:
