@@ -161,6 +161,13 @@ DEFAULTS: dict[str, Any] = {
     "checkpoints.max_age_days": 7,
     "checkpoints.keep_per_feature": 5,
     "maintenance.interval_minutes": 60.0,
+    "parallel.batch_max": 8,
+    "parallel.mends": 2,
+    "parallel.lend": True,
+    "parallel.copy": (),
+    "parallel.union": (),
+    "parallel.ports": 20,
+    "parallel.min_free_mb": 2048,
     "agent": None,
 }
 

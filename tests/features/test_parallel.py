@@ -337,7 +337,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
 def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> None:
     """SC-7."""
     members = {"ham": {"touches": ["src/*"]}, "egg": {"touches": ["src/x.py"]}, "jam": {"depends_on": [1]}}
-    made = project(tmp_path, "ham", "egg", "tea", "pie", "jam", **members)
+    made = project(tmp_path, "ham", "egg", "tea", "pie", "jam", settings="parallel: {ports: 30}\n", **members)
     unseen = (".git/index", ".git/harness")
     before = made.fingerprint(without=unseen)
     ran = made.harness("run", "--workers", "2", "--dry-run", "--json")
@@ -349,7 +349,25 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     assert why["5"] == "it needs #1, which has not landed"
     text = made.harness("run", "--workers", "2", "--dry-run").out
     assert "w1  #1: User can ask for ham (next in order" in text
+    assert "30 ports a slot" in text
     assert made.fingerprint(without=unseen) == before
+
+
+@pytest.mark.scenario
+def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham", "egg", settings="parallel: {union: [NOTES.md], ports: 20, lend: false}\n")
+    made.put({"NOTES.md": "# Notes\n"})
+    made.commit("Notes")
+    told = tmp_path / "told"
+    turns = [
+        turn(n, work(n, name, {"run": f"echo {name} >> NOTES.md; echo $HARNESS_PORT_COUNT >> {told}"}))
+        for n, name in ((1, "ham"), (2, "egg"))
+    ]
+    ran = made.harness("run", "--workers", "2", "--json", agent=turns, environ={"HARNESS_PARALLEL__PORTS": "40"})
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["bounces"]) == (0, 0), ran.text
+    assert sorted(made.git("show", "HEAD:NOTES.md").split()) == ["#", "Notes", "egg", "ham"]
+    assert told.read_text().split() == ["40", "40"]
 
 
 @pytest.mark.parametrize(
@@ -364,6 +382,73 @@ def test_words_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], t
     made = project(tmp_path, "ham")
     ran = made.harness("run", *words)
     assert (ran.code, told in ran.err) == (2, True), ran.text
+
+
+# ---- pushing: SC-39 --------------------------------------------------------------------------------------------------
+
+
+def remote_of(made: FeatureListProject) -> Path:
+    """A remote that has what the project has."""
+    place = made.base / "origin.git"
+    made.git("init", "-q", "--bare", "-b", "main", str(place))
+    made.git("remote", "add", "origin", str(place))
+    made.git("push", "-q", "-u", "origin", "HEAD:main")
+    return place
+
+
+@pytest.mark.scenario
+def test_each_landing_is_pushed_and_goes_on_top_of_what_the_remote_has(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham", "egg")
+    place, theirs = remote_of(made), tmp_path / "theirs"
+    made.git("clone", "-q", str(place), str(theirs))
+    (theirs / "theirs.txt").write_text("theirs\n")
+    made.git("-C", str(theirs), "add", ".")
+    made.git("-C", str(theirs), "commit", "-qm", "A colleague's")
+    made.git("-C", str(theirs), "push", "-q")
+    colleague = made.git("-C", str(theirs), "rev-parse", "HEAD")
+    ran = run(made, [turn(n, work(n, name)) for n, name in ((1, "ham"), (2, "egg"))])
+    assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
+    assert made.remote() == made.head
+    assert made.git("merge-base", colleague, "HEAD") == colleague
+    assert (made.root / "theirs.txt").read_text() == "theirs\n"
+    assert len(made.events("pushed")) >= 1
+    assert made.changes() == []
+    green_all_along(made)
+
+
+@pytest.mark.scenario
+def test_a_push_that_the_remote_refuses_pauses_the_landing_and_agents_go_on(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham", "egg")
+    hook = remote_of(made) / "hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho not on a friday\nexit 1\n")
+    hook.chmod(0o755)
+    starts = tmp_path / "starts"
+    turns = [turn(n, work(n, x, {"run": f"echo {n} >> {starts}"})) for n, x in enumerate(("ham", "egg"), 1)]
+    ran = run(made, turns, 1, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["next"]) == (5, "landing_blocked", "harness resume"), ran.text
+    assert "was rejected" in answer["message"]
+    assert starts.read_text().split() == ["1", "2"]
+    assert [each["item"] for each in answer["landed"]] == ["1"]
+    assert [each["item"] for each in json.loads(made.harness("queue", "--json").out)["queue"]] == ["2"]
+    assert "harness resume" in made.harness("status").out
+    hook.unlink()
+    assert made.harness("resume").code == 0
+    again = made.harness("run", "--workers", "1", agent=turns, after_kill=True)
+    assert (again.code, made.passing(), starts.read_text().split()) == (0, [1, 2], ["1", "2"]), again.text
+    assert made.remote() == made.head
+
+
+@pytest.mark.scenario
+def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp_path: Path) -> None:
+    made = project(tmp_path, "ham")
+    remote_of(made)
+    spec = made.agent([turn(1, work(1, "ham"))])
+    died(made, "after:landed", spec)
+    assert made.remote() != made.head
+    ran = made.harness("run", "--workers", "2", agent=spec, after_kill=True)
+    assert ran.code in (0, 7), ran.text
+    assert (made.passing(), made.remote()) == ([1], made.head), ran.text
 
 
 # ---- what a dead coordinator leaves ----------------------------------------------------------------------------------
@@ -411,13 +496,18 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
 def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_is_made_anew(tmp_path: Path) -> None:
     """SC-13, SC-14: on what a dead coordinator has left; places are pruned, and what is proven does not need them."""
     made = project(tmp_path, "ham")
-    spec = made.agent([turn(1, work(1, "ham"))])
+    seen, shown = tmp_path / "seen.json", made.root / ".harness/parallel.json"
+    look = f"until grep -q '\"working\"' {shown}; do sleep 0.05; done; cp {shown} {seen}"
+    spec = made.agent([turn(1, work(1, "ham", {"run": look}))])
     died(made, "before:batched", spec)
+    (worker,) = json.loads(seen.read_text())["workers"]
+    assert (worker["slot"], worker["item"], worker["title"]) == ("w1", "1", "User can ask for ham")
     (queued,) = json.loads(made.harness("queue", "--json").out)["queue"]
     assert (queued["item"], queued["state"]) == ("1", "ready")
     assert made.harness("queue", "hold", "#1").code == 0
     ran = made.harness("run", agent=spec)
     assert (ran.code, "harness queue release 1" in ran.text) == (3, True), ran.text
+    assert "To land: #1 held (attempt 1)" in made.harness("status").out
     assert made.passing() == []
     (place,) = json.loads(made.harness("place", "--json").out)["places"]
     assert (place["place"], place["item"], place["state"]) == ("w1", "1", "free")
@@ -426,6 +516,7 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert "def answer" in made.git("show", f"{dropped['rescue']}:ham.py")
     ran = made.harness("run", "--workers", "1", agent=spec)
     assert (ran.code, made.passing(), landed(made)) == (0, [1], ["1"]), ran.text
+    assert not shown.exists()
 
 
 @pytest.mark.scenario

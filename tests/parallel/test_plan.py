@@ -290,3 +290,20 @@ def test_a_list_of_two_thousand_is_planned_and_folded() -> None:
     done = Simulated(World(size=2000, workers=8)).run()
     assert len(done.landed) == 2000
     assert plan.fold(done.events) == done.plan
+
+
+def test_what_has_landed_is_pushed_first_and_nothing_lands_on_what_could_not_be() -> None:
+    """SC-39: agents go on; the next run tries again."""
+    items = [OpenItem(id="c", name="c")]
+    facts = Facts(items=items, slots=1, checking=False, may_begin=True)
+    found = batched(ready("a", "b"), "a")
+    found.apply({"type": "landing", "batch": 1, "commit": "n", "count": 1})
+    found.apply({"type": "landed", "batch": 1, "commit": "n", "push": True})
+    assert plan.decide(found, facts) == [plan.PushLanded()]
+    found.apply({"type": "pushed", "head": "n", "problem": "refused"})
+    assert [type(each) for each in plan.decide(found, facts)] == [plan.StartAttempt]
+    found.apply({"type": "run", "run": "r", "branch": "main", "head": "n", "batch_max": 8, "mends": 2, "workers": 2})
+    assert plan.decide(found, facts) == [plan.PushLanded()]
+    found.apply({"type": "pushed", "head": "m", "problem": None})
+    assert found.head == "m"
+    assert plan.CombineCandidates(items=("b",)) in plan.decide(found, facts)

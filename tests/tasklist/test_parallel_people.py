@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_harness.kernel import trusted_state
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 DYING = Path(__file__).parents[1] / "parallel" / "dying.py"
@@ -106,6 +107,123 @@ def test_a_place_that_the_next_run_goes_on_with_stays(tmp_path: Path) -> None:
     found = answer(work, "place", "prune")
     assert (found["removed"], found["kept"][0]["place"]) == ([], "w1")
     assert "a was worked on there" in found["kept"][0]["why"]
+
+
+# ---- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_path: Path) -> None:
+    work = project(tmp_path, "a")
+    assert answer(work, "status")["parallel"] is None
+    shown = work.root / ".harness/parallel.json"
+    shown.parent.mkdir(exist_ok=True)
+    for odd in ("", "[]", "{", '{"v": 2}', "[" * 100_000):
+        shown.write_text(odd)
+        assert answer(work, "status")["parallel"] is None
+    shown.write_text('{"v": 1, "workers": {"a": 1}, "queue": [1, {}], "budget": 7, "parked": "x", "owner": 1}')
+    assert work.harness("status").code == 0
+    record = {
+        "v": 1,
+        "run": "3f1c",
+        "owner": {"pid": 999_999_999, "start_time": "1", "boot_id": "b", "host": "h", "uid": 1},
+        "workers": [{"slot": "w1", "item": "a", "title": "A\u001b[31m", "phase": "judging", "cost_usd": 0.5}],
+        "queue": [{"item": "b", "fence": 2, "state": "held"}],
+        "landed": 3,
+        "budget": {"spent": 1.5, "reserved": 0.25, "limit": 10.0},
+        "hands": {"have": 4, "busy": 1},
+        "parked": [{"item": "c", "reason": "landing_failed"}],
+    }
+    shown.write_text(json.dumps(record))
+    assert answer(work, "status")["parallel"]["alive"] is False
+    said = work.harness("status").out
+    assert "Parallel run 3f1c is over; this is how it was" in said
+    assert "1 of 4 agents at work, 3 landed, $1.50 of $10.00, $0.25 reserved" in said
+    assert "w1  a: A" in said
+    assert "(was judging, $0.50)" in said
+    assert "\x1b" not in said
+    assert "To land: b held (attempt 2)" in said
+    assert "harness queue release b" in said
+    assert "Waits for a person: c (landing_failed)" in said
+    program = (
+        "import sys; sys.argv = ['harness', 'status']\n"
+        "from agent_harness.cli.main import main\n"
+        "main()\n"
+        "print('LOADED', sorted({'click', 'subprocess', 'dataclasses', 'typing'} & set(sys.modules)))\n"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], cwd=work.root, capture_output=True, text=True, check=True)
+    assert loaded.stdout.splitlines()[-1] == "LOADED []"
+
+
+@pytest.mark.scenario
+def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: Path) -> None:
+    work, gates = project(tmp_path, "a", "b", "c"), Gates(tmp_path / "gates")
+    with started(work, gates, 2) as process:
+        until(lambda: len(gates.begun) == 2)
+        until(lambda: [each["phase"] for each in answer(work, "status")["parallel"]["workers"]] == ["working"] * 2)
+        found = answer(work, "status")["parallel"]
+        assert [(each["slot"], each["item"]) for each in found["workers"]] == [("w1", "a"), ("w2", "b")]
+        assert all(each["since"].endswith("Z") for each in found["workers"])
+        assert (found["alive"], found["hands"]) == (True, {"have": 2, "busy": 2})
+        assert found["budget"]["limit"] == 10.0
+        assert answer(work, "queue", "hold", "a")["ok"]
+        gates.open("a")
+        until(lambda: [each["item"] for each in answer(work, "status")["parallel"]["queue"]] == ["a"])
+        assert "To land: a held (attempt 1)" in work.harness("status").out
+        gates.open("b", "c")
+        assert process.wait(120) == 3
+    found = answer(work, "status")["parallel"]
+    assert (found["alive"], found["landed"], found["queue"][0]["state"]) == (False, 2, "held")
+    assert answer(work, "queue", "release", "a")["ok"]
+    assert answer(work, "status")["parallel"]["queue"][0]["state"] == "ready"
+    assert work.harness("run", "--agent", work.agent("exit 1")).code == 0
+    assert answer(work, "status")["parallel"] is None
+
+
+# ---- what this machine has room for: SC-40 ---------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_all_runs_of_a_machine_share_its_agents_and_death_gives_them_back(tmp_path: Path) -> None:
+    folder = Path(trusted_state.of_user("host") or "")
+    (folder / "host.json").write_text('{"agents": 1, "tests": 1}')
+    one, gates = project(tmp_path / "one", "a", "b"), Gates(tmp_path / "gates")
+    other, others = project(tmp_path / "other", "x"), Gates(tmp_path / "others")
+    try:
+        with started(one, gates, 2) as process:
+            until(lambda: gates.begun)
+            (holder,) = answer(one, "limits", "--host")["holders"]
+            assert (holder["kind"], holder["item"], holder["project"]) == ("agents", "a", str(one.root))
+            assert holder["pid"] == process.pid
+            assert "agents: 1 of 1" in one.harness("limits", "--host").out
+            with started(other, others) as waiting:
+                until(lambda: answer(other, "status")["parallel"])
+                assert (gates.begun, others.begun) == ([["a", "w1"]], [])
+                process.kill()
+                until(lambda: others.begun)
+                others.open("x")
+                said, _ = waiting.communicate(timeout=120)
+                assert (waiting.returncode, "All 1 agents of this machine" in said) == (0, True), said
+        gates.open("a", "b")
+        again = one.harness("run", "--workers", "2", "--agent", one.agent(WAITS), GATES=str(gates.folder))
+        assert (again.code, one.statuses()) == (0, ["completed"] * 2), again
+        assert answer(one, "limits", "--host")["holders"] == []
+    finally:
+        (folder / "host.json").unlink()
+
+
+@pytest.mark.scenario
+def test_with_little_memory_one_agent_works_after_the_other(tmp_path: Path) -> None:
+    """SC-41."""
+    work, gates = project(tmp_path, "a", "b"), Gates(tmp_path / "gates")
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"min_free_mb": 1_000_000_000}})
+    with started(work, gates, 2) as process:
+        until(lambda: gates.begun)
+        until(lambda: answer(work, "status")["parallel"]["workers"])
+        assert gates.begun == [["a", "w1"]]
+        gates.open("a", "b")
+        said, _ = process.communicate(timeout=120)
+        assert (process.returncode, "less than 1000000000 MB of memory are free" in said) == (0, True), said
+    assert work.statuses() == ["completed"] * 2
 
 
 # ---- requests --------------------------------------------------------------------------------------------------------

@@ -137,3 +137,18 @@ def test_what_cannot_be_emptied_is_replaced(tmp_path: Path) -> None:
     place.write_text("no folder\n")
     ran = run(work, WORKS, 1)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+
+
+def test_a_setting_that_is_none_is_named_and_a_variable_that_is_none_is_refused(tmp_path: Path) -> None:
+    work = project(tmp_path, "a", ports="many", mends=-1, union="x", colour="red")
+    told = tmp_path / "told"
+    agent = work.agent(f"{WORKS}; echo $HARNESS_PORT_COUNT > {told}")
+    refused = work.harness("run", "--workers", "1", "--agent", agent, HARNESS_PARALLEL__BATCH_MAX="0")
+    assert (refused.code, "HARNESS_PARALLEL__BATCH_MAX is no number from 1" in refused.err) == (3, True), refused
+    assert not told.exists()
+    ran = work.harness("run", "--workers", "1", "--agent", agent)
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert told.read_text() == "20\n"
+    assert "session_config.parallel.ports is no number from 0; 20 counts" in ran.out + ran.err
+    assert "session_config.parallel.union is no list of texts; [] counts" in ran.out + ran.err
+    assert "session_config.parallel has members that nobody reads: colour" in ran.out + ran.err

@@ -74,6 +74,14 @@ class SharedBudget:
                 os.unlink(os.path.join(self._folder, name))
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
+    def standing(self) -> tuple[float, float]:
+        """What is spent by now, also by orders under way, and what is reserved beside."""
+        with self._locked() as known:
+            settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
+        dearest = max([each["call"] for each in (settled, *known.values())])
+        spent = settled["spent"] + sum(each["spent"] for each in known.values())
+        return round(spent, 4), round(sum(each["call"] or dearest for each in known.values()), 4)
+
     def left(self, limit: float) -> float:
         """What one more order may spend, after one call that is reserved for each; may be less than nothing."""
         with self._locked() as known:

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_harness.errors import Busy, HarnessError, NothingEligible, Refused, UnsafeTree
-from agent_harness.kernel import clock, files, process
+from agent_harness.kernel import clock, files, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import equipment, landing, places, plan, requests
+from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.equipment import PortBlocks
@@ -45,7 +45,9 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.ledger import VERSION, Ledger
 from agent_harness.parallel.mailbox import Mailbox
+from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.supervision.interruption import Stop
 
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -53,6 +55,8 @@ LOOK_SECONDS = 0.5
 WRAP_UP_SECONDS = 180.0
 IN_THE_WAY_SECONDS = 60.0
 MAIL_SECONDS = 1.0
+PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
+"""What a phase of a session is called among those of the others."""
 AUDITS = 2
 """So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
 
@@ -71,6 +75,7 @@ class RunTerms:
     copy: tuple[str, ...] = ()  # patterns of ignored files that places get, besides what is installed
     lend: bool = True  # whether they get that
     ports: int = 20  # of each slot
+    min_free_mb: int = 2048  # of memory, for an agent beside others
     only_land: bool = False  # what is proven lands, and no attempt is begun
 
 
@@ -80,6 +85,8 @@ class _Under:
 
     order: WorkOrder
     recall: threading.Event = field(default_factory=threading.Event)
+    title: str = ""
+    since: str = field(default_factory=clock.timestamp)
     trial: Trial | None = None
     head: str = ""
 
@@ -136,7 +143,11 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
+        self._of_host: dict[str, LockFile] = {}  # what orders have of this machine
+        self._is_full = False  # this machine, for an order that could be given now
+        self._said_full = False
         self._mailbox = Mailbox(folder)
+        self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
         self._began = time.monotonic()
         self._in_the_way = ""
@@ -240,14 +251,17 @@ class Coordinator:
             return self._closed(*reason)
         finally:
             self._ports.close()
+            for each in self._of_host.values():
+                each.release()
             lock.release()
 
     def _loop(self) -> tuple[int, str, str]:
         while True:
             self._home.keep()
             self._read_mail()
+            self._snapshot.show(self._picture)
             ending = self._why_not()
-            moved = False
+            moved = self._is_full = False
             is_over = ending is not None and ending[0] in (130, 5)
             steps = plan.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
@@ -259,7 +273,7 @@ class Coordinator:
                     under.recall.set()
             if moved:
                 continue
-            if not self._under and not self._waits_for_person(ending):
+            if not self._under and not self._waits(ending):
                 return ending or self._nothing_left()
             with suppress(queue.Empty):
                 self._ended(self._hands.ended.get(timeout=LOOK_SECONDS))
@@ -305,9 +319,9 @@ class Coordinator:
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
-    def _waits_for_person(self, ending: tuple[int, str, str] | None) -> bool:
-        """Whether a landing that a person's files are in the way of is to be tried again."""
-        return bool(self._in_the_way) and ending is None
+    def _waits(self, ending: tuple[int, str, str] | None) -> bool:
+        """Whether a landing that a person's files are in the way of is to be tried again, or the machine is full."""
+        return (bool(self._in_the_way) or self._is_full) and ending is None
 
     def _nothing_left(self) -> tuple[int, str, str]:
         failed, still = self._home.left()
@@ -330,6 +344,29 @@ class Coordinator:
         if self._plan.attempts and not self._plan.landed:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
         return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
+
+    # ---- what is shown
+
+    def _picture(self) -> JsonObject:
+        known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
+        attempts.sort(key=lambda each: int(each.order.slot[1:]))
+        heard = self._home.heard([each.order for each in attempts])
+        spent, reserved = self._money.standing()
+        return {
+            "run": known.run,
+            "engine": "local",
+            "owner": owner.current().as_record(),
+            "at": clock.timestamp(),
+            "workers": [_shown(each, heard.get(each.order.item, {})) for each in attempts],
+            "queue": queue_rows(known),
+            "landed": len(known.landed),
+            "bounced": known.bounces,
+            "lost": known.lost,
+            "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
+            "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
+            "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
+            "blocked": known.blocked or known.push_problem or self._in_the_way or None,
+        }
 
     # ---- what people ask for
 
@@ -371,15 +408,21 @@ class Coordinator:
             self._home.question(item, told, f"{item} waits: {told}")
         if self._plan.blocked:
             self._home.question(None, self._plan.blocked, message)
+        found = self._plan
+        if found.push_problem and code not in (130, 4):
+            code, reason, message = 5, "landing_blocked", found.push_problem
         if self._in_the_way and code in (0, 7):
             code, reason, message = 5, "landing_blocked", self._in_the_way
-        found = self._plan
         failed, still = self._home.left()
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
             message = f"Nothing has landed; the last attempt was at {last}. {message}"
         self._note("closed", reason=reason, exit_code=code)
         self._ledger.close()
+        if found.in_state(plan.READY, plan.LANDING, PARKED):
+            self._snapshot.show(self._picture, now=True)
+        else:
+            self._snapshot.close()
         self._home.close()
         self._say(message)
         return {
@@ -413,6 +456,8 @@ class Coordinator:
                 return self._check_head(step.head) if step.trial is None else self._check(step.trial)
             case plan.LandBatch():
                 return self._land(step.count)
+            case plan.PushLanded():
+                self._push()
             case plan.BounceItem():
                 self._bounce(step.item)
             case plan.ReleaseBatch():
@@ -422,7 +467,7 @@ class Coordinator:
         return True
 
     def _order(self, step: plan.StartAttempt) -> bool:
-        if not self._can_pay():
+        if not self._can_pay() or not (host := self._of_machine(slots.AGENTS, step.item.id)):
             return False
         item, work = step.item, self._plan.work(step.item.id)
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
@@ -436,9 +481,24 @@ class Coordinator:
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
         self._home.claim([order])
         self._money.elsewhere(order.id, 0.0)
-        self._begin(_Under(order=order))
+        self._of_host[order.id] = host
+        self._begin(_Under(order=order, title=item.title))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
+
+    def _of_machine(self, kind: str, item: str) -> LockFile | None:
+        """An agent, or a run of checks, that this machine has room for; said once where it has none."""
+        told = {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
+        is_beside = kind == slots.AGENTS and any(each.order.kind == ATTEMPT for each in self._under.values())
+        short = slots.shortage(self._folder, self._terms.min_free_mb << 20) if is_beside else None
+        found = None if short else slots.take(kind, told)
+        if found is None and not self._said_full:
+            most = slots.limits()[kind]
+            full = f"All {most} {kind} of this machine are at work; waiting for one: harness limits --host"
+            self._say(f"No further agent begins: {short}" if short else full)
+        self._is_full = self._is_full or found is None
+        self._said_full = found is None
+        return found
 
     def _seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
@@ -537,9 +597,13 @@ class Coordinator:
         return False
 
     def _order_checks(self, name: str, commit: str, checks: list[JsonObject], **what: object) -> None:
+        host = self._of_machine(slots.TESTS, name)
+        if host is None:
+            return
         papers = self._home.check_papers(checks)
         number = len(self._ledger.events)
         order = self._written(VERIFY, "", name, fence=number, slot="v1", base=commit, papers=papers)
+        self._of_host[order.id] = host
         self._begin(_Under(order=order, **what))  # type: ignore[arg-type]
 
     def _verified(self, batch: int, trial: Trial, result: str, failing: Sequence[str]) -> None:
@@ -601,14 +665,21 @@ class Coordinator:
         self._home.settle(
             [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
         )
-        self._note("landed", batch=batch.id, commit=batch.landing)
+        self._note("landed", batch=batch.id, commit=batch.landing, push=self._home.pushes())
         self._git.update_ref(landing.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
+
+    def _push(self) -> None:
+        """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
+        with self._terms.stop.held():
+            head, problem = self._home.push()
+            self._note("pushed", head=head, problem=problem)
 
     # ---- results
 
     def _ended(self, order_id: str) -> None:
         under = self._under.pop(order_id)
+        self._of_host.pop(order_id).release()
         order = under.order
         if order.kind == VERIFY:
             self._take_checks(under)
@@ -691,6 +762,15 @@ class Coordinator:
             self._note("reopened", items=failing)
             self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
         self._note("head_trusted", head=head, audit=True)
+
+
+def _shown(under: _Under, heard: JsonObject) -> JsonObject:
+    """An attempt, with what its session says that it does."""
+    order = under.order
+    known = {"slot": order.slot, "host": owner.current().host, "item": order.item, "title": under.title}
+    phase = str(heard.get("phase", "setup"))
+    known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
+    return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last")}
 
 
 def _folder_name(order: str) -> str:

@@ -85,6 +85,7 @@ class Home(Protocol):
 
     hands: str  # as ``WorkOrder.hands``
     own: tuple[str, ...]
+    snapshot: str | None  # where it is shown what the run does
 
     def items(self) -> list[OpenItem]:
         """What may be worked on now, in the protocol's own order; what waits for others is left out."""
@@ -136,6 +137,17 @@ class Home(Protocol):
         """Writes down that they have landed."""
         ...
 
+    def pushes(self) -> bool:
+        """Whether what has landed is to be pushed."""
+        ...
+
+    def push(self) -> tuple[str, str | None]:
+        """Pushes the branch: the commit that it has now, and why it could not be brought to the remote.
+
+        ``None`` also where the remote could not be asked: the next landing takes it along.
+        """
+        ...
+
     def reopen(self, items: Sequence[str], why: str) -> None:
         """Takes landings back that nothing proves any more: the items are open again."""
         ...
@@ -146,6 +158,10 @@ class Home(Protocol):
 
     def keep(self) -> None:
         """To be called often: renews what has a lease."""
+        ...
+
+    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+        """What the attempts under way say that they do, by item, as ``session/now.py`` has it."""
         ...
 
     def left(self) -> tuple[list[str], list[str]]:

@@ -22,7 +22,7 @@ TYPES = (
     frozenset(
         ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
     )
-    | {*("scaled", "recalled", "held", "unheld", "first")}
+    | {"pushed", *("scaled", "recalled", "held", "unheld", "first")}
     | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
 )
 

@@ -12,7 +12,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import places, requests
+from agent_harness.parallel import places, requests, snapshot
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
@@ -33,6 +33,7 @@ class ParallelRuns:
     folder: str
     git: Git | None
     own: Sequence[str]  # patterns of the harness's own files
+    snapshot: str | None = None  # where it is shown what a run does
 
     def coordinator(self) -> Owner | None:
         """The process of the run that is under way."""
@@ -174,6 +175,7 @@ class ParallelRuns:
                 self.git.update_ref(members["rescue"], members["commit"])
             event = ledger.append(kind, **members)
             ledger.close()
+            snapshot.change(self.snapshot, queue=queue_rows(ledger.folded()))
             return event
         finally:
             lock.release()
@@ -183,10 +185,7 @@ class ParallelRuns:
     def queue(self) -> JsonObject:
         """What waits to land, in its order, as the ledger has it; also of a run that is dead or over."""
         plan = self.plan()
-        batch = plan.batch
-        members = [item for item in batch.members if plan.work(item).state == LANDING] if batch else []
-        rows = [_queued(plan, item, batch.id if batch else None) for item in members]
-        rows += [_queued(plan, item, None) for item in plan.queue if plan.work(item).state == READY]
+        rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
         follows = "harness status" if is_alive or not rows else f"harness run --workers {plan.workers}"
         return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
@@ -199,6 +198,14 @@ def _holder(lock: str) -> Owner | None:
     except (OSError, HarnessError):
         return None
     return found if found and owner.state(found) != "dead" else None
+
+
+def queue_rows(plan: RunPlan) -> list[JsonObject]:
+    """What is being verified to land, then what waits for that, in its order."""
+    batch = plan.batch
+    members = [item for item in batch.members if plan.work(item).state == LANDING] if batch else []
+    rows = [_queued(plan, item, batch.id if batch else None) for item in members]
+    return rows + [_queued(plan, item, None) for item in plan.queue if plan.work(item).state == READY]
 
 
 def _queued(plan: RunPlan, item: str, batch: int | None) -> JsonObject:

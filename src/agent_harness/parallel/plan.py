@@ -105,6 +105,8 @@ class RunPlan:
     landed: list[JsonObject] = field(default_factory=list)
     combined: bool = False  # something landed on a head that it was not proven on
     audited: bool = False  # and everything was proven once more since
+    unpushed: str = ""  # what landed last, and is to be pushed
+    push_problem: str = ""  # why it cannot be: nothing lands on top of it in this run
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
@@ -141,6 +143,7 @@ class RunPlan:
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
         self.shut = {}
+        self.push_problem = ""
         if self.batch:
             self.batch.search = Search(size=self.batch.search.size)
         for each in event.get("carried", ()):
@@ -285,9 +288,15 @@ class RunPlan:
             self._move(item, "landed")
             self.landed.append({"item": item, "commit": commit, "batch": batch.id})
         self.head = event["commit"]
+        self.unpushed = event["commit"] if event.get("push") else ""
         if not batch.vouched:
             self.combined, self.audited = True, False
         self._on_released({"singly": False})
+
+    def _on_pushed(self, event: JsonObject) -> None:
+        self.push_problem = event.get("problem") or ""
+        if not self.push_problem:
+            self.unpushed, self.head = "", event["head"]
 
     def _on_head_moved(self, event: JsonObject) -> None:
         self.suspect = event["head"]
@@ -397,7 +406,12 @@ class AskPerson:
     reason: str
 
 
-Step = StartAttempt | CombineCandidates | RunChecks | BounceItem | LandBatch | ReleaseBatch | AskPerson
+@dataclass(frozen=True, kw_only=True)
+class PushLanded:
+    """Push what has landed."""
+
+
+Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | BounceItem | LandBatch | ReleaseBatch | AskPerson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,7 +445,9 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
 def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
     if plan.batch:
         return _batch_step(plan, plan.batch)
-    if plan.blocked:
+    if plan.unpushed and not plan.push_problem:
+        return PushLanded()
+    if plan.blocked or plan.push_problem:
         return None
     if plan.suspect:
         return RunChecks(head=plan.suspect)

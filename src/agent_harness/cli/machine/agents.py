@@ -91,15 +91,22 @@ def settings_here() -> tuple[Any, Path | None]:
     epilog="""\b
 Examples:
   harness limits
+  harness limits --host
   harness limits clear claude-code
   harness limits clear --all""",
 )
+@click.option("--host", "of_host", is_flag=True, help="What parallel runs have of this machine, and who has it.")
 @json_option
 @click.pass_context
-def limits(ctx: click.Context, as_json: bool) -> int:
-    """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock."""
+def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
+    """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock.
+
+    With --host: how many agents and runs of checks parallel runs may have at once on this machine, and who has them.
+    """
     if ctx.invoked_subcommand:
         return 0
+    if of_host:
+        return _limits_of_host(as_json)
     from agent_harness.kernel import clock
     from agent_harness.kernel.rate_limits import LimitClock
     from agent_harness.supervision.dispatch import spoken
@@ -115,6 +122,22 @@ def limits(ctx: click.Context, as_json: bool) -> int:
         show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} here")
         show(f"  said: {each.said or 'nothing'}")
     show("next: harness limits clear ACCOUNT   to try at once" if found else "No account is rate limited.")
+    return 0
+
+
+def _limits_of_host(as_json: bool) -> int:
+    from agent_harness.parallel import slots
+
+    known, found = slots.limits(), slots.holders()
+    if as_json:
+        click.echo(json.dumps({"ok": True, "host": {**known}, "holders": found}, ensure_ascii=False))
+        return 0
+    for kind, most in known.items():
+        held = [each for each in found if each["kind"] == kind]
+        show(f"{kind}: {len(held)} of {most}")
+        for each in held:
+            where = f"{each.get('project')}: {each.get('item')}"
+            show(f"  {each['number']}  {where} (run {each.get('run')}, process {each['pid']})")
     return 0
 
 

@@ -152,6 +152,11 @@ def _memory_of_machine() -> int:
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
+def free_memory() -> int:
+    """Bytes that a program could still have; beyond any number where the system does not say."""
+    return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
+
+
 def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
     """Bytes by name, from lines such as ``NAME: 4 kB``."""
     words = (line.split() for line in _read(path, most).splitlines())

@@ -295,6 +295,7 @@ class FeatureProject:
         With ``workers`` so many agents work at once, each in a place of its own, and the answer is another one; without
         it, what such a run that died had proven lands first.
         """
+        from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs
         from agent_harness.protocols.features.people import takeover
         from agent_harness.supervision.dispatch import RefusalPolicy
@@ -316,6 +317,8 @@ class FeatureProject:
             landed = run_parallel(self._project, workers=count, agents=agents, policy=policy, only_land=True)
             if landed["exit_code"]:
                 return landed
+        else:
+            files.unlink(self._project.layout.parallel)  # of such a run that is dead, and has left nothing
         return Runs(self._project).run(
             agents=agents,
             policy=policy,
@@ -409,6 +412,7 @@ class FeatureProject:
             folder=os.path.join(folder or project.layout.git_dir, "parallel"),
             git=project.git,
             own=project.excluded,
+            snapshot=project.layout.parallel,
         )
 
     def resume(

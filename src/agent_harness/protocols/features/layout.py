@@ -12,6 +12,7 @@
         file_sizes.json        lines a file, to notice growth
         quality.json           the last lint result, for `status`
         github_issues.json     which issue mirrors which feature
+        parallel.json          what the run of several agents is at
         lock                   one harness at a time
         maintenance.json       there while the maintenance mode is on
         aborted-TIME/          the state that `harness abort` moved aside
@@ -84,6 +85,10 @@ class FeatureLayout:
     @property
     def github_issues(self) -> str:
         return os.path.join(self.state_dir, "github_issues.json")
+
+    @property
+    def parallel(self) -> str:
+        return os.path.join(self.state_dir, "parallel.json")
 
     @property
     def lock(self) -> str:

@@ -64,7 +64,25 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "left_by_run": _left(store),
         "claims": headline.claims(store.ledger(make=False)),
         "kept": headline.kept(layout.log("sessions.jsonl")),
+        "parallel": _parallel(layout),
     }
+
+
+def _parallel(layout: FeatureLayout) -> "JsonObject | None":
+    """What the run of several agents is at, or was at when it was heard of last."""
+    if not os.path.exists(layout.parallel):
+        return None
+    from agent_harness.parallel import snapshot
+
+    return snapshot.told(layout.parallel)
+
+
+def _parallel_lines(found: "JsonObject | None") -> list[str]:
+    if found is None:
+        return []
+    from agent_harness.parallel import snapshot
+
+    return snapshot.lines(found, lambda item: f"#{item}")
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
@@ -193,6 +211,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
+    rows += _parallel_lines(found["parallel"])
     rows += _left_lines(found["left_by_run"])
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])

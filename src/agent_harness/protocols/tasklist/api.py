@@ -212,6 +212,7 @@ class TaskList:
         ``branch``, the one that is checked out where none is named.
         """
         import os
+        from contextlib import suppress
         from pathlib import Path
 
         from agent_harness.agents import registry
@@ -241,6 +242,9 @@ class TaskList:
             )
             if landed["exit_code"]:
                 return landed
+        elif not self.layout.linked():
+            with suppress(OSError):  # of a run of several agents that is dead, and has left nothing
+                os.unlink(self.layout.parallel)
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
 
     def parallel_runs(self) -> ParallelRuns:
@@ -258,6 +262,7 @@ class TaskList:
             folder=os.path.join(folder or self.layout.root, "parallel"),
             git=place.git if place else None,
             own=place.exclude if place else (),
+            snapshot=None if self.layout.linked() else self.layout.parallel,
         )
 
     def now(self) -> list[str]:

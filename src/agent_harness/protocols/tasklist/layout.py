@@ -10,6 +10,7 @@
       .harness-lock             the kernel's lock
       .harness/
         now                     touched to read the clock of the disk
+        parallel.json           what the run of several agents is at
         stops.json              how often the Stop hook has kept a session going
         claims/ID.json          what was there when a task was claimed
         validate/ID.N.log       the output of a validation
@@ -130,6 +131,10 @@ class TaskListLayout:
     @property
     def stops(self) -> str:
         return self._at(".harness", "stops.json")
+
+    @property
+    def parallel(self) -> str:
+        return self._at(".harness", "parallel.json")
 
     @property
     def clock_file(self) -> str:

@@ -41,11 +41,11 @@ from agent_harness.protocols.tasklist.records import (
     Task,
     json_object,
     texts,
-    whole,
 )
 from agent_harness.protocols.tasklist.store import TaskListChange
-from agent_harness.session import ledger
+from agent_harness.session import ledger, now, parallel_settings
 from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -68,11 +68,12 @@ class TaskListHome:
         self._worker = worker
         self._layout, self._store = worker.layout, worker.store
         self._git = place.git
-        self._folder = place.folder
         self._session = session
         self._claimed = claimed
         self._attempt = attempt
         self.own = place.exclude
+        self.snapshot = None if self._layout.linked() else self._layout.parallel
+        self._prefix = os.path.relpath(place.folder, place.git.top())
         self._stamp: object = None  # of the list that these were read from
         self._items: list[OpenItem] = []
         self._touched: dict[str, frozenset[bytes]] = {}
@@ -106,6 +107,12 @@ class TaskListHome:
         for marked in selection.settle(change.state, change.now):
             change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
             change.touch(marked.task)
+
+    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+        """What the attempts say that they do: they do so in the list's own place."""
+        items = {each.item for each in orders}
+        found = now.told(os.path.dirname(proven.ledger(self._layout)))
+        return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
 
     # ---- claims
 
@@ -192,7 +199,7 @@ class TaskListHome:
             "config": self._config(state),
             "session": self._session,
             "log": progress.tail(self._layout, 200),
-            "prefix": os.path.relpath(self._folder, self._git.top()),
+            "prefix": self._prefix,
             "init": files.read_bytes(self._layout.init_script).decode("utf-8", "replace")
             if os.path.isfile(self._layout.init_script)
             else None,
@@ -275,7 +282,7 @@ class TaskListHome:
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """As git combines them; the list and its log are no part of a commit."""
-        return landing.merged(self._git, head, base, commit, texts(_settings(self._store.read()).get("union")))
+        return landing.merged(self._git, head, base, commit, _settings(self._store.read()).union)
 
     def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
         """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
@@ -285,8 +292,8 @@ class TaskListHome:
         near = [task for task in done if changed is None or changed & self._paths(task)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
-        if members is not None and (command := _settings(state).get("check")):
-            raw = planning.new_task(_CHECK, _CHECK, validation=str(command))
+        if members is not None and (command := _settings(state).check):
+            raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
         return checks
 
@@ -304,8 +311,7 @@ class TaskListHome:
 
     def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The tasks, and the sandbox of their validations."""
-        prefix = os.path.relpath(self._folder, self._git.top())
-        return {"checks": [*checks], "prefix": prefix, "sandbox": self._store.read().config.sandbox}
+        return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._store.read().config.sandbox}
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """Completed, each with its commit and its verdict; a task that is no more the order's stays as it is."""
@@ -334,6 +340,14 @@ class TaskListHome:
                 change.touch(task)
 
         self._store.change(act)
+
+    def pushes(self) -> bool:
+        """A task list pushes nothing."""
+        return False
+
+    def push(self) -> tuple[str, str | None]:
+        """The head as it is: nothing is brought anywhere."""
+        return str(self._git.head()), None
 
     def reopen(self, items: Sequence[str], why: str) -> None:
         """They are pending again."""
@@ -375,9 +389,10 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
     ]
 
 
-def _settings(state: State) -> JsonObject:
+def _settings(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
-    return json_object(config.get("parallel")) or {}
+    given = json_object(config.get("parallel")) or {}
+    return parallel_settings.read(given, os.environ, where="session_config.parallel", say=say)
 
 
 def _told(mend: JsonObject) -> JsonObject:
@@ -456,18 +471,19 @@ def run_parallel(
             "parallel": folder,
         }
         state = worker.store.read()
-        found = _settings(state)
+        settings = _settings(state, say)
         terms = RunTerms(
             workers=workers,
             say=say,
             stop=stop,
             max_attempts=_fewest(max_tasks, state.config.max_tasks * workers or None),
             max_cost_usd=max_cost_usd,
-            batch_max=max(1, whole(found.get("batch_max"), 8)),
-            mends=whole(found.get("mends"), 2),
-            copy=tuple(texts(found.get("copy"))),
-            lend=found.get("lend") is not False,
-            ports=max(0, whole(found.get("ports"), 20)),
+            batch_max=settings.batch_max,
+            mends=settings.mends,
+            copy=settings.copy,
+            lend=settings.lend,
+            ports=settings.ports,
+            min_free_mb=settings.min_free_mb,
             only_land=only_land,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}
@@ -542,12 +558,8 @@ def preview(
         + [{"item": task.id, "reason": f"it needs {_needed(state, task)}, which has not landed"} for task in waits],
         "lands": [*known.queue],
         "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
-        "ports": max(0, whole(found.get("ports"), 20)),
-        "lend": [
-            *equipment.lendable_in(
-                place.git, texts(found.get("copy")), place.exclude, installed=found.get("lend") is not False
-            )
-        ],
+        "ports": found.ports,
+        "lend": [*equipment.lendable_in(place.git, found.copy, place.exclude, installed=found.lend)],
     }
 
 

@@ -63,6 +63,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "costs": costs(layout),
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now_records(layout),
+        "parallel": _parallel(layout),
         "log": progress.tail(layout, tail),
         "claims": headline.claims(proven.ledger(layout, make=False)),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
@@ -77,6 +78,29 @@ def _now_records(layout: TaskListLayout) -> list[JsonObject]:
     from agent_harness.session import now
 
     return now.told(os.path.dirname(path))
+
+
+def _parallel(layout: TaskListLayout) -> JsonObject | None:
+    """What the run of several agents is at, or was at when it was heard of last."""
+    if layout.linked() or not os.path.exists(layout.parallel):
+        return None
+    from agent_harness.parallel import snapshot
+
+    return snapshot.told(layout.parallel)
+
+
+def _workers(found: JsonObject | None) -> list[JsonObject]:
+    """Those that its own lines show."""
+    workers = (found or {}).get("workers")
+    return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
+
+
+def _parallel_lines(found: JsonObject | None) -> list[str]:
+    if found is None:
+        return []
+    from agent_harness.parallel import snapshot
+
+    return snapshot.lines(found)
 
 
 def next_command(state: State, *, paused: bool = False) -> str:
@@ -194,10 +218,13 @@ def lines(found: JsonObject) -> list[str]:
         f"Tasks: {summary}, {counts['total']} in all",
         f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
     ]
-    if heard := [each for each in found["now"] if each["alive"] or found["in_progress"]]:
+    below = [each.get("item") for each in _workers(found["parallel"])]
+    heard = [each for each in found["now"] if each["alive"] or found["in_progress"]]
+    if heard := [each for each in heard if each.get("item") not in below]:
         from agent_harness.session import now
 
         text += [f"Now: {line}" for line in now.lines(heard)]
+    text += _parallel_lines(found["parallel"])
     text += [*_cost_lines(found["costs"]), *_warnings(found)]
     for row in found.get("tasks", ()):
         why = f"   {row['last_error'][:100]}" if row["last_error"] else ""

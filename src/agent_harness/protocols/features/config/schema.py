@@ -7,12 +7,13 @@ project, or none" (``commands.py``). Sources: ``features.md`` UAH-148..233, C04,
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from agent_harness.kernel.process.limits import FREE_DISK, MEMORY, bytes_from, count_from
 from agent_harness.kernel.process.sandbox import LEAST_MEMORY, LOOPBACK, OPEN, SandboxSettings
+from agent_harness.session import parallel_settings
 
 _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
@@ -400,6 +401,22 @@ class Maintenance(Section):
     interval_minutes: Minutes = Field(60.0, description="Minutes between two checks in maintenance mode (C51).")
 
 
+def _of_several(name: str) -> Any:
+    return Field(parallel_settings.default(name), description=parallel_settings.means(name))
+
+
+class Parallel(Section):
+    batch_max: Count = _of_several("batch_max")
+    mends: CountOrNone = _of_several("mends")
+    lend: Switch = _of_several("lend")
+    copy_files: Texts = Field(
+        parallel_settings.default("copy"), alias="copy", description=parallel_settings.means("copy")
+    )
+    union: Texts = _of_several("union")
+    ports: CountOrNone = _of_several("ports")
+    min_free_mb: CountOrNone = _of_several("min_free_mb")
+
+
 def _agent(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
@@ -504,6 +521,7 @@ class HarnessFile(Section):
     compatibility: Compatibility = Field(default_factory=Compatibility)
     checkpoints: Checkpoints = Field(default_factory=Checkpoints)
     maintenance: Maintenance = Field(default_factory=Maintenance)
+    parallel: Parallel = Field(default_factory=Parallel)
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
         None, description="Which agent works here, and its `fallback`; --agent and HARNESS_AGENT win. Kept as it is."
     )

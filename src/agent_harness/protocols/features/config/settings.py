@@ -53,6 +53,7 @@ class Config:
     compatibility: "schema.Compatibility"
     checkpoints: "schema.Checkpoints"
     maintenance: "schema.Maintenance"
+    parallel: "schema.Parallel"
     agent: Mapping[str, object] | None  # for the registry of agents, as it stands in the file
     path: Path
     warnings: tuple[str, ...]
@@ -215,7 +216,7 @@ def _validated(layers: Layers) -> Config:
     unknown = list(_unknown_keys(model))
     rows = {
         ".".join(key): (value, layers.sources.get(key, "default"))
-        for key, value in file.leaves(model.model_dump())
+        for key, value in file.leaves(model.model_dump(by_alias=True))
         if not any(key[: len(u)] == u for u in unknown)
     }
     warnings = tuple(_warning_of(layers, key) for key in unknown)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent_harness.errors import HarnessError, StateDamaged
-from agent_harness.kernel import clock, files, journal, owner
+from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, Landing, OpenItem, WorkOrder
@@ -27,7 +27,7 @@ from agent_harness.protocols.features.records import CostRecord, FeatureList, Qu
 from agent_harness.protocols.features.selection import settled
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.session import ledger
+from agent_harness.session import ledger, now
 from agent_harness.session.ledger import ClaimVerdict
 
 HANDS = "agent_harness.protocols.features.parallel.hands:carry_out"
@@ -52,10 +52,12 @@ class FeatureHome:
         self._workers = workers
         self._attempt = attempt
         self.own = project.excluded
+        self.snapshot: str | None = project.layout.parallel
         self._branch = str(project.git.branch())
         self._git_config = project.git.record_config()
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
         self._landed = 0
+        self._push_problem: str | None = None
         self._documents: dict[str, FeatureList] = {}
         self._stamp: object = None  # of what the items were found by
         self._items: list[OpenItem] = []
@@ -138,6 +140,16 @@ class FeatureHome:
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
+
+    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+        """What the sessions say that they do, each in its place."""
+        found: dict[str, JsonObject] = {}
+        for each in orders:
+            folder = trusted_state.existing(os.path.join(each.place, ".git"), each.place)
+            for record in now.told(folder):
+                if record["alive"]:
+                    found[each.item] = record
+        return found
 
     def left(self) -> tuple[list[str], list[str]]:
         """None failed for good; those that are open and wait for nobody's answer about their kept work."""
@@ -228,7 +240,7 @@ class FeatureHome:
             git.commit_tree(repository.tree_with(git, git.tree_of(each), same), [base], "side")
             for each in (head, commit)
         )
-        found = landing.merged(git, ours, base, theirs)
+        found = landing.merged(git, ours, base, theirs, project.config.parallel.union)
         contents = {
             project.features_name: self._features(head, commit, int(item), proven=proven),
             project.progress_name: self._story(head, base, commit),
@@ -408,7 +420,7 @@ class FeatureHome:
         return {"checks": [*checks], "state": self._store.state().record}
 
     def settle(self, landings: Sequence[Landing]) -> None:
-        """The state after these have landed: what passes, what is proven, the verdicts; then it is pushed."""
+        """The state after these have landed: what passes, what is proven, the verdicts."""
         tip = str(self._git.commit_of(self._branch))
         document, state = self.document(), self._store.state()
         told = {
@@ -456,7 +468,6 @@ class FeatureHome:
             files.unlink(self._item_path(each.item))
         self._verified.add(tip)
         self._landed = number
-        self._push(tip, number, after)
 
     def _state_after(self, state: SessionState, document: FeatureList, landings: Sequence[Landing]) -> SessionState:
         ids = [each.item for each in landings]
@@ -477,27 +488,33 @@ class FeatureHome:
             last_session_summary={"completed": ", ".join(names), "commits": commits, "status": "complete"},
         )
 
-    def _push(self, tip: str, session: int, baseline: records.Baseline) -> None:
-        """As after a session; a push that is rejected twice pauses the project."""
-        project = self._project
+    def pushes(self) -> bool:
+        """As ``git.push`` says, where there is an upstream."""
+        return self._project.config.git.push == "auto" and self._git.upstream(self._branch) is not None
+
+    def push(self) -> tuple[str, str | None]:
+        """As after a session; the project is paused at the end of the run, where a person has to look."""
+        project, tip, state = self._project, str(self._git.commit_of(self._branch)), self._store.state()
         made = Settlement(
             kind="accept",
-            session=session,
-            state=self._store.state(),
+            session=self._landed or state.last_session,
+            state=state,
             costs=self._store.costs(),
             session_record={},
             commit=tip,
             branch=self._branch,
-            baseline=baseline,
+            baseline=self._store.baseline(),
             push=True,
         )
         pushed = settlement.push(project, made, self._git_config)
         if pushed is None or pushed.ok:
-            return
+            return tip, None
         ended = Settled(push_problem=pushed.message, push_rejected=pushed.rejected)
-        again = pushes.after_push(project, lambda: Judge(project), made, ended, self._git_config)
-        if again.commit != tip:
-            self._verified.add(str(again.commit))
+        again = pushes.after_push(project, lambda: Judge(project), made, ended, self._git_config, pause=False)
+        self._push_problem, head = again.paused, str(again.commit)
+        if head != tip:
+            self._verified.add(head)
+        return head, again.paused
 
     def reopen(self, items: Sequence[str], why: str) -> None:
         """The head does not prove what has landed, whosever fault it is: a person is asked."""
@@ -533,7 +550,9 @@ class FeatureHome:
             return
 
     def close(self) -> None:
-        """The run is over: what landed is mirrored."""
+        """The run is over: what landed is mirrored; what could not be pushed waits for a person."""
+        if self._push_problem:
+            self._store.write_pause({"reason": self._push_problem, "at": clock.timestamp()})
         if self._landed:
             mirror.after_session(self._project, self._landed)
 

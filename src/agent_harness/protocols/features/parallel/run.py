@@ -69,14 +69,19 @@ def run_parallel(
             questions.refuse_pending(project.store.state())
             _adopt_unfinished(project, home)
         _commit_story(project)
+        settings = project.config.parallel
         terms = RunTerms(
             workers=workers,
             say=project.say,
             stop=stop,
             max_attempts=max_sessions,
             max_cost_usd=max(0.0, project.budgets.total - before),
-            lend=True,
-            copy=tuple(project.config.verification.links),
+            batch_max=settings.batch_max,
+            mends=settings.mends,
+            lend=settings.lend,
+            copy=(*settings.copy_files, *project.config.verification.links),
+            ports=settings.ports,
+            min_free_mb=settings.min_free_mb,
             only_land=only_land,
         )
         try:
@@ -113,6 +118,7 @@ def _answer(project: Project, done: JsonObject) -> JsonObject:
         questions.hint(waiting[0]) if code == 3 and waiting else "harness run" if passing < total else "harness status"
     )
     follows = "harness queue" if done["reason"] == "held" else follows
+    follows = "harness resume" if project.store.pause() else follows
     more = {"features": {"passing": passing, "total": total}, "escalation": waiting[0].record if waiting else None}
     return {**done, **more, "exit_code": code, "next": follows}
 
@@ -160,7 +166,7 @@ def preview(project: Project, *, workers: int, max_sessions: int | None = None) 
     chosen = [*choices(known, items, free if max_sessions is None else min(free, max_sessions))]
     starts = [each for each in chosen if each.starts]
     named = {each.id for each in items}
-    done = settled(document)
+    done, settings = settled(document), project.config.parallel
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]
     return {
         "workers": workers,
@@ -176,7 +182,15 @@ def preview(project: Project, *, workers: int, max_sessions: int | None = None) 
             "sessions": max_sessions,
             "left_usd": round(project.budgets.total - costs.counted(project.store.costs()), 4),
         },
-        "lend": [*equipment.lendable_in(project.git, project.config.verification.links, project.excluded)],
+        "ports": settings.ports,
+        "lend": [
+            *equipment.lendable_in(
+                project.git,
+                (*settings.copy_files, *project.config.verification.links),
+                project.excluded,
+                installed=settings.lend,
+            )
+        ],
     }
 
 
@@ -193,4 +207,5 @@ def preview_lines(found: JsonObject) -> list[str]:
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
     text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     most = f"{found['limits']['sessions']} sessions and " if found["limits"]["sessions"] else ""
-    return [*text, f"At most {most}${found['limits']['left_usd']:.2f} of the project's budget."]
+    left = f"${found['limits']['left_usd']:.2f}"
+    return [*text, f"At most {most}{left} of the project's budget; {found['ports']} ports a slot."]

@@ -109,11 +109,12 @@ def after_push(
     git_config: Mapping[str, Any] | None,
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    pause: bool = True,
 ) -> Published:
     """What becomes of a settlement's push; nothing to do unless the remote has rejected it.
 
     ``judge`` is asked for only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
-    signal ends that half-way.
+    signal ends that half-way. Without ``pause`` the caller pauses the project.
     """
     if not settled.push_rejected:
         if settled.push_problem:
@@ -124,16 +125,17 @@ def after_push(
     try:
         return Published(commit=again.push())
     except _GivenUp as problem:
-        return _pause(project, again, str(problem))
+        return _given_up(project, again, str(problem), pause=pause)
     except HarnessError as error:
-        return _pause(project, again, error.message)
+        return _given_up(project, again, error.message, pause=pause)
 
 
-def _pause(project: Project, again: "_Again", problem: str) -> Published:
+def _given_up(project: Project, again: "_Again", problem: str, *, pause: bool) -> Published:
     told = " ".join(redact(problem).split())[:300]
     paused = f"The push of {again.commit[:10]} was rejected, and after one pull: {told}"
     project.store.event("push_given_up", "critical", session=again.session, commit=again.commit, message=told)
-    project.store.write_pause({"reason": paused, "at": clock.timestamp()})
+    if pause:
+        project.store.write_pause({"reason": paused, "at": clock.timestamp()})
     project.say(f"{paused}\nThe commit is kept on its branch, not pushed. Pull and push by hand, then: harness resume")
     return Published(commit=again.commit, paused=paused)
 

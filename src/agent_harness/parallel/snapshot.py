@@ -1,0 +1,172 @@
+"""What a parallel run is at, in a file of the project for whoever looks: ``.harness/parallel.json``.
+
+    {"v":1, "owner":{"pid":...}, "run":"3f1c", "engine":"local", "at":"...Z", "blocked":null,
+     "workers":[{"slot":"w1", "host":..., "item":"5", "title":..., "order":"3f1c/5/1", "phase":"judging", "since":...,
+                 "tokens":{...}, "cost_usd":0.11, "last":[...]}],
+     "queue":[{"item":"4", "fence":1, "since":..., "batch":null, "state":"held"}],
+     "landed":3, "bounced":1, "lost":0, "parked":[{"item":"7", "reason":"landing_failed"}],
+     "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2}}
+
+The coordinator replaces it at most once a second. Nothing is decided by it: a disk that does not take it stops nobody,
+and whoever reads it asks for the process that wrote it, since a dead one's clock does not run on. It goes with a run
+that has nothing left to land. Imports stay on the hot path of ``status``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from agent_harness.kernel.json import JsonObject
+
+__all__ = ["RunSnapshot", "lines", "told"]
+
+WRITE_SECONDS = 1.0
+QUIET_SECONDS = 15
+"""So long a living coordinator is silent before that is said."""
+MOST_BYTES = 4 << 20
+
+
+class RunSnapshot:
+    """The file of one run, which replaces it."""
+
+    def __init__(self, path: str | None) -> None:
+        """Without a path nothing is written."""
+        self._path = path
+        self._next = 0.0  # of the monotonic clock, when it may be written again
+
+    def show(self, picture: Callable[[], JsonObject], *, now: bool = False) -> None:
+        """Writes what ``picture`` answers, unless it was written within the last second."""
+        if self._path is None or (time.monotonic() < self._next and not now):
+            return
+        self._next = time.monotonic() + WRITE_SECONDS
+        with suppress(OSError):
+            _write(self._path, {"v": 1, **picture()})
+
+    def close(self) -> None:
+        """Nothing is left of the run."""
+        if self._path is not None:
+            with suppress(OSError):
+                os.unlink(self._path)
+
+
+def change(path: str | None, **members: object) -> None:
+    """Replaces members of what a run has left that is over; nothing happens where it has left nothing."""
+    found = path and _read(path)
+    if path and found:
+        with suppress(OSError):
+            _write(path, {**found[0], **members})
+
+
+def _write(path: str, record: JsonObject) -> None:
+    if os.path.islink(os.path.dirname(path)):
+        return  # whoever put the link there is not followed
+    part = f"{path}.part"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(record, file, ensure_ascii=True)
+    os.replace(part, path)
+
+
+def _read(path: str) -> tuple[JsonObject, float] | None:
+    """The record, and when it was written; ``None`` for what is none."""
+    with suppress(OSError, ValueError, RecursionError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, encoding="utf-8") as file:
+            known = os.fstat(descriptor)
+            if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
+                return None
+            record = json.load(file)
+        if isinstance(record, dict) and record.get("v") == 1:
+            return record, known.st_mtime
+    return None
+
+
+def told(path: str) -> JsonObject | None:
+    """The record with ``alive`` and ``age_seconds``, for an answer in JSON; ``None`` where there is none."""
+    found = _read(path)
+    if found is None:
+        return None
+    from agent_harness.kernel import owner
+
+    record, written = found
+    who = owner.Owner.from_record(record.get("owner"))
+    is_alive = who is not None and owner.state(who) == "alive"
+    return {**record, "alive": is_alive, "age_seconds": max(0, round(time.time() - written))}
+
+
+def lines(found: JsonObject, named: Callable[[str], str] = str) -> list[str]:
+    """What ``told`` answered, for a person; ``named`` says what an item is called there."""
+    workers = _rows(found.get("workers"))
+    age = _count(found.get("age_seconds"))
+    hands, budget = _members(found.get("hands")), _members(found.get("budget"))
+    counts = [f"{_count(found.get(name))} {name}" for name in ("landed", "bounced", "lost") if _count(found.get(name))]
+    agents = f"{len(workers)} of {_count(hands.get('have'))} agents at work"
+    parts = [agents, *counts, *_money(budget)]
+    text = [f"Parallel run {found.get('run')}: {', '.join(parts)}"]
+    if not found.get("alive"):
+        text = [f"Parallel run {found.get('run')} is over; this is how it was {_span(age)} ago: {', '.join(parts)}"]
+    elif age > QUIET_SECONDS:
+        text[0] += f" ({_span(age)} ago)"
+    was = "" if found.get("alive") else "was "
+    for each in workers:
+        shown = [f"{was}{each.get('phase')}", _since(each.get("since"), age), *_money({"spent": each.get("cost_usd")})]
+        told = ", ".join(filter(None, shown))
+        text.append(f"  {each.get('slot')}  {named(str(each.get('item')))}: {each.get('title')} ({told})")
+    if queue := _rows(found.get("queue")):
+        rows = (
+            f"{named(str(each.get('item')))} {each.get('state')} (attempt {_count(each.get('fence'))})"
+            for each in queue[:10]
+        )
+        more = f", and {len(queue) - 10} more" if len(queue) > 10 else ""
+        text.append(f"  To land: {', '.join(rows)}{more}")
+    held = [str(each.get("item")) for each in queue if each.get("state") == "held"]
+    text += [f"  Held by a person; to let it land: harness queue release {held[0]}"] if held else []
+    parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
+    text += [f"  Waits for a person: {', '.join(parked[:10])}"] if parked else []
+    text += [f"  {blocked}"] if (blocked := found.get("blocked")) else []
+    return text
+
+
+def _rows(found: object) -> list[Mapping[str, object]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _members(found: object) -> Mapping[str, object]:
+    return found if isinstance(found, dict) else {}
+
+
+def _count(found: object) -> int:
+    return found if type(found) is int else 0
+
+
+def _money(budget: Mapping[str, object]) -> list[str]:
+    spent, reserved, limit = (
+        each if isinstance(each := budget.get(name), int | float) else None for name in ("spent", "reserved", "limit")
+    )
+    if spent is None:
+        return []
+    most = "" if limit is None else f" of ${limit:.2f}"
+    return [f"${spent:.2f}{most}" + (f", ${reserved:.2f} reserved" if reserved else "")]
+
+
+def _since(at: object, age: int) -> str:
+    """How long ago that was when the record was written."""
+    from agent_harness.kernel import clock
+
+    moment = clock.parse(at)
+    return _span(max(0, round(time.time() - age - moment.timestamp()))) if moment else ""
+
+
+def _span(seconds: int) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

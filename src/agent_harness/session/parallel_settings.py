@@ -1,0 +1,103 @@
+"""The settings of runs of several agents, the same for every protocol that has them.
+
+``parallel:`` in ``.harness.yaml``, ``session_config.parallel`` in ``harness-tasks.json``; ``HARNESS_PARALLEL__KEY``
+wins over both. A member that is no value of its kind is passed over, and said.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from agent_harness.errors import ConfigurationError
+from agent_harness.kernel.json import JsonObject
+
+_VARIABLE = "HARNESS_PARALLEL__"
+_SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def _setting(default: Any, means: str, *, least: int = 0) -> Any:
+    return field(default=default, metadata={"means": means, "least": least})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelSettings:
+    """Under which several agents work at once."""
+
+    batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
+    mends: int = _setting(2, "Repairs of what does not land, before the item is made anew.")
+    lend: bool = _setting(True, "Places get copies of what is installed in the project and ignored by git.")
+    copy: tuple[str, ...] = _setting((), "Further ignored files of which places get copies, for example .env.local.")
+    union: tuple[str, ...] = _setting((), "Files of which the lines of both sides are kept, such as CHANGELOG.md.")
+    ports: int = _setting(20, "Ports that each slot has for itself.")
+    min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
+    check: str | None = _setting(None, "Must pass on each combined commit; of task lists.")
+
+
+TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)}
+
+
+def means(name: str) -> str:
+    """What the setting is for."""
+    return str(TABLE[name].metadata["means"])
+
+
+def default(name: str) -> Any:
+    """What counts where nothing is said."""
+    return TABLE[name].default
+
+
+def read(
+    given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
+) -> ParallelSettings:
+    """Those of a file, under those of the environment; ``say`` hears what is passed over in ``where``.
+
+    ``ConfigurationError`` for a variable that is no value of its setting: whoever starts the run sets it now.
+    """
+    found: JsonObject = {}
+    for name in TABLE:
+        value = given.get(name)
+        if value is None:
+            continue
+        if (problem := _problem(name, value)) and say:
+            say(f"{where}.{name} {problem}; {json.dumps(default(name))} counts")
+        if not problem:
+            found[name] = tuple(value) if isinstance(value, list) else value
+    for name in TABLE:
+        text = environ.get(f"{_VARIABLE}{name.upper()}", "")
+        if not text.strip():
+            continue
+        value = _from_text(default(name), text)
+        if problem := _problem(name, value):
+            raise ConfigurationError(f"{_VARIABLE}{name.upper()} {problem}", hint=f"it says {text!r}; unset it")
+        found[name] = tuple(value) if isinstance(value, list) else value
+    if say and (unknown := [name for name in given if name not in TABLE]):
+        say(f"{where} has members that nobody reads: {', '.join(map(str, unknown))}")
+    return ParallelSettings(**found)
+
+
+def _problem(name: str, value: object) -> str | None:
+    """Why this is no value of the setting."""
+    usual, least = default(name), TABLE[name].metadata["least"]
+    if isinstance(usual, bool):
+        return None if isinstance(value, bool) else "is neither true nor false"
+    if isinstance(usual, int):
+        return None if type(value) is int and value >= least else f"is no number from {least}"
+    if isinstance(usual, tuple):
+        texts = value if isinstance(value, list) else [None]
+        return None if all(isinstance(each, str) for each in texts) else "is no list of texts"
+    return None if isinstance(value, str) and value.strip() else "is no text"
+
+
+def _from_text(usual: object, text: str) -> object:
+    """What a variable says; a list is one in JSON, or separated by commas."""
+    if isinstance(usual, bool):
+        return _SWITCHES.get(text.strip().lower(), text)
+    if isinstance(usual, int):
+        return int(text) if text.strip().isascii() and text.strip().isdecimal() else text
+    if isinstance(usual, tuple):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return [each.strip() for each in text.split(",") if each.strip()]
+    return text
