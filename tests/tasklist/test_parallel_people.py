@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.kernel import trusted_state
+from agent_harness.kernel import owner, trusted_state
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 DYING = Path(__file__).parents[1] / "parallel" / "dying.py"
@@ -144,6 +144,12 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     assert "To land: b held (attempt 2)" in said
     assert "harness queue release b" in said
     assert "Waits for a person: c (landing_failed)" in said
+    assert "agent at work." not in said
+    shown.write_text(json.dumps(record | {"owner": owner.current().as_record()}))
+    assert work.harness("status").out.startswith("list: 0 of 1 proven. 1 agent at work.\n")
+    assert "next       harness log --follow" in work.harness("status").out
+    assert work.harness("status", "--line").out.strip() == "list 0/1 1 agent at work"
+    shown.write_text(json.dumps(record))
     program = (
         "import sys; sys.argv = ['harness', 'status']\n"
         "from agent_harness.cli.main import main\n"

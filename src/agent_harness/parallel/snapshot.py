@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["RunSnapshot", "lines", "told"]
+__all__ = ["RunSnapshot", "at_work", "lines", "told"]
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
@@ -100,6 +100,14 @@ def told(path: str) -> JsonObject | None:
     who = owner.Owner.from_record(record.get("owner"))
     is_alive = who is not None and owner.state(who) == "alive"
     return {**record, "alive": is_alive, "age_seconds": max(0, round(time.time() - written))}
+
+
+def at_work(found: JsonObject | None) -> str | None:
+    """What ``told`` answered, in a few words; ``None`` where no such run lives."""
+    if not found or not found.get("alive"):
+        return None
+    agents = len(_rows(found.get("workers")))
+    return f"{agents} agent{'s' if agents != 1 else ''} at work"
 
 
 def lines(found: JsonObject, named: Callable[[str], str] = str) -> list[str]:

@@ -85,6 +85,14 @@ def _parallel_lines(found: "JsonObject | None") -> list[str]:
     return snapshot.lines(found, lambda item: f"#{item}")
 
 
+def _at_work(found: "JsonObject | None") -> str | None:
+    if found is None:
+        return None
+    from agent_harness.parallel import snapshot
+
+    return snapshot.at_work(found)
+
+
 def _left(store: FeatureStore) -> "JsonObject | None":
     """What a dead run of several agents has left, and the command that goes on with it."""
     left = store.left_by_run()
@@ -111,12 +119,13 @@ def head(found: "Mapping[str, Any]") -> list[str]:
     asks = [f"{each.message} ({questions.hint(each)})" for each in map(records.Question, found["questions"])]
     asks += [f"a look at {', '.join(f'#{i}' for i in waits)}: harness manual-verify"] if waits else []
     asks += ["the project is in your hands: harness takeback"] if found["handoff"] else []
-    kept = found["kept"]
+    kept, several = found["kept"], _at_work(found["parallel"])
+    heard = _now_lines("", [each for each in found["now"] if each["alive"]])
     return headline.lines(
         name=found["project"] or os.path.basename(found["root"]),
         proven=features["passing"],
         total=features["total"],
-        doing=_now_lines("", [each for each in found["now"] if each["alive"]]) or ["Paused."] * bool(found["paused"]),
+        doing=[f"{several}."] if several else heard or ["Paused."] * bool(found["paused"]),
         asks=asks,
         cost=_cost(found["costs"]),
         counted=found["claims"],
@@ -130,7 +139,7 @@ def glance(found: "Mapping[str, Any]") -> str:
     features, costs = found["features"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
-    doing = doing or ("paused" if found["paused"] else "")
+    doing = doing or ("paused" if found["paused"] else "") or _at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'session'} {alive[0].get('phase') or ''}".strip() if alive else "")
     doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else "idle")
     unknown = costs["nothing_reported"] or (costs["sessions_of_unknown_price"] and not costs["total_usd"])
@@ -151,8 +160,8 @@ def next_command(found: "Mapping[str, Any]") -> str:
         (found["handoff"], "harness takeback"),
         (stopping, questions.hint(stopping[0]) if stopping else ""),
         (found["paused"], "harness resume"),
-        (left, str(left["next"]) if left else ""),
-        (any(each["alive"] for each in found["now"]), "harness log --follow"),
+        (left and not _at_work(found["parallel"]), str(left["next"]) if left else ""),
+        (_at_work(found["parallel"]) or any(each["alive"] for each in found["now"]), "harness log --follow"),
         (features["total"] and features["passing"] == features["total"], "harness report --open"),
         (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
     )

@@ -95,6 +95,14 @@ def _workers(found: JsonObject | None) -> list[JsonObject]:
     return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
 
 
+def _at_work(found: JsonObject | None) -> str | None:
+    if found is None:
+        return None
+    from agent_harness.parallel import snapshot
+
+    return snapshot.at_work(found)
+
+
 def _parallel_lines(found: JsonObject | None) -> list[str]:
     if found is None:
         return []
@@ -155,7 +163,10 @@ def head(found: JsonObject) -> list[str]:
     """The answer, before all details."""
     alive = [each for each in found["now"] if each["alive"]]
     doing: list[str] = ["Paused."] if found["paused"] else []
-    if alive:
+    several = _at_work(found["parallel"])
+    if several:
+        doing = [f"{several}."]
+    elif alive:
         from agent_harness.session import now
 
         doing = now.lines(alive)
@@ -169,7 +180,7 @@ def head(found: JsonObject) -> list[str]:
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
-        following="harness log --follow" if alive else found["next"],
+        following="harness log --follow" if alive or several else found["next"],
     )
 
 
@@ -177,7 +188,7 @@ def glance(found: JsonObject) -> str:
     """The answer in one short line."""
     counts, costs = found["counts"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
-    doing = "needs you" if found["halt"] else "paused" if found["paused"] else ""
+    doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
     doing = doing or ("done" if counts["total"] and _proven(found) == counts["total"] else "idle")
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
