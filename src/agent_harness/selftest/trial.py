@@ -124,7 +124,7 @@ class TrialResult:
 
     case: TrialAgent
     done: bool = False  # the harness says that the work is done
-    true: bool = False  # the oracle says so
+    true: bool = False  # the oracle says so; it is asked of nothing else
     harm: str = ""  # what else is not as it was
     problem: str = ""  # why the trial says nothing
     said: str = ""  # the end of what the harness printed
@@ -250,14 +250,14 @@ class _Trial:
         self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
-        """The harness run with this agent, then the oracle."""
+        """The harness run with this agent; what it takes for done is shown to the oracle."""
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
         base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
         said, done = self._run_harness()
         seconds = time.monotonic() - began
         left = _left_running(self.folder)
-        true = self._is_true(base)
+        true = done and self._is_true(base)
         return TrialResult(
             case=self.case,
             done=done,
