@@ -60,6 +60,17 @@ def test_imported_twice_is_imported_once(here: TaskListProject) -> None:
     assert here.harness("import", "../prd.json", "--json").json["imported"] == 0
 
 
+def test_a_project_does_not_take_itself_in(here: TaskListProject) -> None:
+    here.harness("add", "Mine", "--validate", "true")
+    before = here.files()
+    for words in ((".",), ("harness-tasks.json",), ("",), ("../prd.json", "--tag", "x")):
+        ran = here.harness("import", *words, "--yes")
+        assert ran.code in (2, 4), ran
+    assert here.files() == before
+    (here.root / "prd.json").write_text(json.dumps(STORIES))
+    assert here.harness("import", ".", "--yes", "--json").json["imported"] == 2
+
+
 def test_a_new_list_is_made_where_no_project_is(tmp_path: Path, here: TaskListProject) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()

@@ -42,14 +42,26 @@ Found = tuple[str, Iterable[BacklogItem]]
 """(what the ids are unique in, the items)."""
 
 
-def read(path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False) -> Backlog:
+OWN = ("features.json", "harness-tasks.json", "task.json")
+"""The state of our own projects."""
+
+
+def read(
+    path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
+) -> Backlog:
     """The list in a file, or the one that a folder holds; ``wanted`` is its format where it is not to be told from it.
 
-    ``UsageError`` for a folder with several lists; ``Refused`` for what cannot be read as a list of work.
+    ``into`` is the project that it is read for: its own state is no list that it could take in. ``UsageError`` for a
+    folder with several lists; ``Refused`` for what cannot be read as a list of work.
     """
-    file = _file_in(path) if path.is_dir() else path
+    here = Path(into).resolve() if into else None
+    file = _file_in(path, here) if path.is_dir() else path
+    if here and file.name in OWN and file.resolve().parent == here:
+        raise Refused(f"{file} is the state of this project itself", hint="harness status")
     text = _text(file)
     form = wanted or _format(file, text)
+    if tag and form != "taskmaster":
+        raise UsageError(f"{file} has no tags: it is a list of {form}", hint=f"harness import {file}")
     sorter = Sorter()
     scope, items = READERS[form](text, file, sorter, tag)
     found = sorter.sorted([*items], with_done=with_done)
@@ -58,8 +70,9 @@ def read(path: Path, *, wanted: str | None = None, tag: str | None = None, with_
     return Backlog(format=form, scope=scope, items=tuple(found), left_out=tuple(sorter.left_out))
 
 
-def _file_in(folder: Path) -> Path:
-    found = [each for place in PLACES for each in sorted(folder.glob(place)) if each.is_file()]
+def _file_in(folder: Path, here: Path | None) -> Path:
+    places = [each for each in PLACES if each not in OWN] if folder.resolve() == here else PLACES
+    found = [each for place in places for each in sorted(folder.glob(place)) if each.is_file()]
     if not found:
         raise Refused(f"{folder} holds no list of work that is known here", hint="harness import FILE")
     if len(found) > 1:

@@ -62,8 +62,9 @@ def import_(
     What has come in before is left as it is, so that the same command can be repeated. What is done there is a claim,
     and left out; nothing comes in as done.
     """
-    backlog = _read(source, form=form, tag=tag, labels=labels, anyone=anyone, with_done=with_done)
     target = _Target.here()
+    into = None if target.new else target.root
+    backlog = _read(source, form=form, tag=tag, labels=labels, anyone=anyone, with_done=with_done, into=into)
     here = target.sources()
     new = [each for each in backlog.items if backlog.key(each.id) not in here]
     if target.kind == "features" and validate:
@@ -105,7 +106,7 @@ def _read(source: str, *, form: str | None, labels: tuple[str, ...], anyone: boo
         from agent_harness.backlog.reading import read
 
         path = Path(source)
-        if not path.exists():
+        if not source.strip() or not path.exists():
             raise Refused(f"There is no {source}", hint="harness import --help")
         return read(path, wanted=form, **given)
     from agent_harness.backlog.issues import read_issues
