@@ -16,6 +16,9 @@ import pointers
 import proven
 
 from agent_harness import errors
+from agent_harness.cli.app import COMMANDS
+from agent_harness.cli.lth import LTH
+from agent_harness.cli.machine import words
 from agent_harness.protocols.features import config, recovery
 from agent_harness.protocols.features.engine import wip
 from agent_harness.protocols.longtask import recovery as slice_recovery
@@ -46,6 +49,37 @@ def exit_codes() -> str:
         '`{"ok": false, "error": {"code", "message", "hint"}}`. The word in `code` is one of the first column; '
         "`message` is one line for a person; `hint`, where there is one, is the next command to type.",
         table(("code", "exit", "class", "meaning"), rows),
+    )
+
+
+def commands() -> str:
+    """docs/commands.md: every command of `harness` and `lth` with its options, from the tables that are parsed."""
+    found = words.walk()
+    blocks: list[str] = []
+    for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
+        names = {f"harness {name}": row[2] for name, row in COMMANDS.items() if row[0] == panel}
+        rows = [
+            (f"`{path}`", names.get(path, ""), " ".join(f"`{each}`" for each in at.options if each != "--help"))
+            for path, at in found.items()
+            if path in names or " ".join(path.split()[:2]) in names
+        ]
+        blocks += [f"## {panel}", table(("command", "what it does", "options"), rows)]
+    long_tasks = [
+        (
+            f"`{path}`",
+            LTH.verbs[path.split()[1]].short,
+            " ".join(f"`{each}`" for each in at.options if each != "--help"),
+        )
+        for path, at in found.items()
+        if path.startswith("lth ")
+    ]
+    return page(
+        "the tables of src/agent_harness/cli/",
+        "# Commands",
+        "Each with `--help` says more; `harness help TOPIC` tells which one is meant.",
+        *blocks,
+        "## Long tasks",
+        table(("command", "what it does", "options"), long_tasks),
     )
 
 
@@ -209,6 +243,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration,
     "docs/harness.schema.json": configuration_schema,
     "docs/decisions/index.md": decisions,
+    "docs/commands.md": commands,
     "docs/exit-codes.md": exit_codes,
     "docs/recovery.md": recovery_tables,
     **{name.replace(".toml", ".md"): partial(requirements, name) for name in REQUIREMENTS},
