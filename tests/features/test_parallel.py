@@ -331,6 +331,57 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
     assert "Awaiting manual verification: Feature #2" in made.harness("status").out
 
 
+@pytest.mark.scenario
+def test_the_settings_hold_for_the_places_and_for_what_lands(tmp_path: Path) -> None:
+    """SC-17, SC-30: two workers without --workers, a set-up in each place, and a file of which both sides are kept."""
+    said = tmp_path / "said"
+    settings = f"""\
+parallel:
+  workers: 2
+  setup: 'echo "up $HARNESS_WORKER" >> {said}'
+  union: [CHANGELOG.md]
+  ports: 7
+"""
+    made = project(tmp_path, "ham", "egg", settings=settings)
+    made.put({"CHANGELOG.md": "# Changes\n"})
+    made.commit("Changes")
+    both = {
+        "run": f"touch {tmp_path}/$HARNESS_WORKER; until [ -e {tmp_path}/w1 -a -e {tmp_path}/w2 ]; do sleep 0.05; done"
+    }
+    turns = [
+        turn(n, [both, {"run": f"echo '- {name}' >> CHANGELOG.md; echo $HARNESS_PORT_COUNT >> {said}"}, *work(n, name)])
+        for n, name in ((1, "ham"), (2, "egg"))
+    ]
+    ran = made.harness("run", "--json", agent=turns)
+    assert (ran.code, made.passing(), json.loads(ran.out)["bounces"]) == (0, [1, 2], 0), ran.text
+    assert sorted((made.root / "CHANGELOG.md").read_text().splitlines()) == ["# Changes", "- egg", "- ham"]
+    assert {"up w1", "up w2", "7"} <= {*said.read_text().splitlines()}
+
+
+@pytest.mark.scenario
+def test_work_lands_on_the_branch_that_is_named_and_files_and_branch_here_stay(tmp_path: Path) -> None:
+    """SC-36: and afterwards work goes on here, and there."""
+    made = project(tmp_path, "ham", "egg", "tea")
+    made.git("branch", "other")
+    head = made.git("rev-parse", "HEAD")
+    gone = made.harness("run", "--workers", "2", "--branch", "nowhere")
+    assert (gone.code, "there is no branch nowhere" in gone.err) == (4, True), gone.text
+    ran = run(
+        made, [turn(1, work(1, "ham")), turn(2, work(2, "egg"))], 2, "--branch", "other", "--sessions", "2", "--json"
+    )
+    answer = json.loads(ran.out)
+    assert (answer["features"], len(answer["landed"])) == ({"passing": 2, "total": 3}, 2), ran.text
+    assert (made.git("rev-parse", "HEAD"), made.changes(), made.passing()) == (head, [], [])
+    there = json.loads(made.git("show", "other:features.json"))
+    assert [row["passes"] for row in there["features"]] == [True, True, False]
+    assert "--branch other" not in made.harness("status").out
+    here = made.harness("run", "--feature", "3", agent=[turn(3, work(3, "tea"))])
+    assert (here.code, made.passing()) == (0, [3]), here.text
+    made.git("switch", "-q", "other")
+    assert made.harness("status").code == 0
+    assert made.passing() == [1, 2]
+
+
 # ---- before it begins ------------------------------------------------------------------------------------------------
 
 
@@ -374,7 +425,7 @@ def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: P
     ("words", "told"),
     [
         (("--workers", "2", "--feature", "1"), "exclude each other"),
-        (("--workers", "2", "--branch", "other"), "means nothing on a feature project"),
+        (("--branch", "main"), "--branch needs --workers"),
         (("--workers", "0"), "--workers"),
     ],
 )

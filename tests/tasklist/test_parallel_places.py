@@ -152,3 +152,58 @@ def test_a_setting_that_is_none_is_named_and_a_variable_that_is_none_is_refused(
     assert "session_config.parallel.ports is no number from 0; 20 counts" in ran.out + ran.err
     assert "session_config.parallel.union is no list of texts; [] counts" in ran.out + ran.err
     assert "session_config.parallel has members that nobody reads: colour" in ran.out + ran.err
+
+
+@pytest.mark.scenario
+def test_a_place_is_set_up_when_it_is_made_and_when_a_lock_file_has_changed(tmp_path: Path) -> None:
+    """SC-17: what the set-up leaves that git does not ignore is gone; before a place is removed it is torn down."""
+    said = tmp_path / "said"
+    setup = (
+        f'echo "up $HARNESS_WORKER $(basename $HARNESS_HOME_DIR)" >> {said}; mkdir -p node_modules; '
+        "cp uv.lock node_modules/which; echo x >> app.py; touch stray"
+    )
+    work = project(tmp_path, "a", "b", "c", setup=setup, teardown=f'echo "down $HARNESS_WORKER" >> {said}')
+    (work.root / ".gitignore").write_text("node_modules\n")
+    work.repo.write("uv.lock", "1\n")
+    work.repo.stage(".gitignore", "uv.lock").commit("Locks", stage=False)
+    agent = f'echo "agent $(cat node_modules/which) $(git status --short | wc -l)" >> {said}; {WORKS}'
+    assert run(work, agent, 1, "--max-tasks", "2").code == 9
+    work.repo.write("uv.lock", "2\n")
+    work.repo.stage("uv.lock").commit("More packages", stage=False)
+    assert run(work, agent, 1).code == 0
+    assert work.harness("place", "prune").code == 0
+    lines = said.read_text().splitlines()
+    assert [line for line in lines if not line.startswith("up v")] == [
+        *("up w1 list", "agent 1 0", "agent 1 0"),
+        *("up w1 list", "agent 2 0"),
+        *(["down v1"] if "up v1 list" in lines else []),
+        "down w1",
+    ]
+
+
+@pytest.mark.scenario
+def test_a_set_up_that_fails_closes_the_slot_and_a_fresh_place_is_set_up_each_time(tmp_path: Path) -> None:
+    """SC-17: with its last lines; twice, the second time in a new place."""
+    work, tries = project(tmp_path, "a", "b"), tmp_path / "tries"
+    failing = f"echo >> {tries}; echo no registry; exit 3"
+    broken = work.harness(
+        "run", "--workers", "1", "--agent", work.agent(WORKS), "--json", HARNESS_PARALLEL__SETUP=failing
+    )
+    assert (broken.code, json.loads(broken.out)["reason"]) == (4, "not_set_up"), broken
+    assert "parallel.setup failed (exit 3)" in json.loads(broken.out)["message"]
+    assert "no registry" in json.loads(broken.out)["message"]
+    assert len(tries.read_text().splitlines()) == 2
+    each = {"HARNESS_PARALLEL__SETUP": f"echo >> {tries}.ok", "HARNESS_PARALLEL__FRESH": "yes"}
+    words = ("run", "--workers", "1", "--agent", work.agent(WORKS))
+    assert work.harness(*words, **each).code == 0
+    assert len(Path(f"{tries}.ok").read_text().splitlines()) == 2
+
+
+@pytest.mark.scenario
+def test_the_number_of_workers_may_be_a_setting(tmp_path: Path) -> None:
+    """Not with --once, which works as ever."""
+    work = project(tmp_path, "a", "b", "c", workers=2)
+    assert work.harness("run", "--once", "--agent", work.agent(WORKS)).code == 0
+    ran = work.harness("run", "--agent", work.agent(f"{WORKS}; {together(tmp_path, 2)}"))
+    assert (ran.code, "starting with 2 workers" in ran.out) == (0, True), ran
+    assert work.statuses() == ["completed"] * 3

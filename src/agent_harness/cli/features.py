@@ -61,11 +61,16 @@ def run(
     now: bool,
     as_json: bool,
     workers: int | None = None,
+    branch: str | None = None,
 ) -> int:
     """Runs the next session, sessions until all is proven, on one feature, or several at once."""
     project = opened(as_json)
+    if workers is None and feature_id is None:
+        workers = project.workers
+    if branch is not None and not workers:
+        raise UsageError("--branch needs --workers", hint="harness run --help")
     if dry_run:
-        found = project.preview(feature_id, workers=workers, max_sessions=sessions)
+        found = project.preview(feature_id, workers=workers, branch=branch, max_sessions=sessions)
         for line in () if as_json else found.pop("lines", ()):
             show(line)
         found.pop("lines", None)
@@ -80,6 +85,7 @@ def run(
             until_done=until_done,
             feature_id=feature_id,
             workers=workers,
+            branch=branch,
         )
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])

@@ -129,7 +129,7 @@ Examples:
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
 @click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
-@click.option("--branch", metavar="NAME", help="Task list: where the work of several lands.")
+@click.option("--branch", metavar="NAME", help="Where the work of several lands; else here.")
 @click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
 @agent_option
 @wait_option
@@ -167,7 +167,7 @@ def run(
         from agent_harness.cli import features
 
         given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}
-        _refuse({"--once": once, "--branch": branch, **given}, kind)
+        _refuse({"--once": once, **given}, kind)
         if workers and feature_id is not None:
             raise UsageError("--feature and --workers exclude each other", hint="harness run --help")
         return features.run(
@@ -180,12 +180,14 @@ def run(
             now=now,
             as_json=as_json,
             workers=workers,
+            branch=branch,
         )
     from agent_harness.cli import tasklist
 
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     if once and workers:
         raise UsageError("--once and --workers exclude each other", hint="harness run --help")
+    workers = workers or (None if once else tasklist.workers_set())
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")
     limits = {

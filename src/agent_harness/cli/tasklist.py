@@ -158,6 +158,11 @@ def resume(*, as_json: bool) -> int:
     )
 
 
+def workers_set() -> int | None:
+    """How many agents the settings of the list have work at once; ``None`` for one, as ever."""
+    return open_list().workers
+
+
 def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
     """Works the list down with an agent."""
     task_list = open_list()

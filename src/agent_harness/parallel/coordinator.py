@@ -26,7 +26,7 @@ from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
-from agent_harness.parallel.equipment import PortBlocks
+from agent_harness.parallel.equipment import PortBlocks, SetUp
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -48,6 +48,7 @@ from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
+from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.interruption import Stop
 
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -70,12 +71,8 @@ class RunTerms:
     stop: Stop
     max_attempts: int | None = None
     max_cost_usd: float | None = None
-    batch_max: int = 8
-    mends: int = 2
-    copy: tuple[str, ...] = ()  # patterns of ignored files that places get, besides what is installed
-    lend: bool = True  # whether they get that
-    ports: int = 20  # of each slot
-    min_free_mb: int = 2048  # of memory, for an agent beside others
+    settings: ParallelSettings
+    sandbox: object = None  # of a set-up, as the project's settings have it
     only_land: bool = False  # what is proven lands, and no attempt is begun
 
 
@@ -139,7 +136,7 @@ class Coordinator:
         self._terms = terms
         self._say = terms.say
         self._hands = LocalHands()
-        self._ports = PortBlocks(terms.ports)
+        self._ports = PortBlocks(terms.settings.ports)
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
@@ -179,7 +176,7 @@ class Coordinator:
             self._plan = plan.RunPlan()
         self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
-        settings = {"batch_max": self._terms.batch_max, "mends": self._terms.mends}
+        settings = {"batch_max": self._terms.settings.batch_max, "mends": self._terms.settings.mends}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._take_over()
@@ -245,8 +242,8 @@ class Coordinator:
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
         try:
             self._open()
-            terms = self._terms
-            self._lend = equipment.lendable_in(self._git, terms.copy, self._home.own, installed=terms.lend)
+            wished = self._terms.settings
+            self._lend = equipment.lendable_in(self._git, wished.copy, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
         finally:
@@ -490,7 +487,7 @@ class Coordinator:
         """An agent, or a run of checks, that this machine has room for; said once where it has none."""
         told = {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
         is_beside = kind == slots.AGENTS and any(each.order.kind == ATTEMPT for each in self._under.values())
-        short = slots.shortage(self._folder, self._terms.min_free_mb << 20) if is_beside else None
+        short = slots.shortage(self._folder, self._terms.settings.min_free_mb << 20) if is_beside else None
         found = None if short else slots.take(kind, told)
         if found is None and not self._said_full:
             most = slots.limits()[kind]
@@ -523,6 +520,8 @@ class Coordinator:
             hands=self._home.hands,
             own=self._home.own,
             lend=self._lend,
+            fresh=kind == ATTEMPT and self._terms.settings.fresh,
+            set_up=SetUp.of(self._terms.settings, self._terms.sandbox).as_record(),
             papers=papers,
         )
 

@@ -3,7 +3,8 @@
 Copies, since agents install packages: what one of them does to its own ``.venv`` reaches neither the project nor
 another place. In a copy every text that names the project's folder (start lines of scripts, paths of editable installs)
 names the place instead, so that nothing in a place imports the project's files. A copy stays from one order to the
-next, and is made again when the project's own has changed. SC-17, SC-18.
+next, and is made again when the project's own has changed. A command of the person's sets a place up when it is made,
+and when one of the files has changed that say what is installed; another one is run before it is removed. SC-17, SC-18.
 """
 
 import os
@@ -12,19 +13,32 @@ import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from agent_harness.errors import Refused
-from agent_harness.kernel import files, trusted_state
+from agent_harness.errors import HarnessError, PreflightFailed, Refused
+from agent_harness.kernel import clock, files, process, trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import matcher
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
+from agent_harness.kernel.process.sandbox import of_agent, settings_from
+from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import remove_tree
+from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.verification.runner.lending import ignored_paths, lendable
 
 INCLUDE_FILE = ".worktreeinclude"
 FIRST_PORT, LAST_PORT = 20000, 32767
 BLOCK = 20
+LOCK_FILES = (
+    *("requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock*.toml"),
+    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"),
+    *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile"),
+)
+"""What says, in most projects, which packages are installed."""
+_TAIL_LINES = 40
 _TEXT_BYTES = 1 << 20
 _START_LINE = 127  # of a script: what is longer is cut off by some systems, and not by a shell
 _BY_SHELL = b"""#!/bin/sh
@@ -33,6 +47,7 @@ _BY_SHELL = b"""#!/bin/sh
 """
 _SITES = ("lib/python3*/site-packages", "Lib/site-packages")
 _SCRIPTS = ("bin", "Scripts")
+_TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
 def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
@@ -150,6 +165,101 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetUp:
+    """How places are set up."""
+
+    command: str | None = None
+    key: tuple[str, ...] = LOCK_FILES
+    minutes: float = 10.0
+    teardown: str | None = None
+    sandbox: object = None  # as the project's settings have it
+
+    @classmethod
+    def of(cls, settings: ParallelSettings, sandbox: object) -> "SetUp":
+        """As a person has set it."""
+        return cls(
+            sandbox=sandbox,
+            command=settings.setup,
+            key=settings.setup_key or LOCK_FILES,
+            minutes=settings.setup_minutes,
+            teardown=settings.teardown,
+        )
+
+    def as_record(self) -> JsonObject:
+        """As an order has it."""
+        return {**asdict(self), "key": [*self.key]}
+
+    @classmethod
+    def from_record(cls, record: JsonObject) -> "SetUp":
+        """The same, read back."""
+        known: JsonObject = {**record, "key": tuple(record["key"])}
+        return cls(**known)
+
+
+def set_up(place: Git, home: str, wished: SetUp) -> None:
+    """Runs the command in a place that has not been set up so; what git does not ignore is as before afterwards.
+
+    ``PreflightFailed`` with the last lines where it fails or takes too long.
+    """
+    folder = str(place.top())
+    record = f"{folder}.setup"
+    if wished.command is None and wished.teardown is None:
+        return
+    base = place.head() or ""
+    digest = _digest_of(place, base, wished)
+    known = files.read_json(record) if os.path.exists(record) else {}
+    if known.get("digest") == digest:
+        return
+    told = {name: value for name, value in os.environ.items() if name.startswith(_TOLD)}
+    later = {"wished": wished.as_record(), "home": home, "variables": told}
+    files.write_json(record, {**later, "digest": ""})  # one that is cut off is made again
+    if wished.command is not None:
+        done = _run(wished.command, wished, folder, home)
+        if done.exit_code != 0:
+            lines = redact(done.output.decode("utf-8", "replace")).splitlines()[-_TAIL_LINES:]
+            raise PreflightFailed(f"parallel.setup failed ({done.ending}): {wished.command}", output=lines)
+        place.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
+        place.run("clean", "-ffdq", timeout_seconds=600)
+    files.write_json(record, {**later, "digest": digest})
+
+
+def tear_down(folder: str) -> str | None:
+    """Runs the command that a place was set up to be removed with; a sentence where that fails."""
+    try:
+        known = files.read_json(f"{folder}.setup")
+    except (OSError, HarnessError):
+        return None
+    wished = SetUp.from_record(known["wished"])
+    if not wished.teardown or not os.path.isdir(folder):
+        return None
+    try:
+        done = _run(wished.teardown, wished, folder, known["home"], known["variables"])
+    except (HarnessError, OSError) as error:
+        return f"parallel.teardown in {folder}: {error}"
+    return f"parallel.teardown in {folder}: {done.ending}" if done.exit_code else None
+
+
+def _run(
+    command: str, wished: SetUp, folder: str, home: str, variables: Mapping[str, str] | None = None
+) -> process.Completed:
+    return process.run(
+        command,
+        cwd=folder,
+        env={**process.scrubbed_environment(), **(variables or {}), "HARNESS_HOME_DIR": home},
+        timeout_seconds=clock.scaled(wished.minutes * 60),
+        sandbox=of_agent([folder], settings=settings_from(wished.sandbox), installs=True),
+    )
+
+
+def _digest_of(place: Git, base: str, wished: SetUp) -> str:
+    """Another one for each command, and for each content of the files that say what is installed."""
+    is_key = matcher([each for pattern in wished.key for each in _anywhere(pattern)])
+    listed = place.run("ls-tree", "-r", "-z", base).split(b"\0")
+    found = [each for each in listed if is_key(each.partition(b"\t")[2])]
+    return sha256(b"\0".join([f"{wished.command}\0{wished.teardown}".encode(), *found])).hexdigest()
+
+
 class PortBlocks:
     """Ports for slots, which no other slot of this user has, in whatever project: held until this process ends."""
 
@@ -189,7 +299,7 @@ class PortBlocks:
                 return base
             for lock in taken:
                 lock.release()
-        raise Refused(f"no {self._count} ports are left for a slot", hint="session_config.parallel.ports: 0")
+        raise Refused(f"no {self._count} ports are left for a slot", hint="set parallel.ports to 0")
 
     def close(self) -> None:
         """Gives them back."""

@@ -16,6 +16,7 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, places
+from agent_harness.parallel.equipment import SetUp
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, WorkOrder
 from agent_harness.parallel.places import Workplace
 
@@ -52,6 +53,8 @@ def carry_out(order: WorkOrder, folder: str) -> JsonObject:
         if order.kind == ATTEMPT and not place.at_rest:
             place.rescue(home, place.name, order.own)  # somebody was killed where nobody looked
         place.at_rest = False
+        if order.fresh:
+            _remove(order, place, home)
         hands = getattr(import_module(module), name)
         result = _worked(order, place, lambda: hands(place, order, folder))
         if order.kind != ATTEMPT:
@@ -79,15 +82,22 @@ def _worked(order: WorkOrder, place: Workplace, act: Callable[[], JsonObject]) -
             failed: HarnessError | OSError = error
         else:
             try:
+                equipment.set_up(place.git, order.home, SetUp.from_record(order.set_up))
                 return act()
             except PreflightFailed as error:  # by the project's own set-up, before an agent
                 if is_new:
                     raise PlaceNotSetUp(error.message, output=error.data.get("output")) from None
                 failed = error
         sys.stdout.write(f"{failed}; once more in a new place\n")
-        place.rescue(home, order.name, order.own)
-        place.clear()
+        _remove(order, place, home)
     raise AssertionError("the second time returns or raises")
+
+
+def _remove(order: WorkOrder, place: Workplace, home: Git) -> None:
+    place.rescue(home, order.name, order.own)
+    if said := equipment.tear_down(place.folder):
+        sys.stdout.write(f"{said}\n")
+    place.clear()
 
 
 def _set_up(order: WorkOrder, place: Workplace, home: Git) -> None:

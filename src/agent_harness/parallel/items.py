@@ -51,6 +51,8 @@ class WorkOrder:
     hands: str  # the function that carries it out: ``module:name``
     own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
     lend: tuple[str, ...] = ()  # ignored paths of the project that the place gets copies of
+    fresh: bool = False  # the place is made anew
+    set_up: JsonObject = field(default_factory=dict)  # the command that sets it up, as ``equipment.SetUp`` has it
     papers: JsonObject = field(default_factory=dict)  # the protocol's
 
     @property

@@ -5,6 +5,7 @@ person's; each step of it can be repeated by whoever finds it half done. SC-30, 
 """
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,23 @@ class InTheWay(UnsafeTree):
     """A person's files lie where a landing would write; nothing was changed."""
 
     code = "in_the_way"
+
+
+def target(git: Git, name: str | None) -> str:
+    """The full name of the branch to land on, named or checked out. ``UnsafeTree`` where there is none."""
+    here = git.branch()
+    if name is None or f"refs/heads/{name}" == here:
+        if here is None:
+            hint = "git switch main, or: harness run --workers N --branch main"
+            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint=hint)
+        return here
+    target = f"refs/heads/{name}"
+    if git.commit_of(target) is None:
+        raise UnsafeTree(f"there is no branch {name}", hint=f"git branch {shlex.quote(name)}")
+    listed = git.text("worktree", "list", "--porcelain").splitlines()
+    if f"branch {target}" in listed:
+        raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
+    return target
 
 
 def merged(git: Git, head: str, base: str, commit: str, union: Sequence[str] = ()) -> Merged:

@@ -12,7 +12,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import places, requests, snapshot
+from agent_harness.parallel import equipment, places, requests, snapshot
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
@@ -108,6 +108,7 @@ class ParallelRuns:
     def _removed(self, place: Workplace, git: Git) -> list[str]:
         with place.locked():
             found = place.rescue(git, str(_record(place).get("name") or place.name), self.own)
+            equipment.tear_down(place.folder)
             place.clear()
             files.unlink(place.record)
             place.at_rest = False

@@ -4,6 +4,7 @@
     places/w1.index        its index as the harness made it last: what makes the next beginning cheap
     places/w1.lock         held by whoever carries an order out there
     places/w1.lent         what is copied into it of what the project has installed
+    places/w1.setup        what it was set up with
     places/w1.json         the order, and the process that carries it out
     places/w1.rest         there while nothing in the place is missing in the project
 
@@ -99,7 +100,7 @@ class Workplace:
 
     def clear(self) -> None:
         """Takes away all that there is of the place; what the project does not have is in a rescue already."""
-        for path in (self.folder, self._index, f"{self.folder}.lent"):
+        for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup"):
             if os.path.lexists(path):
                 _remove(path)
 

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from agent_harness.errors import Busy, UsageError
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
+from agent_harness.session.parallel_settings import MOST_WORKERS
 
-MOST_WORKERS = 256
 SCALE, RECALL = "scale", "recall"
 HOLD, RELEASE, DROP, FIRST = "hold", "release", "drop", "first"
 OF_QUEUE = (HOLD, RELEASE, DROP, FIRST)

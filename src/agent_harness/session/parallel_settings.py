@@ -12,6 +12,7 @@ from typing import Any
 from agent_harness.errors import ConfigurationError
 from agent_harness.kernel.json import JsonObject
 
+MOST_WORKERS = 256
 _VARIABLE = "HARNESS_PARALLEL__"
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -24,11 +25,17 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 class ParallelSettings:
     """Under which several agents work at once."""
 
+    workers: int = _setting(1, "Agents at once of harness run without --workers.", least=1)
     batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
     mends: int = _setting(2, "Repairs of what does not land, before the item is made anew.")
     lend: bool = _setting(True, "Places get copies of what is installed in the project and ignored by git.")
     copy: tuple[str, ...] = _setting((), "Further ignored files of which places get copies, for example .env.local.")
     union: tuple[str, ...] = _setting((), "Files of which the lines of both sides are kept, such as CHANGELOG.md.")
+    setup: str | None = _setting(None, "Sets a place up: when it is made, and when a file of setup_key has changed.")
+    setup_key: tuple[str, ...] = _setting((), "Files that say what is installed; none named: the usual lock files.")
+    setup_minutes: int = _setting(10, "Minutes that setup has, and teardown.", least=1)
+    teardown: str | None = _setting(None, "Is run in a place before it is removed.")
+    fresh: bool = _setting(False, "Every attempt has a new place.")
     ports: int = _setting(20, "Ports that each slot has for itself.")
     min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
     check: str | None = _setting(None, "Must pass on each combined commit; of task lists.")
@@ -82,6 +89,10 @@ def _problem(name: str, value: object) -> str | None:
     if isinstance(usual, bool):
         return None if isinstance(value, bool) else "is neither true nor false"
     if isinstance(usual, int):
+        if name == "workers" and value in range(1, MOST_WORKERS + 1) and type(value) is int:
+            return None
+        if name == "workers":
+            return f"is no number from 1 to {MOST_WORKERS}"
         return None if type(value) is int and value >= least else f"is no number from {least}"
     if isinstance(usual, tuple):
         texts = value if isinstance(value, list) else [None]

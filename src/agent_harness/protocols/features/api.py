@@ -289,11 +289,13 @@ class FeatureProject:
         until_done: bool = False,
         feature_id: int | None = None,
         workers: int | None = None,
+        branch: str | None = None,
     ) -> JsonObject:
         """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold.
 
-        With ``workers`` so many agents work at once, each in a place of its own, and the answer is another one; without
-        it, what such a run that died had proven lands first.
+        With ``workers`` so many agents work at once, each in a place of its own, and the answer is another one; their
+        work lands on ``branch``, the one that is checked out where none is named. Without, what such a run that died
+        had proven lands first.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs
@@ -306,15 +308,15 @@ class FeatureProject:
         if workers or left:
             from agent_harness.protocols.features.parallel.run import run_parallel
 
-            policy = policy or RefusalPolicy()
+            given: JsonObject = {"agents": agents, "policy": policy or RefusalPolicy()}
             if workers:
-                limit = max_sessions
-                return run_parallel(self._project, workers=workers, agents=agents, policy=policy, max_sessions=limit)
+                given |= {"workers": workers, "branch": branch}
+                return run_parallel(self._project, max_sessions=max_sessions, **given)
             self._project.say(
                 "A run of several agents was ended before all of its work had landed; that is done first."
             )
-            count = left["workers"] if left else 1
-            landed = run_parallel(self._project, workers=count, agents=agents, policy=policy, only_land=True)
+            given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
+            landed = run_parallel(self._project, only_land=True, **given)
             if landed["exit_code"]:
                 return landed
         else:
@@ -327,6 +329,12 @@ class FeatureProject:
             feature_id=feature_id,
         )
 
+    @property
+    def workers(self) -> int | None:
+        """How many agents the settings have work at once; ``None`` for one, as ever."""
+        found = self._project.config.parallel.workers
+        return found if found > 1 else None
+
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
         """Runs one cleanup session now (UAH-055)."""
         from agent_harness.protocols.features.engine.run import Runs
@@ -334,7 +342,12 @@ class FeatureProject:
         return Runs(self._project).clean_up(agents=agents, policy=policy)
 
     def preview(
-        self, feature_id: int | None = None, *, workers: int | None = None, max_sessions: int | None = None
+        self,
+        feature_id: int | None = None,
+        *,
+        workers: int | None = None,
+        branch: str | None = None,
+        max_sessions: int | None = None,
     ) -> JsonObject:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049).
 
@@ -343,7 +356,7 @@ class FeatureProject:
         if workers:
             from agent_harness.protocols.features.parallel import run
 
-            found = run.preview(self._project, workers=workers, max_sessions=max_sessions)
+            found = run.preview(self._project, workers=workers, branch=branch, max_sessions=max_sessions)
             return {"parallel": found, "lines": run.preview_lines(found), "next": f"harness run --workers {workers}"}
         from agent_harness.protocols.features.people import inspection
 

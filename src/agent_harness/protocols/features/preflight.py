@@ -182,9 +182,9 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
     return f"a session: ${spent:.2f} of ${budgets.total:.2f}"
 
 
-def valid_features(project: Project) -> FeatureList:
-    """features.json; ``ConfigurationError`` that names what is wrong in it."""
-    document = project.store.features()
+def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
+    """features.json, or ``document``; ``ConfigurationError`` that names what is wrong in it."""
+    document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

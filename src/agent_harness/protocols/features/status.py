@@ -98,9 +98,12 @@ def _left(store: FeatureStore) -> "JsonObject | None":
     left = store.left_by_run()
     if left is None:
         return None
+    from shlex import quote
+
     proven = sorted(item for item, each in left["items"].items() if each.get("proven"))
     begun = sorted(item for item in left["items"] if item not in proven)
-    return {"proven": proven, "begun": begun, "next": f"harness run --workers {left['workers']}"}
+    where = f" --branch {quote(left['branch'])}" if left["branch"] else ""
+    return {"proven": proven, "begun": begun, "next": f"harness run --workers {left['workers']}{where}"}
 
 
 def _now(store: FeatureStore) -> "list[JsonObject]":

@@ -362,7 +362,7 @@ class FeatureStore:
         return kept
 
     def left_by_run(self) -> "JsonObject | None":
-        """What a run of several agents has left that is dead: its ``workers``, and the ``items`` that it has."""
+        """What a run of several agents has left that is dead: ``workers``, ``branch`` if named, and its ``items``."""
         path = self._trusted(os.path.join("parallel", "claims.json"))
         if path is None or not os.path.exists(path):
             return None
@@ -376,7 +376,9 @@ class FeatureStore:
         items = records.json_object(found.get("items"))
         if not items or (who is not None and who != owner.current() and owner.state(who) == "alive"):
             return None
-        return {"workers": records.number(found.get("workers"), 1), "items": items}
+        branch = found.get("branch")
+        named = branch if isinstance(branch, str) else None
+        return {"workers": records.number(found.get("workers"), 1), "branch": named, "items": items}
 
     # -- what is proven ------------------------------------------------------------------------------------------
 

@@ -247,6 +247,17 @@ class TaskList:
                 os.unlink(self.layout.parallel)
         return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
 
+    @property
+    def workers(self) -> int | None:
+        """How many agents the settings have work at once; ``None`` for one, as ever."""
+        from agent_harness.protocols.tasklist import parallel
+
+        try:
+            found = parallel.settings_of(self.store.read()).workers
+        except StateDamaged:
+            return None  # whoever works the list says so
+        return found if found > 1 else None
+
     def parallel_runs(self) -> ParallelRuns:
         """What a person asks about runs of several agents here."""
         import os

@@ -5,7 +5,6 @@ is in ``hands``. A task counts as completed once it has landed.
 """
 
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ from itertools import islice
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
-from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, landing
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
@@ -282,7 +280,7 @@ class TaskListHome:
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """As git combines them; the list and its log are no part of a commit."""
-        return landing.merged(self._git, head, base, commit, _settings(self._store.read()).union)
+        return landing.merged(self._git, head, base, commit, settings_of(self._store.read()).union)
 
     def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
         """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
@@ -292,7 +290,7 @@ class TaskListHome:
         near = [task for task in done if changed is None or changed & self._paths(task)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
-        if members is not None and (command := _settings(state).check):
+        if members is not None and (command := settings_of(state).check):
             raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
         return checks
@@ -389,7 +387,7 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
     ]
 
 
-def _settings(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
+def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
     given = json_object(config.get("parallel")) or {}
     return parallel_settings.read(given, os.environ, where="session_config.parallel", say=say)
@@ -450,7 +448,7 @@ def run_parallel(
     place = place_of(worker)
     if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
-    target = _branch(place.git, branch)
+    target = landing.target(place.git, branch)
     if not place.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
@@ -471,19 +469,15 @@ def run_parallel(
             "parallel": folder,
         }
         state = worker.store.read()
-        settings = _settings(state, say)
+        settings = settings_of(state, say)
         terms = RunTerms(
             workers=workers,
             say=say,
             stop=stop,
             max_attempts=_fewest(max_tasks, state.config.max_tasks * workers or None),
             max_cost_usd=max_cost_usd,
-            batch_max=settings.batch_max,
-            mends=settings.mends,
-            copy=settings.copy,
-            lend=settings.lend,
-            ports=settings.ports,
-            min_free_mb=settings.min_free_mb,
+            settings=settings,
+            sandbox=state.config.sandbox,
             only_land=only_land,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}
@@ -503,23 +497,6 @@ def run_parallel(
     return {"session": begun["session"], **done, "next": following}
 
 
-def _branch(git: Git, name: str | None) -> str:
-    """The full name of the branch to land on."""
-    here = git.branch()
-    if name is None or f"refs/heads/{name}" == here:
-        if here is None:
-            hint = "git switch main, or: harness run --workers N --branch main"
-            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint=hint)
-        return here
-    target = f"refs/heads/{name}"
-    if git.commit_of(target) is None:
-        raise UnsafeTree(f"there is no branch {name}", hint=f"git branch {shlex.quote(name)}")
-    listed = git.text("worktree", "list", "--porcelain").splitlines()
-    if f"branch {target}" in listed:
-        raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
-    return target
-
-
 def preview(
     worker: Worker,
     *,
@@ -532,7 +509,7 @@ def preview(
     place, state = place_of(worker), worker.store.read()
     if place is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
-    found = _settings(state)
+    found = settings_of(state)
     folder = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
     known = fold(Ledger(os.path.join(folder, "parallel"), only_read=True).events) if folder else RunPlan()
     if known.closed:
@@ -549,7 +526,7 @@ def preview(
     waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
     return {
         "workers": workers,
-        "branch": _branch(place.git, branch),
+        "branch": landing.target(place.git, branch),
         "starts": [
             {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
             for n, each in enumerate(starts, 1)

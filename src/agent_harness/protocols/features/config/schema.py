@@ -406,6 +406,7 @@ def _of_several(name: str) -> Any:
 
 
 class Parallel(Section):
+    workers: Annotated[int, Field(ge=1, le=parallel_settings.MOST_WORKERS)] = _of_several("workers")
     batch_max: Count = _of_several("batch_max")
     mends: CountOrNone = _of_several("mends")
     lend: Switch = _of_several("lend")
@@ -413,6 +414,11 @@ class Parallel(Section):
         parallel_settings.default("copy"), alias="copy", description=parallel_settings.means("copy")
     )
     union: Texts = _of_several("union")
+    setup: OptionalCommand = _of_several("setup")
+    setup_key: Texts = _of_several("setup_key")
+    setup_minutes: Count = _of_several("setup_minutes")
+    teardown: OptionalCommand = _of_several("teardown")
+    fresh: Switch = _of_several("fresh")
     ports: CountOrNone = _of_several("ports")
     min_free_mb: CountOrNone = _of_several("min_free_mb")
 

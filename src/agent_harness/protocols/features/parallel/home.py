@@ -2,6 +2,7 @@
 
     parallel/claims.json        the run's workers and owner, and which order has which feature
     parallel/items/ID.json      a feature between its sessions: its state, its unfinished work, its question
+    parallel/branches/ID.json   what passes on a branch that is not checked out
 
 Each session has a number of its own, given with its order. What it cost is in costs.yaml with its order's name, so that
 it is there once; everything else that is taken home can be repeated. A feature counts once it has landed.
@@ -11,8 +12,9 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
-from agent_harness.errors import HarnessError, StateDamaged
+from agent_harness.errors import HarnessError, PreflightFailed, StateDamaged
 from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
@@ -23,7 +25,7 @@ from agent_harness.protocols.features.engine import locking, settlement
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror, pushes
-from agent_harness.protocols.features.records import CostRecord, FeatureList, Question, SessionState
+from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import settled
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -45,15 +47,21 @@ class FeatureHome:
 
     hands = HANDS
 
-    def __init__(self, project: Project, folder: str, workers: int, attempt: JsonObject) -> None:
-        """``folder`` is that of the run; ``attempt`` what every session is told: agents, policy, spending before."""
+    def __init__(
+        self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
+    ) -> None:
+        """``folder`` is that of the run; ``attempt`` what every session is told: agents, policy, spending before.
+
+        Work lands on ``branch``, the one that is checked out where none is named.
+        """
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
         self._workers = workers
         self._attempt = attempt
         self.own = project.excluded
         self.snapshot: str | None = project.layout.parallel
-        self._branch = str(project.git.branch())
+        self._named_branch = branch
+        self._branch = landing.target(project.git, branch)
         self._git_config = project.git.record_config()
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
         self._landed = 0
@@ -71,6 +79,37 @@ class FeatureHome:
             self._documents = {tip: features_at(self._project, tip)}
         return self._documents[tip]
 
+    def baseline(self) -> Baseline:
+        """What is known to pass on the branch. The project's own is that of the branch that is checked out.
+
+        On another one, which is nobody else's to measure, the suite is run where it has moved since the last landing.
+        """
+        tip = str(self._git.commit_of(self._branch))
+        if self._branch == self._git.branch():
+            return self._store.baseline()
+        known = _read(self._branch_path())
+        if known.get("commit") != tip:
+            before = self._store.baseline()
+            if tip != self._git.head():
+                self._project.say(f"Running the suite on {self._named_branch}, to know what passes there.")
+                measured = Judge(self._project).suite(tip)
+                if measured.problem:
+                    raise PreflightFailed(f"the suite gives no report on {self._named_branch}: {measured.problem}")
+                before = before.measured(measured.passing, measured.total, tree=self._git.tree_of(tip))
+            self._write_baseline(before, tip)
+            return before
+        return Baseline(records.json_object(known.get("baseline")) or {})
+
+    def _write_baseline(self, baseline: Baseline, tip: str) -> None:
+        if self._branch == self._git.branch():
+            self._store.write_baseline(baseline)
+            return
+        os.makedirs(os.path.dirname(self._branch_path()), mode=0o700, exist_ok=True)
+        files.write_json(self._branch_path(), {"branch": self._branch, "commit": tip, "baseline": baseline.record})
+
+    def _branch_path(self) -> str:
+        return os.path.join(self._folder, "branches", f"{sha256(self._branch.encode()).hexdigest()[:24]}.json")
+
     def _claims(self) -> JsonObject:
         return _read(os.path.join(self._folder, "claims.json")).get("items") or {}
 
@@ -79,7 +118,8 @@ class FeatureHome:
         if not items:
             files.unlink(path)
             return
-        known = {"v": 1, "workers": self._workers, "owner": owner.current().as_record(), "items": items}
+        known = {"v": 1, "workers": self._workers, "branch": self._named_branch, "items": items}
+        known["owner"] = owner.current().as_record()
         files.write_json(path, known)
 
     def item(self, item: str) -> JsonObject:
@@ -196,7 +236,7 @@ class FeatureHome:
         nobody: JsonObject = {"paused": None, "handoff": None, "pending_escalation": None, "kept_candidates": []}
         seeded = state.but(**own, **nobody, **records.NOTHING_UNFINISHED, last_session=number - 1)
         seed, told = self._unfinished(item, head, mend)
-        baseline = self._store.baseline()
+        baseline = self.baseline()
         return {
             "feature": int(item),
             "session": number,
@@ -396,7 +436,7 @@ class FeatureHome:
         """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
         if members is None and commit in self._verified:
             return []
-        document, baseline = features_at(self._project, commit), self._store.baseline()
+        document, baseline = features_at(self._project, commit), self.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
         proven, gone = (
             {test for item in members or () for test in records.texts(self.item(item).get(name))}
@@ -428,7 +468,7 @@ class FeatureHome:
             for row in self._store.recent("events.jsonl", 400)
         }
         ids = [int(each.item) for each in landings]
-        baseline = self._store.baseline()
+        baseline = self.baseline()
         passing = {*baseline.passing}
         for each in landings:
             feature = document.by_id(int(each.item))
@@ -452,7 +492,7 @@ class FeatureHome:
         total = max([len(passing), *(records.number(each.result.get("total_tests")) for each in landings)])
         known = {"session": number, "timestamp": clock.timestamp(), "tree": self._git.tree_of(tip)}
         after = baseline.measured(passing, total, **known, files_read=files_read)
-        self._store.write_baseline(after)
+        self._write_baseline(after, tip)
         tests = [f.test_file for f in document.features]
         before = self._store.file_sizes()
         self._store.write(self._project.layout.file_sizes, quality.file_sizes(self._git, tip, number, before, tests))
@@ -489,8 +529,9 @@ class FeatureHome:
         )
 
     def pushes(self) -> bool:
-        """As ``git.push`` says, where there is an upstream."""
-        return self._project.config.git.push == "auto" and self._git.upstream(self._branch) is not None
+        """As ``git.push`` says, where there is an upstream; another branch than the one here is its owner's to push."""
+        is_here = self._branch == self._git.branch()
+        return is_here and self._project.config.git.push == "auto" and self._git.upstream(self._branch) is not None
 
     def push(self) -> tuple[str, str | None]:
         """As after a session; the project is paused at the end of the run, where a person has to look."""
@@ -503,7 +544,7 @@ class FeatureHome:
             session_record={},
             commit=tip,
             branch=self._branch,
-            baseline=self._store.baseline(),
+            baseline=self.baseline(),
             push=True,
         )
         pushed = settlement.push(project, made, self._git_config)
@@ -553,7 +594,7 @@ class FeatureHome:
         """The run is over: what landed is mirrored; what could not be pushed waits for a person."""
         if self._push_problem:
             self._store.write_pause({"reason": self._push_problem, "at": clock.timestamp()})
-        if self._landed:
+        if self._landed and self._branch == self._git.branch():
             mirror.after_session(self._project, self._landed)
 
 

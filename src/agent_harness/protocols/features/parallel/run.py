@@ -15,10 +15,12 @@ from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.run import Runs, choose_agents
-from agent_harness.protocols.features.parallel.home import FeatureHome
+from agent_harness.protocols.features.parallel.home import FeatureHome, features_at
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.selection import settled
+from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -30,14 +32,18 @@ def run_parallel(
     agents: Sequence[str],
     policy: RefusalPolicy,
     max_sessions: int | None = None,
+    branch: str | None = None,
     only_land: bool = False,
 ) -> JsonObject:
     """Works the project with so many agents at once; the members of the answer are the coordinator's.
 
     With ``only_land`` no session is begun: what an earlier run has proven lands, what it had under way is given back.
-    Unfinished work of a serial run goes on in a place. Raises what ``Runs.run`` raises before its first session.
+    Work lands on ``branch``, the one that is checked out where none is named; unfinished work of a serial run on that
+    goes on in a place. Raises what ``Runs.run`` raises before its first session.
     """
     project.require_initialised()
+    target = landing.target(project.git, branch)
+    is_here = target == project.git.branch()
     migrations.refuse_newer(project)
     locking.refuse_resting(project)
     if not only_land:
@@ -48,13 +54,11 @@ def run_parallel(
         os.makedirs(folder, mode=0o700, exist_ok=True)
         known = _known(folder)
         is_landing = known.batch is not None and bool(known.batch.landing)
-        Runs(project).put_in_order(marks=not is_landing)
-        if project.git.branch() is None:
-            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint="git switch main")
+        Runs(project).put_in_order(marks=is_here and not is_landing)
         if known.batch and is_landing and project.git.commit_of(known.branch) == known.batch.base:
             with stop.held():  # its files may be there already, and are no changes of a person
                 landing.move(project.git, known.branch, known.batch.base, known.batch.landing)
-        valid_features(project)
+        valid_features(project, None if is_here else features_at(project, target))
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run
         attempt: JsonObject = {
@@ -63,35 +67,41 @@ def run_parallel(
             "now": policy.ignore_once,
             "spent_before_usd": before,
         }
-        home = FeatureHome(project, folder, workers, attempt)
+        home = FeatureHome(project, folder, workers, attempt, branch)
         if not only_land:
             home.ask_next()
             questions.refuse_pending(project.store.state())
-            _adopt_unfinished(project, home)
-        _commit_story(project)
-        settings = project.config.parallel
+            _adopt_unfinished(project, home, is_here=is_here)
+        if is_here:
+            _commit_story(project)
+        else:
+            home.baseline()
         terms = RunTerms(
             workers=workers,
             say=project.say,
             stop=stop,
             max_attempts=max_sessions,
             max_cost_usd=max(0.0, project.budgets.total - before),
-            batch_max=settings.batch_max,
-            mends=settings.mends,
-            lend=settings.lend,
-            copy=(*settings.copy_files, *project.config.verification.links),
-            ports=settings.ports,
-            min_free_mb=settings.min_free_mb,
+            settings=settings_of(project),
+            sandbox=project.config.sandbox.model_dump(mode="json"),
             only_land=only_land,
         )
         try:
             with stop.listening():
-                done = Coordinator(home, project.git, folder, str(project.git.branch()), terms).run()
+                done = Coordinator(home, project.git, folder, target, terms).run()
         except KeyboardInterrupt:
             done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
         if not only_land:
             home.ask_next()
-        return _answer(project, done)
+        return _answer(project, done, home.document())
+
+
+def settings_of(project: Project) -> ParallelSettings:
+    """What is set for several agents; places also get what checkouts are lent."""
+    wished = project.config.parallel.model_dump(by_alias=True)
+    found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
+    found["copy"] = (*project.config.verification.links, *found["copy"])
+    return ParallelSettings(**found)
 
 
 def _known(folder: str) -> RunPlan:
@@ -102,9 +112,9 @@ def _known(folder: str) -> RunPlan:
         return RunPlan()
 
 
-def _answer(project: Project, done: JsonObject) -> JsonObject:
-    """The coordinator's, with where the project stands and what waits for a person."""
-    state, document = project.store.state(), project.store.features()
+def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
+    """The coordinator's, with where the branch stands and what waits for a person."""
+    state = project.store.state()
     passing, total = document.counts()
     waiting = questions.waiting(state, document)
     for asked in waiting[:1]:
@@ -123,12 +133,18 @@ def _answer(project: Project, done: JsonObject) -> JsonObject:
     return {**done, **more, "exit_code": code, "next": follows}
 
 
-def _adopt_unfinished(project: Project, home: FeatureHome) -> None:
-    """The work that a serial run has left on the branch goes on in a place; the branch goes back. SC-10."""
+def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> None:
+    """The work that a serial run has left on the branch goes on in a place; the branch goes back. SC-10.
+
+    ``UnsafeTree`` where it lies on another branch than the work is to land on.
+    """
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
     if state.next_prompt != "continuation" or not kept or feature_id is None:
         return
+    if not is_here:
+        told = f"Feature #{feature_id} is unfinished on the branch that is checked out"
+        raise UnsafeTree(told, hint=f"harness run   or   harness skip --feature {feature_id}")
     base, head = SessionCheckpoint.from_record(kept).snapshot.head, project.git.head()
     if head != state.wip_commit:
         told = f"Feature #{feature_id} is unfinished, and there are commits of yours on top of it"
@@ -147,10 +163,13 @@ def _commit_story(project: Project) -> None:
 # ---- before it begins ------------------------------------------------------------------------------------------------
 
 
-def preview(project: Project, *, workers: int, max_sessions: int | None = None) -> JsonObject:
+def preview(
+    project: Project, *, workers: int, branch: str | None = None, max_sessions: int | None = None
+) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     project.require_initialised()
-    document, state = valid_features(project), project.store.state()
+    target = landing.target(project.git, branch)
+    document, state = valid_features(project, features_at(project, target)), project.store.state()
     questions.refuse_pending(state)
     folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
     folder = os.path.join(folder, "parallel")
@@ -161,16 +180,17 @@ def preview(project: Project, *, workers: int, max_sessions: int | None = None) 
             {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
             | {"carried": before.carried()}
         )
-    items = FeatureHome(project, folder, workers, {}).items()
+    wished = settings_of(project)
+    items = FeatureHome(project, folder, workers, {}, branch).items()
     free = workers - len(known.in_state("working"))
     chosen = [*choices(known, items, free if max_sessions is None else min(free, max_sessions))]
     starts = [each for each in chosen if each.starts]
     named = {each.id for each in items}
-    done, settings = settled(document), project.config.parallel
+    done = settled(document)
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]
     return {
         "workers": workers,
-        "branch": project.git.branch(),
+        "branch": target,
         "starts": [
             {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
             for n, each in enumerate(starts, 1)
@@ -182,15 +202,8 @@ def preview(project: Project, *, workers: int, max_sessions: int | None = None) 
             "sessions": max_sessions,
             "left_usd": round(project.budgets.total - costs.counted(project.store.costs()), 4),
         },
-        "ports": settings.ports,
-        "lend": [
-            *equipment.lendable_in(
-                project.git,
-                (*settings.copy_files, *project.config.verification.links),
-                project.excluded,
-                installed=settings.lend,
-            )
-        ],
+        "ports": wished.ports,
+        "lend": [*equipment.lendable_in(project.git, wished.copy, project.excluded, installed=wished.lend)],
     }
 
 
@@ -207,5 +220,5 @@ def preview_lines(found: JsonObject) -> list[str]:
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
     text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     most = f"{found['limits']['sessions']} sessions and " if found["limits"]["sessions"] else ""
-    left = f"${found['limits']['left_usd']:.2f}"
-    return [*text, f"At most {most}{left} of the project's budget; {found['ports']} ports a slot."]
+    left = f"${found['limits']['left_usd']:.2f} of the project's budget"
+    return [*text, f"At most {most}{left}; {found['ports']} ports a slot."]
