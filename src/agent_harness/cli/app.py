@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "queue": ("Work", "agent_harness.cli.parallel:main", "Show and arrange what waits to land in a parallel run."),
     "place": ("Work", "agent_harness.cli.parallel:main", "Show and remove the places of parallel runs."),
     "status": ("See", "agent_harness.cli.shared:status", "Say where it stands."),
+    "watch": ("See", "agent_harness.cli.story:main", "See it work, live: one project, or all of them."),
     "why": ("See", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),
     "diff": ("See", "agent_harness.cli.story:main", "Show what a session or an item changed."),
     "costs": ("See", "agent_harness.cli.story:main", "Say what was spent, and on what."),

@@ -1,4 +1,4 @@
-"""The story commands: ``harness why``, ``diff``, ``costs``, ``report``: what is on record of a project of any kind.
+"""The story commands, ``harness why``, ``diff``, ``costs``, ``report`` and ``watch``: what is on record of a project.
 
 They read, change nothing of the project, take no lock, and are read without click, so that they start fast. Source:
 ``faces.md`` 3, 5.
@@ -243,6 +243,19 @@ def _make_ignored(folder: str) -> None:
         files.replace(os.path.join(folder, ".gitignore"), b"*\n")
 
 
+def _watch(
+    *,
+    item: str | None = None,
+    all: bool = False,  # noqa: A002 - as the option is called
+    plain: bool = False,
+    once: bool = False,
+    json: bool = False,
+) -> int:
+    from agent_harness.cli import watch
+
+    return watch.main(item=item, everything=all, plain=plain, once=once, as_json=json)
+
+
 STORY = Program(
     "harness",
     "What is on record of a project.",
@@ -299,6 +312,19 @@ STORY = Program(
             "made from the records; the same records give the same page.",
             example="harness report --open",
             act=_report,
+        ),
+        "watch": Subcommand(
+            "See it work, live.",
+            Argument("item", "ITEM|SLOT", str, required=False),
+            Option("--all", None, "All your projects, a line each; who needs you first."),
+            Option("--plain", None, "The log as it grows, and where it stands once a minute."),
+            Option("--once", None, "One picture, and leave."),
+            _JSON,
+            purpose="Show a project while agents work on it: what is proven, who does what for how long and at what "
+            "cost, the items, and what agents and harness say. It only looks: leaving it, or losing the connection, "
+            "never touches a run. Keys: ? lists them. Without a terminal it is --plain.",
+            example="harness watch --all",
+            act=_watch,
         ),
     },
     _STYLE,

@@ -50,3 +50,16 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
     from agent_harness.protocols.tasklist import api as task_list
 
     return task_list.log_rows(folder)
+
+
+def parallel_of(kind: str, folder: str) -> str | None:
+    """Where a project of this kind has what a run of several agents is at; ``None`` where there are none."""
+    if kind == "features":
+        from agent_harness.protocols.features import api as features
+
+        return features.layout_of(folder).parallel
+    if kind == "tasklist":
+        from agent_harness.protocols.tasklist import api as task_list
+
+        return task_list.parallel_file(folder)
+    return None

@@ -250,12 +250,19 @@ class TaskList:
     @property
     def workers(self) -> int | None:
         """How many agents the settings have work at once; ``None`` for one, as ever."""
-        from agent_harness.protocols.tasklist import parallel
+        import os
 
         try:
-            found = parallel.settings_of(self.store.read()).workers
+            config = self.store.read().raw.get("session_config")
         except StateDamaged:
             return None  # whoever works the list says so
+        given = config.get("parallel") if isinstance(config, dict) else None
+        if not given and "HARNESS_PARALLEL__WORKERS" not in os.environ:
+            return None
+        from agent_harness.session import parallel_settings
+
+        known = given if isinstance(given, dict) else {}
+        found = parallel_settings.read(known, os.environ, where="session_config.parallel").workers
         return found if found > 1 else None
 
     def parallel_runs(self) -> ParallelRuns:
@@ -522,6 +529,11 @@ def followed(folder: str) -> list[FollowedLog]:
         FollowedLog("run", lambda: [layout.run_log], said_at),
         FollowedLog("progress", lambda: [layout.progress], progress.told),
     ]
+
+
+def parallel_file(folder: str) -> str:
+    """Where a run of several agents shows what it is at."""
+    return TaskListLayout(folder).parallel
 
 
 def lines(found: JsonObject) -> list[str]:

@@ -1,0 +1,160 @@
+"""A picture of lines on a terminal, of which only what has changed is written; and the keys that a person presses.
+
+The alternate screen is left as it was found, whatever ends the program but a kill -9. A picture goes out in one write,
+inside synchronized output, from the first to the last letter that differs in each line. Source: ``faces.md`` 4.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["AlternateScreen"]
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[999;1H\n\x1b[?25h\x1b[?1049l"
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+_ESCAPE_SECONDS = 0.05
+_KEYS = {
+    "\x1b[A": "up",
+    "\x1bOA": "up",
+    "\x1b[B": "down",
+    "\x1bOB": "down",
+    "\x1b[5~": "pageup",
+    "\x1b[6~": "pagedown",
+    "\x1b": "esc",
+    "\r": "enter",
+    "\n": "enter",
+    "\t": "tab",
+    "\x03": "q",
+    "\x04": "q",
+}
+
+
+class Hangup(Exception):
+    """The terminal has gone away, or somebody ends the program."""
+
+
+class AlternateScreen:
+    """The terminal of this process while ``shown`` lasts."""
+
+    def __init__(self) -> None:
+        self._last: list[str] = []
+        self._size = (0, 0)
+        self._pressed = ""
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """The alternate screen and keys without Enter, to the end of the block. ``Hangup`` where a signal ends it."""
+        before = termios.tcgetattr(sys.stdin)
+        old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
+        try:
+            self._begin()
+            yield
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+            _restore(before)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """The terminal as it was before, for a plain question, to the end of the block."""
+        before = termios.tcgetattr(sys.stdin)
+        plain = termios.tcgetattr(sys.stdin)
+        plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
+        _restore(plain)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+            self._begin()
+
+    def _begin(self) -> None:
+        tty.setcbreak(sys.stdin)
+        _write(_ENTER + "\x1b[2J")
+        self._last.clear()
+        self._size = (0, 0)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+        return shutil.get_terminal_size()
+
+    def paint(self, lines: Sequence[str]) -> None:
+        """Shows these lines; nothing is written where they are the same as before."""
+        size = self.size
+        changes: list[str] = []
+        if size != self._size:
+            self._last.clear()
+            self._size = size
+            changes.append("\x1b[2J")
+        shown = [*lines][: size[1]]
+        for row in range(max(len(shown), len(self._last))):
+            old = self._last[row] if row < len(self._last) else ""
+            new = shown[row] if row < len(shown) else ""
+            if old != new:
+                changes.append(_changed(row, old, new))
+        self._last = shown
+        if changes:
+            _write(_BEGIN + "".join(changes) + _END)
+
+    def key(self, seconds: float) -> str | None:
+        """The key that is pressed within that time, by its name or letter."""
+        if not self._pressed:
+            if not select.select([sys.stdin], [], [], seconds)[0]:
+                return None
+            self._pressed = self._read()
+        if self._pressed == "\x1b" and select.select([sys.stdin], [], [], _ESCAPE_SECONDS)[0]:
+            self._pressed += self._read()
+        for sequence in sorted(_KEYS, key=len, reverse=True):
+            if self._pressed.startswith(sequence):
+                self._pressed = self._pressed[len(sequence) :]
+                return _KEYS[sequence]
+        letter, self._pressed = self._pressed[0], self._pressed[1:]
+        return letter
+
+    def _read(self) -> str:
+        found = os.read(sys.stdin.fileno(), 64)
+        if not found:
+            raise Hangup
+        return found.decode("utf-8", "replace")
+
+
+def _changed(row: int, old: str, new: str) -> str:
+    """What turns the one line into the other, from the first letter that differs to the last."""
+    if not (old.isascii() and new.isascii()):
+        return f"\x1b[{row + 1}H{new}\x1b[K"
+    same = _same(old, new)
+    if len(old) == len(new):
+        tail = _same(old[:same:-1], new[:same:-1])
+        return f"\x1b[{row + 1};{same + 1}H{new[same : len(new) - tail]}"
+    return f"\x1b[{row + 1};{same + 1}H{new[same:]}\x1b[K"
+
+
+def _same(one: str, other: str) -> int:
+    """How many letters at the beginning of both are the same."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _restore(attributes: list[object]) -> None:
+    try:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, attributes)  # type: ignore[arg-type]
+        _write(_LEAVE)
+    except (OSError, termios.error):
+        pass  # the terminal has gone away
+
+
+def _hang_up(number: int, frame: FrameType | None) -> None:
+    raise Hangup

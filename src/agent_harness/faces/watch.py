@@ -1,0 +1,291 @@
+"""What ``harness watch`` shows: a project as it is now, or all of them, as lines of a given width; nothing is written.
+
+    shop  6/7 proven  judging 0:42                              1 to 3 h left
+    $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
+    ! 1 question: Feature #8 has failed to complete in 3 sessions    a answers
+    -- features ------------------------------------------------- 5-7 of 7
+    > #7 working  Chosen names and shorty serve, end to end          $0.11
+    -- agent: claude-code, sonnet ----------------------------------------
+      9 passed in 2.03s
+    -- harness -----------------------------------------------------------
+      14:56:03 suite   runs, 71 tests
+
+Everything comes through the reader of the project's kind and the logs that it names, a look costs what is new. Source:
+``faces.md`` 4, F-WATCH-1 to 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_harness.errors import HarnessError
+from agent_harness.faces import reading
+from agent_harness.faces.follow import FollowedLines
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.terminal import fitted, printable
+from agent_harness.kernel.trusted_state import Place
+from agent_harness.parallel import snapshot
+from agent_harness.session.picture import OPEN, PROVEN, WORKING, Item, Now, ProjectPicture, span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["AllProjects", "ProjectView", "ProjectLook", "all_lines", "current", "lines", "time_left"]
+
+LEAST = 60, 15
+"""Columns and lines; on less, the first three lines are all there is."""
+KEPT_ROWS = 200
+_NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectLook:
+    """One look at a project."""
+
+    name: str
+    picture: ProjectPicture
+    rows: tuple[JsonObject, ...]  # of its logs, the newest last
+    slots: tuple[str, ...] = ()  # of a run of several agents that lives
+    parallel: JsonObject | None = None
+
+    def as_json(self) -> JsonObject:
+        """The members for an answer in JSON."""
+        found = self.picture
+        return {
+            "path": found.path,
+            "kind": found.kind,
+            "state": found.doing,
+            "proven": found.proven,
+            "total": len(found.items),
+            "cost_usd": found.money.spent_usd,
+            "cost_unknown_sessions": found.money.unknown,
+            "left": time_left(found),
+            "items": [{"id": each.id, "title": each.title, "state": each.state} for each in found.items],
+            "now": [_now_json(each) for each in found.now],
+            "questions": [
+                {"kind": each.kind, "item": each.item, "message": each.message, "answer": each.answer}
+                for each in found.state.questions
+            ],
+            "parallel": self.parallel,
+            "log": [*self.rows][-20:],
+            "gaps": [{"file": each.file, "why": each.why} for each in found.gaps],
+        }
+
+
+class ProjectView:
+    """One project, looked at again and again."""
+
+    def __init__(self, kind: Kind, folder: str) -> None:
+        self.kind, self.folder = kind, folder
+        self._reader = reading.reader_of(kind, folder)
+        self._parallel = reading.parallel_of(kind, folder)
+        self._lines = FollowedLines(reading.followed_of(kind, folder))
+        self._rows: list[JsonObject] | None = None
+
+    def look(self) -> ProjectLook:
+        """The project as it is now."""
+        if self._rows is None:
+            self._rows = self._lines.last()
+        self._rows = [*self._rows, *self._lines.news()][-KEPT_ROWS:]
+        told = snapshot.told(self._parallel) if self._parallel else None
+        alive = told if told and told.get("alive") else None
+        sign = "#" if self.kind == "features" else ""
+        slots = snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
+        return ProjectLook(
+            name=self.folder.rstrip("/").rpartition("/")[2] or self.folder,
+            picture=self._reader.look(),
+            rows=tuple(self._rows),
+            slots=tuple(slots),
+            parallel=told,
+        )
+
+
+def lines(seen: ProjectLook, columns: int, rows: int, chosen: str | None = None) -> list[str]:
+    """What is shown of a project on so many columns and rows, each line as long as it fits."""
+    head = _head(seen, columns)
+    if columns < LEAST[0] or rows < LEAST[1]:
+        return [fitted(printable(each), columns) for each in head][:rows]
+    work = _at_work(seen)
+    left = rows - len(head)
+    log = max(4, left // 3) if seen.rows else 0
+    told = min(len(work), max(4, left // 3))
+    items = _items(seen, columns, max(2, left - log - told), chosen or current(seen.picture))
+    log = max(0, left - len(items) - told)
+    found = [*head, *items, *work[:told]]
+    if log >= 2 and seen.rows:
+        found += ["-- harness --", *(_log_line(row) for row in [*seen.rows][-(log - 1) :])]
+    return [_rule(line, columns) if line.startswith("-- ") else fitted(printable(line), columns) for line in found][
+        :rows
+    ]
+
+
+def _head(seen: ProjectLook, columns: int) -> list[str]:
+    picture = seen.picture
+    total = f"{picture.proven}/{len(picture.items)} proven"
+    doing = snapshot.at_work(seen.parallel) or picture.doing
+    first = [seen.name, total, doing]
+    running = next((each for each in picture.now if each.alive), None)
+    money = picture.money
+    second = [str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else "")]
+    if running and running.tokens is not None:
+        second.append("now " + running.line().partition(": ")[2].partition(", ")[2])
+    asked = picture.state.questions
+    third = "nothing needs you"
+    if asked:
+        count = f"{len(asked)} question{'s' if len(asked) > 1 else ''}"
+        third = _sides(f"! {count}: {asked[0].message}", "a answers", columns)
+    elif picture.gaps:
+        third = f"! cannot be read: {', '.join(f'{each.file} ({each.why})' for each in picture.gaps)}"
+    elif picture.state.rests:
+        third = f"rests: {picture.state.rests}"
+    return [_sides("  ".join(first), time_left(picture) or "", columns), "  ".join(second), third]
+
+
+def _sides(left: str, right: str, columns: int) -> str:
+    room = columns - len(right) - 1
+    return left if not right or room < len(left) // 2 else f"{fitted(printable(left), room):<{room}} {right}"
+
+
+def _items(seen: ProjectLook, columns: int, rows: int, chosen: str | None) -> list[str]:
+    found, room = seen.picture.items, rows - 1
+    at = next((n for n, each in enumerate(found) if each.id == chosen), 0)
+    first = max(0, min(at - room // 2, len(found) - room))
+    shown = found[first : first + room]
+    money = seen.picture.money_by_item()
+    wide = max((len(_short_name(each)) for each in shown), default=0)
+    text = [f"-- {_NAMED[seen.picture.kind]} -- {first + 1 if shown else 0}-{first + len(shown)} of {len(found)}"]
+    for each in shown:
+        mark = ">" if each.id == chosen else " "
+        cost = str(money[each.id]) if each.id in money else ""
+        told = f"{mark} {_short_name(each):<{wide}} {each.state:<8} {each.title}"
+        text.append(_sides(told, cost, columns))
+    return text
+
+
+def _short_name(item: Item) -> str:
+    return item.name.replace("Feature ", "")
+
+
+def current(picture: ProjectPicture) -> str | None:
+    """The item at work; else the first that is open."""
+    by_state = {each.state: each.id for each in reversed(picture.items)}
+    named = next((each.item for each in picture.now if each.alive and each.item), None)
+    at_work = next((each.id for each in picture.items if named in (each.name, each.id)), None)
+    return at_work or by_state.get(WORKING) or by_state.get(OPEN)
+
+
+def _at_work(seen: ProjectLook) -> list[str]:
+    """Slots of a run of several agents, or what the agent of the one session says."""
+    if seen.slots:
+        return ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
+    text: list[str] = []
+    for each in seen.picture.now[:2]:
+        who = ", ".join(filter(None, (each.agent, each.model)))
+        text += [f"-- agent: {who} --", f"  {each.line()}", *(f"  {last}" for last in each.last)]
+    return text
+
+
+def _rule(line: str, columns: int) -> str:
+    title, _, right = line.removeprefix("-- ").partition(" --")
+    left = f"-- {printable(title)} "
+    right = f" {right.strip()}" if right.strip() else ""
+    return fitted(left + "-" * max(2, columns - len(left) - len(right)) + right, columns)
+
+
+def _log_line(row: JsonObject) -> str:
+    at = clock.parse(row.get("at"))
+    return f"  {f'{at.astimezone():%H:%M:%S}' if at else '        '} {row.get('text')}"
+
+
+def _now_json(now: Now) -> JsonObject:
+    return {
+        "item": now.item,
+        "agent": now.agent,
+        "phase": now.phase,
+        "step": now.step,
+        "session": now.session,
+        "turn": now.turn,
+        "cost_usd": now.cost_usd,
+        "tokens": dict(now.tokens) if now.tokens is not None else None,
+        "last": [*now.last],
+        "alive": now.alive,
+    }
+
+
+def time_left(picture: ProjectPicture) -> str | None:
+    """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
+    proven = {each.id for each in picture.items if each.state == PROVEN}
+    still = sum(each.state in (OPEN, WORKING) for each in picture.items)
+    taken: dict[str, float] = {}
+    for each in picture.sessions:
+        if each.item in proven and each.seconds is not None:
+            taken[each.item] = taken.get(each.item, 0.0) + each.seconds
+    known = sorted(taken.values())
+    if len(known) < 3 or not still:
+        return None
+    low, high = (known[round((len(known) - 1) * part)] * still for part in (0.25, 0.75))
+    short, long = span(low), span(high)
+    return f"about {short} left" if short == long else f"{short} to {long} left"
+
+
+# ---- all projects
+
+
+_ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadable")
+
+
+class AllProjects:
+    """All projects of this user that are known and still there, the one that needs a person first."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, ProjectView] = {}
+
+    def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, ProjectLook | str]]:
+        """Each with its folder and its look; one that cannot be read with a sentence. SC-63."""
+        found: list[tuple[str, Kind, ProjectLook | str]] = []
+        for each in places:
+            if not each.path or each.gone or each.kind is None:
+                continue
+            try:
+                view = self._views.get(each.path) or ProjectView(each.kind, each.path)
+                self._views[each.path] = view
+                found.append((each.path, each.kind, view.look()))
+            except (HarnessError, OSError) as error:
+                found.append((each.path, each.kind, str(error)))
+        return sorted(found, key=lambda row: (_ORDER.index(_class_of(row[2])), row[0]))
+
+
+def _class_of(seen: ProjectLook | str) -> str:
+    if isinstance(seen, str):
+        return "unreadable"
+    doing, alive = seen.picture.doing, any(each.alive for each in seen.picture.now)
+    if doing in ("needs you", "done"):
+        return doing
+    if alive or snapshot.at_work(seen.parallel):
+        return "waiting" if doing.startswith("waiting") else "running"
+    return "stopped" if doing.startswith("stopped") else "idle"
+
+
+def all_lines(
+    found: Sequence[tuple[str, Kind, ProjectLook | str]], columns: int, chosen: str | None = None
+) -> list[str]:
+    """One line a project; what is less important goes first where there is no room."""
+    text = [f"  {'PROJECT':<18} {'STATE':<24} {'PROVEN':>8} {'COST':>10}  NEEDS YOU"]
+    for path, _, seen in found:
+        mark = ">" if path == chosen else " "
+        name = printable(path.rstrip("/").rpartition("/")[2])[:18]
+        if isinstance(seen, str):
+            text.append(f"{mark} {name:<18} cannot be read: {seen}")
+            continue
+        picture = seen.picture
+        asked = picture.state.questions
+        doing = snapshot.at_work(seen.parallel) or picture.doing
+        needs = asked[0].message if asked else ""
+        sign = "!" if asked and mark == " " else mark
+        cost = str(picture.money) if picture.money.sessions else ""
+        total = f"{picture.proven}/{len(picture.items)}"
+        text.append(f"{sign} {name:<18} {doing[:24]:<24} {total:>8} {cost:>10}  {needs}".rstrip())
+    return [fitted(printable(line), columns) for line in text]

@@ -1,0 +1,257 @@
+"""``harness watch``: what it shows of every kind of project, what its keys do, and that it touches no run."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pyte
+import pytest
+
+from agent_harness.faces import watch
+from agent_harness.session.picture import Item, PastSession, ProjectPicture, StatePart
+from agent_harness.testing.long_task_project import LongTaskProject
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
+SPENDS = """\
+turns:
+  - do:
+      - usage: {input_tokens: 12000, output_tokens: 900, cost_usd: 0.12}
+      - run: "touch begun; while [ ! -e go ]; do sleep 0.05; done; touch done.txt"
+"""
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskListProject:
+    """Three tasks, the title of one of which would steer a terminal."""
+    for name in ("CI", "FORCE_COLOR", "HARNESS_PLAIN", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    proof = {"command": "test -f done.txt"}
+    return TaskListProject(
+        tmp_path / "list",
+        task("task-001", title="Make it", validation=proof),
+        task("task-002", title="\x1b[2J\x1b]0;owned\x07 wipe", validation=proof),
+        task("task-003", title="Sell it", validation=proof),
+    )
+
+
+class Terminal:
+    """``harness watch`` in a real terminal of so many columns and lines, and what stands there."""
+
+    def __init__(self, folder: Path, *words: str, columns: int = 80, lines: int = 24) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self.screen)
+        self.received = b""
+        self.program: Any = pexpect.spawn(
+            HARNESS[0],
+            [*HARNESS[1:], "watch", *words],
+            cwd=str(folder),
+            dimensions=(lines, columns),
+            encoding=None,
+            timeout=60,
+        )
+
+    def read(self, seconds: float = 0.1) -> bool:
+        """Takes what comes; false where the program has ended."""
+        try:
+            found = self.program.read_nonblocking(1 << 16, seconds)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.received += found
+        self._stream.feed(found)
+        return True
+
+    def shows(self, what: Callable[[str], object]) -> str:
+        """The picture, once it is as said."""
+        end = time.monotonic() + 60
+        while not what(found := "\n".join(self.screen.display)):
+            assert self.read(), found
+            assert time.monotonic() < end, found
+        return found
+
+    def press(self, keys: str) -> None:
+        self.program.send(keys.encode())
+
+    def resize(self, columns: int, lines: int) -> None:
+        self.screen.resize(lines, columns)
+        self.program.setwinsize(lines, columns)
+
+    def ended(self) -> int | None:
+        """The exit code, once the program has ended."""
+        while self.read():
+            pass
+        self.program.wait()
+        return self.program.exitstatus
+
+
+@pytest.fixture
+def watched(listed: TaskListProject) -> Iterator[Terminal]:
+    terminal = Terminal(listed.root)
+    yield terminal
+    terminal.program.close(force=True)
+
+
+def until(found: Callable[[], object]) -> Any:
+    end = time.monotonic() + 120
+    while not (got := found()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return got
+
+
+def test_one_picture_and_the_same_in_json(listed: TaskListProject) -> None:
+    once = listed.harness("watch", "--once")
+    assert once.code == 0, once
+    assert "list  0/3 proven  idle" in once.out
+    assert "> task-001 open     Make it" in once.out
+    assert "\x1b" not in once.out
+    found = json.loads(listed.harness("watch", "--json").out)
+    assert (found["proven"], found["total"], found["state"], found["left"]) == (0, 3, "idle", None)
+    assert [each["id"] for each in found["items"]] == ["task-001", "task-002", "task-003"]
+    chosen = listed.harness("watch", "task-003", "--once")
+    assert "> task-003 open     Sell it" in chosen.out
+    wrong = listed.harness("watch", "task-9", "--once")
+    assert (wrong.code, "There is no item 'task-9' here" in wrong.err) == (2, True), wrong
+    both = listed.harness("watch", "task-001", "--all")
+    assert (both.code, "exclude each other" in both.err) == (2, True), both
+
+
+def test_a_long_task_is_watched_too_and_where_no_project_is(tmp_path: Path) -> None:
+    project = LongTaskProject.of_book(tmp_path / "book")
+    found = subprocess.run([*HARNESS, "watch", "--once"], cwd=project.root, capture_output=True, text=True, check=False)
+    assert (found.returncode, "0/" in found.stdout, "-- long task --" in found.stdout) == (0, True, True), found
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    none = subprocess.run([*HARNESS, "watch"], cwd=empty, capture_output=True, text=True, check=False)
+    assert (none.returncode, "No project here" in none.stderr) == (4, True), none
+
+
+def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: Terminal) -> None:
+    """F-WATCH-4: on a terminal that is too small the first three lines remain."""
+    picture = watched.shows(lambda text: "> task-001" in text)
+    assert "q leave" in picture
+    assert "\\x1b[2J\\x1b]0;owned\\x07 wipe" in picture
+    watched.press("j")
+    watched.shows(lambda text: "> task-002" in text)
+    watched.press("G")
+    watched.shows(lambda text: "> task-003" in text)
+    watched.press("\r")
+    watched.shows(lambda text: "task-003 Sell it: open, never claimed" in text and "esc back" in text)
+    watched.press("\x1b")
+    watched.shows(lambda text: "> task-003" in text and "0/3 proven" in text)
+    watched.press("f")
+    watched.shows(lambda text: "> task-001" in text)
+    watched.press("/")
+    watched.shows(lambda text: "Find:" in text)
+    watched.press("sell\n")
+    watched.shows(lambda text: "> task-003" in text)
+    watched.press("p")
+    watched.shows(lambda text: "Pause after the current operation? [y/n]" in text)
+    watched.press("y\n")
+    watched.shows(lambda text: "Enter: back to the picture" in text)
+    assert listed.store.paused()
+    watched.press("\n")
+    watched.shows(lambda text: "rests: paused" in text)
+    watched.press("r")
+    watched.shows(lambda text: "Go on again?" in text)
+    watched.press("y\n\n")
+    watched.shows(lambda text: "nothing needs you" in text)
+    assert not listed.store.paused()
+    watched.press("?")
+    watched.shows(lambda text: "answer the question" in text)
+    watched.press("\x1b")
+    watched.shows(lambda text: "> task-003" in text)
+    watched.resize(50, 10)
+    small = watched.shows(lambda text: "0/3 proven" in text and "task-003" not in text)
+    assert "-- tasks" not in small
+    watched.press("q")
+    assert watched.ended() == 0
+    assert watched.received.endswith(b"\x1b[?25h\x1b[?1049l")
+
+
+def test_nothing_is_written_while_nothing_changes(watched: Terminal) -> None:
+    """F-WATCH-3."""
+    watched.shows(lambda text: "> task-001" in text)
+    watched.read(1.0)
+    before = len(watched.received)
+    for _ in range(4):
+        watched.read(0.5)
+    assert len(watched.received) == before
+    watched.press("j")
+    watched.shows(lambda text: "> task-002" in text)
+    assert len(watched.received) - before < 100
+
+
+@pytest.mark.scenario
+def test_a_run_is_watched_and_goes_on_when_the_view_is_killed(listed: TaskListProject, watched: Terminal) -> None:
+    """F-WATCH-1: two views at once, one of which is killed."""
+    (listed.root / "script.yaml").write_text(SPENDS)
+    run = subprocess.Popen(
+        [*HARNESS, "run", "--max-tasks", "1", "--agent", "scripted:script.yaml"],
+        cwd=listed.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    other = Terminal(listed.root, "--plain")
+    try:
+        picture = watched.shows(lambda text: "$ touch begun" in text and "$0.12 of $10.00" in text)
+        assert "-- agent: scripted" in picture
+        assert "> task-001 working" in picture
+        until(lambda: other.read() and b"task-001: Make it" in other.received)
+        watched.program.kill(9)
+        assert run.poll() is None
+        (listed.root / "go").touch()
+        assert run.wait(120) in (0, 9)
+        until(lambda: other.read() and b"task-001: completed" in other.received)
+        other.program.sendintr()
+        assert other.ended() == 0
+    finally:
+        (listed.root / "go").touch()
+        run.kill()
+        run.wait()
+        other.program.close(force=True)
+    assert listed.harness("watch", "--once").out.startswith("list  1/3 proven")
+
+
+def test_all_projects_a_line_each_and_who_needs_a_person_first(listed: TaskListProject, tmp_path: Path) -> None:
+    other = TaskListProject(tmp_path / "asks", task("task-001", title="Ask"), task("task-002", title="Later"))
+    for project in (listed, other):
+        assert project.harness("run", "--once", "--agent", project.agent("exit 1")).code != 5
+    assert other.harness("pause").code == 0
+    state = json.loads((other.root / "harness-tasks.json").read_text())
+    state["halt"] = {"category": "CONFIG", "message": "Which database?", "at": "2026-01-01T00:00:00Z", "task": None}
+    (other.root / "harness-tasks.json").write_text(json.dumps(state))
+    (listed.root / "harness-tasks.json").chmod(0o600)
+    found = listed.harness("watch", "--all", "--once")
+    rows = found.out.splitlines()
+    assert rows[0].split() == ["PROJECT", "STATE", "PROVEN", "COST", "NEEDS", "YOU"]
+    assert rows[1].startswith("! asks"), found
+    assert "Which database?" in rows[1]
+    assert rows[2].startswith("  list"), found
+    told = json.loads(listed.harness("watch", "--all", "--json").out)["projects"]
+    assert [os.path.basename(each["path"]) for each in told] == ["asks", "list"]
+
+
+def test_the_time_left_is_said_after_three_proven_items() -> None:
+    """F-WATCH-2: from the middle half of what items took, all their sessions together."""
+    items = tuple(
+        Item(id=str(n), name=f"Feature #{n}", title="x", state="proven" if n < 5 else "open") for n in range(1, 7)
+    )
+    sessions = tuple(
+        PastSession(number=n, item=item, outcome="accepted", seconds=seconds)
+        for n, (item, seconds) in enumerate([("1", 600), ("2", 900), ("2", 300), ("3", 1800), ("4", 3600), ("5", 9)])
+    )
+    found = ProjectPicture(kind="features", path="/p", state=StatePart(items=items), sessions=sessions)
+    assert watch.time_left(found) == "40 min to 1 h 00 left"
+    assert watch.time_left(replace(found, sessions=sessions[:3])) is None
+    assert watch.time_left(replace(found, state=StatePart(items=items[:4]))) is None
