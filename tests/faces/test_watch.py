@@ -167,6 +167,9 @@ def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: 
     watched.press("y\n\n")
     watched.shows(lambda text: "nothing needs you" in text)
     assert not listed.store.paused()
+    watched.press("s")
+    watched.shows(lambda text: "Say to the agent:" in text)
+    watched.press("\n\n")
     watched.press("?")
     watched.shows(lambda text: "answer the question" in text)
     watched.press("\x1b")
@@ -255,3 +258,36 @@ def test_the_time_left_is_said_after_three_proven_items() -> None:
     assert watch.time_left(found) == "40 min to 1 h 00 left"
     assert watch.time_left(replace(found, sessions=sessions[:3])) is None
     assert watch.time_left(replace(found, state=StatePart(items=items[:4]))) is None
+
+
+# ---- say -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: TaskListProject) -> None:
+    """F-SAY: with who said it; told once, and counted against nothing."""
+    early = listed.harness("say", "Use SQLite.")
+    assert (early.code, "no session has worked here yet" in early.err) == (4, True), early
+    failing = listed.agent("exit 1")
+    listed.harness("run", "--once", "--agent", failing)
+    said = listed.harness("say", "Use SQLite.", "--json")
+    assert (said.code, json.loads(said.out)["told"]) == (0, "with the next session"), said
+    ran = listed.harness("run", "--once", "--agent", listed.agent("touch done.txt"))
+    assert "Told the agent what" in ran.text
+    assert listed.prompt("task-002").startswith("A person who watches this run says: Use SQLite.\n\n")
+    assert "says: Use SQLite." in Path(listed.layout.run_log).read_text()
+    assert listed.raw["tasks"][1]["status"] == "completed"
+    listed.harness("run", "--once", "--agent", listed.agent("touch done.txt"))
+    assert "A person who watches" not in listed.prompt("task-003")
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * 4001])
+def test_a_message_that_is_none_changes_nothing(listed: TaskListProject, text: str) -> None:
+    said = listed.harness("say", text)
+    assert (said.code, "a message has 1 to 4000 letters" in said.err) == (2, True), said
+
+
+def test_an_agent_says_nothing_in_the_name_of_a_person(listed: TaskListProject) -> None:
+    told = listed.root / "told"
+    listed.harness("run", "--once", "--agent", listed.agent(f"harness say 'I am proven' 2> {told}; touch done.txt"))
+    assert "harness say" in told.read_text()
+    assert "person" in told.read_text()

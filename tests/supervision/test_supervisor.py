@@ -17,6 +17,7 @@ from agent_harness.agents.command import CommandAgent
 from agent_harness.agents.events import Event, Finished, Text, Usage
 from agent_harness.errors import Refused, ToolMissing
 from agent_harness.kernel import clock, owner
+from agent_harness.supervision.messages import PersonsMessages
 from agent_harness.supervision.monitors import (
     Budget,
     BudgetLimit,
@@ -214,6 +215,25 @@ def test_what_a_monitor_says_reaches_the_agent_once(bench: Any, steered: Any) ->
     assert outcome.not_delivered == ()
     assert (outcome.reason, outcome.ok) == ("finished", True)
     assert [text.split(":")[1].strip() for text in heard(bench) if "told" in text] == ["Note", "IMPORTANT"]
+
+
+def test_what_a_person_says_is_told_in_the_running_turn_or_waits(bench: Any, steered: Any, tmp_path: Path) -> None:
+    """F-SAY: each message once, in order; an agent that cannot be steered leaves it for its next prompt."""
+    messages = PersonsMessages(str(tmp_path))
+    messages.leave("Use SQLite.", by="ann")
+    messages.leave("And no ORM.", by="ann")
+    outcome = bench.play({"say": "deaf"}, messages=messages)
+    assert (outcome.said, [each.text for each in messages.waiting()]) == ((), ["Use SQLite.", "And no ORM."])
+    hello = {"type": "text", "text": "hello"}
+
+    def told_all() -> str | None:
+        return None if messages.waiting() or len(heard(bench)) < 4 else "enough"
+
+    outcome = bench.run(steered(hello), messages=messages, stop_requested=told_all)
+    assert [each.text for each in outcome.said] == ["Use SQLite.", "And no ORM."]
+    told = "told: A person who watches this run says: "
+    assert [text for text in heard(bench) if text.startswith("told")] == [f"{told}Use SQLite.", f"{told}And no ORM."]
+    assert (outcome.steered, [*messages.waiting()]) == ((), [])
 
 
 def test_a_final_wrap_up_is_a_last_turn(bench: Any, steered: Any) -> None:

@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "projects": ("See", "agent_harness.cli.shared:projects", "List your projects, and forget what is gone."),
     "export": ("See", "agent_harness.cli.backlog:export", "Write the list of work for another program."),
     "resume": ("Decide", "agent_harness.cli.shared:resume", "Go on: answer a stored question, end a pause or a halt."),
+    "say": ("Decide", "agent_harness.cli.shared:say", "Say a line to the agent at work."),
     "pause": ("Decide", "agent_harness.cli.projects:pause", "Make a project or a task list rest."),
     "skip": ("Decide", "agent_harness.cli.projects:skip", "Leave a feature out, or take it in again."),
     "override": ("Decide", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),

@@ -255,6 +255,54 @@ def resume(choose: str | None, budget: float | None, feature_id: int | None, as_
     return tasklist.resume(as_json=as_json)
 
 
+@click.command(
+    short_help="Say a line to the agent at work.",
+    epilog="""\b
+Examples:
+  harness say "Use SQLite, not a file."
+  harness say "Leave the old API as it is." --json""",
+)
+@click.argument("text")
+@json_option
+def say(text: str, as_json: bool) -> int:
+    """Say a line to the agent at work: in its running turn where it can be steered, else at its next prompt.
+
+    Where no session is at work, the next one begins with it. It is kept on record and counts against nothing.
+    """
+    from agent_harness.faces import reading
+    from agent_harness.kernel import owner
+    from agent_harness.parallel import snapshot
+    from agent_harness.session import now
+    from agent_harness.supervision.messages import PersonsMessages
+
+    kind, folder = kind_here()
+    owner.refuse_agents(folder, "harness say")
+    home = reading.reader_of(kind, folder).home
+    parallel = reading.parallel_of(kind, folder)
+    if parallel and snapshot.at_work(snapshot.told(parallel)):
+        raise Refused("several agents are at work, and a message reaches one alone", hint="harness watch")
+    message = PersonsMessages(home).leave(text, by=_user())
+    running = now.running(home)
+    when = "with the next session"
+    if running:
+        when = "in the running turn" if "say" in running[0].can else "at its next prompt: it cannot be steered"
+    if as_json:
+        told = {"ok": True, "verb": "say", "text": message.text, "by": message.by, "at": message.at, "told": when}
+        click.echo(json.dumps(told, ensure_ascii=False))
+    else:
+        show(f"The agent is told {when}.")
+    return 0
+
+
+def _user() -> str:
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a user without a name
+        return "a person"
+
+
 # ---- all projects of this user ---------------------------------------------------------------------------------------
 
 

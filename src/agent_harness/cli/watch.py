@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.5
 SUMMARY_SECONDS = 60.0
 PLAIN_WIDTH = 100
-FOOTER = "enter open  p pause  a answer  d diff  w why  / find  ? keys  q leave"
+FOOTER = "enter open  p pause  s say  a answer  d diff  w why  / find  ? keys  q leave"
 HELP = """\
 j k up down g G   choose an item          enter   its story
 esc               back                    f       follow the work again
 p                 pause                   r       resume
+s                 say a line to the agent at work
 a                 answer the question     u       undo the item, after a typed yes
 d w c             diff, why, costs        /       find an item by a word
 q                 leave; the run goes on
@@ -171,6 +172,7 @@ class _OneProject:
             "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),
             "r": lambda: self._aside(lambda: _asked("Go on again?", ["resume"])),
             "a": lambda: self._aside(self._answer),
+            "s": lambda: self._aside(_said_to_agent),
         }
         if item:
             acts |= {
@@ -243,6 +245,11 @@ def _ask(question: str) -> str:
 def _asked(question: str, words: list[str]) -> None:
     if _ask(f"{question} [y/n]: ").lower() in ("y", "yes"):
         _run(words)
+
+
+def _said_to_agent() -> None:
+    if text := _ask("Say to the agent: "):
+        _run(["say", text])
 
 
 def _undone(item: str) -> None:

@@ -8,7 +8,7 @@ Each turn is under all monitors, and is tried again while the provider does not 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import Journal, ProviderRetry
 from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
 from agent_harness.supervision.interruption import Stop
+from agent_harness.supervision.messages import PersonMessage, PersonsMessages
 from agent_harness.supervision.monitors import Watch
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.starts import StartCount
@@ -63,6 +64,9 @@ class Turns:
         self._retry = ProviderRetry(
             self.journal, self.stop, self.began, self.timeout_seconds, self.spare, on_wait=self.now.wait
         )
+        self._messages = PersonsMessages(self.now.folder)
+        if self.agent.capabilities.steer:
+            self.now.also_can("say")
         self._told_to_stop = False
         self._used_now = usage.Totals()  # also of the turn that runs
 
@@ -98,6 +102,10 @@ class Turns:
             request = replace(request, brief=replace(request.brief, prompt=AGAIN + prompt))
         if self.starts is not None:
             self.starts.begin(request.brief.run_id)
+        said = self._messages.waiting()
+        if said:
+            opening = "\n".join(each.told for each in said)
+            request = replace(request, brief=replace(request.brief, prompt=f"{opening}\n\n{request.brief.prompt}"))
         self.now.turn(request.brief.run_id)
         with self.stop.listening():
             outcome = supervise(
@@ -105,7 +113,7 @@ class Turns:
                 request.brief,
                 monitors=self.watch,
                 transcript=self.transcript,
-                on_started=request.on_started,
+                on_started=lambda process: self._began_turn(request, process, said),
                 stop_requested=self._stop_requested,
                 facts=request.facts,
                 on_event=lambda event: self._hear(request, event),
@@ -113,10 +121,26 @@ class Turns:
                 session_began=self.began,
                 silence_seconds=self.silence_seconds,
                 recording=self.recording,
+                messages=self._messages,
             )
         request.on_ended(outcome)
         self._add(outcome)
         return outcome
+
+    def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
+        """The agent runs, with what a person said at the beginning of its prompt."""
+        request.on_started(process)
+        for each in said:
+            self._messages.delivered(each)
+        self._note_said(said)
+
+    def _note_said(self, said: Sequence[PersonMessage]) -> None:
+        for each in said:
+            text = redact(each.text)
+            self.journal.say(f"Told the agent what {each.by} says: {text}")
+            self.journal.event("person_said", message=f"{each.by}: {text}")
+        told = (f"{each.by} said: {redact(each.text)}" for each in said)
+        self.so_far = replace(self.so_far, interventions=(*self.so_far.interventions, *told))
 
     def _hear(self, request: TurnRequest, event: Event) -> None:
         if isinstance(event, Usage):
@@ -160,6 +184,7 @@ class Turns:
         for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
             for text in texts:
                 self.journal.event(kind, message=text)
+        self._note_said(outcome.said)
         if outcome.reason not in _SAID_ELSEWHERE:
             self.journal.say(outcome.message)
 

@@ -99,6 +99,15 @@ class NowRecord:
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
+    @property
+    def folder(self) -> str | None:
+        """Where the record is kept, with all else of the project that no agent reaches."""
+        return os.path.dirname(self._path) if self._path else None
+
+    def also_can(self, verb: str) -> None:
+        """The agent at work is reached by this verb as well."""
+        self._fixed["can"] = [*self._fixed["can"], verb]
+
     def close(self) -> None:
         """The session has ended."""
         if self._path is not None:

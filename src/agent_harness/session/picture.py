@@ -363,6 +363,11 @@ class PictureReader:
         self._picture = before if _is_same(found, before) else found
         return self._picture
 
+    @property
+    def home(self) -> str | None:
+        """The folder of the project outside of it; ``None`` where there is none yet."""
+        return self._source.home()
+
     def chain(self) -> ChainReport | None:
         """Whether the verdicts follow one another; ``None`` where none is kept."""
         home = self._source.home()

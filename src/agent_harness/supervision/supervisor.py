@@ -22,6 +22,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit
 from agent_harness.kernel.redact import redact
+from agent_harness.supervision.messages import PersonMessage, PersonsMessages
 from agent_harness.supervision.monitors import NO_FACTS, Intervention, Monitor, ProjectFacts, Watch
 from agent_harness.supervision.recording import KeyMask, Recording, TextTail, Transcript
 
@@ -90,6 +91,7 @@ class Outcome:
     conversation: str | None
     seconds: float  # real ones
     problems: tuple[str, ...]  # what could not be written or found out on the way
+    said: tuple[PersonMessage, ...] = ()  # what it was told of a person
     limit: RateLimit | None = None  # until when the agent's account is refused, as the durable clock has it
 
     @property
@@ -114,6 +116,7 @@ def supervise(
     session_began: float | None = None,
     silence_seconds: float | None = None,
     recording: Recording | None = None,
+    messages: PersonsMessages | None = None,
 ) -> Outcome:
     """Runs one turn to its end; the agent and all its processes are gone when this returns or raises.
 
@@ -124,7 +127,8 @@ def supervise(
     one. After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason
     ``no_response``. ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. A refusal of the
     provider that ends the turn is kept in the clock of the user (``kernel/rate_limits.py``), and forgotten by a turn
-    that ends well. Raises what ``agent.start`` raises.
+    that ends well. What a person leaves in ``messages`` is told within a second to an agent that can be steered, and
+    waits else. Raises what ``agent.start`` raises.
     """
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
@@ -147,6 +151,7 @@ def supervise(
                 grace_seconds=grace_seconds,
                 session_began=session_began,
                 silence_seconds=None if silence_seconds is None else clock.scaled(silence_seconds),
+                messages=messages or PersonsMessages(None),
             )
             outcome = Listening(turn, terms, Heard(brief.model, test_file)).to_the_end()
     finally:
@@ -287,6 +292,7 @@ class TurnTerms:
     grace_seconds: float
     session_began: float | None  # of the monotonic clock; ``None`` means with this turn
     silence_seconds: float | None
+    messages: PersonsMessages
 
 
 class Listening:
@@ -302,6 +308,7 @@ class Listening:
         self._facts = NO_FACTS
         self._steered: list[str] = []
         self._not_delivered: list[str] = []
+        self._said: list[PersonMessage] = []
         self._problems: list[str] = []
         self._ending: tuple[str, str] | None = None  # reason and message, once somebody wants the end
         self._must_end_at: float | None = None  # of the monotonic clock, once the end is near
@@ -411,11 +418,24 @@ class Listening:
             return
         self._next_poll = now + POLL_SECONDS
         request = self._terms.stop_requested()
+        if self._terms.steerable and self._ending is None and request is None:
+            self._pass_on()
         if request is None or (PAUSE, request) == self._ending:
             return
         self._stop(PAUSE, request)
         if request == PAUSE and self._heard.open_calls:
             self._must_end_at = now + self._terms.wrap_up_seconds
+
+    def _pass_on(self) -> None:
+        """What a person has said since; where the agent does not take it now, it waits."""
+        for message in self._terms.messages.waiting():
+            if not self._turn.steer(message.told):
+                return
+            self._terms.messages.delivered(message)
+            self._said.append(message)
+            self._terms.transcript.note(f"to the agent: {message.told}")
+            if self._terms.recording is not None:
+                self._terms.recording.told(message.told)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
@@ -454,6 +474,7 @@ class Listening:
             usage=self._heard.totals,
             steered=tuple(self._steered),
             not_delivered=tuple(self._not_delivered),
+            said=tuple(self._said),
             text_tail=self._heard.tail(),
             evidence=self._heard.evidence,
             rate_limit=self._heard.refused,

@@ -73,6 +73,7 @@ SENTENCES: Mapping[str, str] = {
     "checkpoints_pruned": "old checkpoints were dropped: {checkpoints}",
     "cleanup_completed": "the cleanup was accepted as {commit}",
     "cmd_run": "the agent ran {cmd}{what}",
+    "person_said": "the agent was told what a person says: {message}",
     "escalation_answered": "a person answered {answer}",
     "feature_claimed": "the agent said that Feature #{feature_id} is done",
     "feature_marked": "a person marked Feature #{feature_id}: passes {passes}",
