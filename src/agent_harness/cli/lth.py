@@ -184,6 +184,14 @@ _VERBS: dict[str, Subcommand] = {
         Option("--limit", "N", "how many (20)"),
         Option("--type", "NAME", "only events of this type"),
     ),
+    "schedule": Subcommand(
+        "print the lines by which cron or systemd runs slices",
+        _TASK,
+        Option("--print", "NAME", "cron or systemd; required"),
+        Option("--every", "TEXT", "how often (10m)"),
+        Option("--worker", "NAME", "who works; else the one that task.json prefers"),
+        Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
+    ),
     "openclaw-recipe": Subcommand(
         "print the OpenClaw job that wakes this task",
         _TASK,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RecordOptions,
         RescueOptions,
         RunOptions,
+        ScheduleOptions,
         TickOptions,
         VerifyOptions,
     )
@@ -49,6 +50,7 @@ OPTIONS = {
     "summary": "EventOptions",
     "tail": "EventOptions",
     "openclaw-recipe": "RecipeOptions",
+    "schedule": "ScheduleOptions",
 }
 """Command → its class in ``longtask.options``, which is loaded for these alone."""
 
@@ -197,6 +199,12 @@ class LongTask:
         from agent_harness.protocols.longtask.verbs import status
 
         return status.tail(self.layout, options)
+
+    def schedule(self, options: ScheduleOptions) -> Answer:
+        """The lines by which cron or systemd runs slices. ``scale.md`` 9."""
+        from agent_harness.protocols.longtask.verbs import schedule
+
+        return schedule.schedule(self.layout, options)
 
     def openclaw_recipe(self, options: RecipeOptions) -> Report:
         """The OpenClaw job that wakes this task. ``longtask.md`` 17."""

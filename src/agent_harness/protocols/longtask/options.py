@@ -318,6 +318,18 @@ class EventOptions:
         self.type = text(words, "type")
 
 
+class ScheduleOptions:
+    """``schedule``: ``scale.md`` 9."""
+
+    __slots__ = ("every", "form", "timeout_seconds", "worker")
+
+    def __init__(self, words: Words = NONE) -> None:
+        self.every = text(words, "every")
+        self.form = text(words, "print")
+        self.timeout_seconds = positive(words, "timeout-seconds")
+        self.worker = text(words, "worker")
+
+
 class RecipeOptions:
     """``openclaw-recipe``: ``longtask.md`` 17."""
 

@@ -75,15 +75,15 @@ def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, second
     """What the job runs: a slice when `lth run` can start the worker, else one tick."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
-        return [*_program(), "tick", layout.root]
+        return [*program(), "tick", layout.root]
     named = options.fallback_worker or task.policy.fallback or ""
     fallback = adapters.normalised(named)
     more = ["--fallback-worker", fallback] if fallback and fallback != worker else []
     limit = str(max(_LEAST_SECONDS, seconds - _MARGIN_SECONDS))
-    return [*_program(), "run", layout.root, "--worker", worker, *more, "--timeout-seconds", limit]
+    return [*program(), "run", layout.root, "--worker", worker, *more, "--timeout-seconds", limit]
 
 
-def _program() -> list[str]:
+def program() -> list[str]:
     """The installed `lth` by its absolute path, else this Python with the module."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
@@ -105,7 +105,7 @@ def _run_message(command: str) -> str:
 
 
 def _tick_message(command: str, layout: LongTaskLayout) -> str:
-    recorded = adapters.quoted(*_program(), "record", layout.root, "--status", "paused", "--note", "THE NEXT STEP")
+    recorded = adapters.quoted(*program(), "record", layout.root, "--status", "paused", "--note", "THE NEXT STEP")
     return "\n".join(
         (
             "Run exactly this command once:",
