@@ -56,7 +56,8 @@ def test_the_units_of_systemd_run_the_same_command(project: LongTaskProject) -> 
     """In quotes, with what systemd would expand doubled."""
     text = printed(project, "--print", "systemd", "--every", "45m", "--timeout-seconds", "600")
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
-    decoder, words, rest = json.JSONDecoder(), [], line.removeprefix("ExecStart=")
+    decoder, rest = json.JSONDecoder(), line.removeprefix("ExecStart=")
+    words: list[str] = []
     while rest:
         word, end = decoder.raw_decode(rest)
         words.append(word.replace("$$", "$").replace("%%", "%"))
