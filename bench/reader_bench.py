@@ -40,9 +40,7 @@ def _in_a_process(kind: str) -> Mapping[str, float]:
 def measured(kind: str, folder: Path) -> Mapping[str, float]:
     """The figures of one kind of project, made in this folder."""
     open_reader, place = KINDS[kind](folder / "project")
-    home, _ = trusted_state.make(str(place), str(folder / "project"))
-    assert home is not None
-    _write(Path(home, "verdicts.jsonl"), (_claim(n) for n in range(1, SESSIONS + 1)))
+    write_claims(folder / "project", place)
     open_reader().look()  # what is imported on first use
     first = _fastest(lambda: open_reader().look())
     reader = open_reader()
@@ -58,6 +56,13 @@ def measured(kind: str, folder: Path) -> Mapping[str, float]:
     )
     print(said, file=sys.stderr)
     return {"look-first": first / bare, "look-again": again / first * 100, "look-memory": memory}
+
+
+def write_claims(root: Path, place: Path) -> None:
+    """A verdict for each session, where they are kept."""
+    home, _ = trusted_state.make(str(place), str(root))
+    assert home is not None
+    _write(Path(home, "verdicts.jsonl"), (_claim(n) for n in range(1, SESSIONS + 1)))
 
 
 def _bare(path: Path) -> object:
@@ -91,7 +96,8 @@ def _features(root: Path) -> tuple[Callable[[], PictureReader], Path]:
     return lambda: api.reader(api.layout_of(root)), root / ".git"
 
 
-def _task_list(root: Path) -> tuple[Callable[[], PictureReader], Path]:
+def task_list(root: Path) -> tuple[Callable[[], PictureReader], Path]:
+    """A list in this folder: how it is read, and the file that its state folder is named after."""
     from agent_harness.protocols.tasklist import api
 
     tasks = [
@@ -165,7 +171,7 @@ def _write(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 
 KINDS: Mapping[str, Callable[[Path], tuple[Callable[[], PictureReader], Path]]] = {
     "features": _features,
-    "tasklist": _task_list,
+    "tasklist": task_list,
     "longtask": _long_task,
 }
 
