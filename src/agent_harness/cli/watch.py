@@ -20,6 +20,7 @@ from agent_harness.faces.watch import AllProjects, ProjectLook, ProjectView
 from agent_harness.kernel import clock, root, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import fitted, is_plain, printable
+from agent_harness.session.picture import span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class _OneProject:
         self._told: list[str] | None = None  # an item's story, or the keys, in place of the picture
         self._top = 0
         self._problem = ""
+        self._looked = time.monotonic()
         self._seen = view.look()
 
     def loop(self) -> None:
@@ -139,9 +141,10 @@ class _OneProject:
 
     def _look(self) -> None:
         try:
-            self._seen, self._problem = self._view.look(), ""
+            self._seen, self._problem, self._looked = self._view.look(), "", time.monotonic()
         except OSError as error:  # the last picture stays
-            self._problem = f"! {error.strerror}; this is how it was before"
+            age = span(time.monotonic() - self._looked)
+            self._problem = f"! {error.strerror}; this is how it was {age} ago"
 
     def _paint(self) -> None:
         columns, rows = self._screen.size
