@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from agent_harness.faces.why import usd, wasted
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
+from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.picture import OPEN, WORKING, Money, PastSession, ProjectPicture
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
@@ -47,11 +48,13 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
 
 def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
     """The sessions that claimed something and had nothing accepted."""
-    found: list[PastSession] = []
-    for item in dict.fromkeys(each.item for each in picture.sessions):
-        mine = [each for each in picture.sessions if each.item == item]
-        found += wasted(mine, [each for each in picture.claims if each.item == item])
-    return found
+    mine: dict[str | None, list[PastSession]] = {}
+    for session in picture.sessions:
+        mine.setdefault(session.item, []).append(session)
+    claims: dict[str | None, list[ClaimVerdict]] = {}
+    for claim in picture.claims:
+        claims.setdefault(claim.item, []).append(claim)
+    return [lost for item, sessions in mine.items() for lost in wasted(sessions, claims.get(item, []))]
 
 
 def _known(money: Money) -> float | None:

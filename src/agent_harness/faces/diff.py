@@ -87,7 +87,8 @@ def _of_session(picture: ProjectPicture, session: PastSession) -> WorkDiff:
     on = f" on {item.name}" if item else ""
     name = f"Session {session.number}{on}" if session.number is not None else f"A session{on}"
     mine = [each for each in picture.sessions if each.item == session.item]
-    claims = [each for each in picture.claims if each.item == session.item and why.session_of(each, mine) is session]
+    of_item = (each for each in picture.claims if each.item == session.item)
+    claims = [each for each, its in why.with_sessions(of_item, mine) if its is session]
     if session.rescue_ref and session.base and picture.kind != "longtask":  # there it is what was before the slice
         return WorkDiff(name=name, state=ROLLED_BACK, base=session.base, tip=session.rescue_ref, folder=folder)
     if session.base and session.head and session.base != session.head:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
@@ -23,7 +23,7 @@ from agent_harness.session import picture as pictures
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
 
-__all__ = ["explain", "item_of", "lines", "outputs", "session_of"]
+__all__ = ["explain", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
 Changes = Mapping[tuple[str, str], Sequence[str]]
 """The paths that differ between two commits."""
@@ -158,7 +158,7 @@ def explain(picture: ProjectPicture, item: Item, *, changed: Changes | None = No
         "proof": redact(item.proof) if item.proof else None,
         "proven": _proven(proof),
         "check": [*checks(picture, item, proof, changed=changed)] if item.state == pictures.PROVEN else [],
-        "claims": [_claim(each, session_of(each, sessions), picture.kind) for each in claims],
+        "claims": [_claim(each, session, picture.kind) for each, session in with_sessions(claims, sessions)],
         "waits_for": [
             {"item": each.id, "name": each.name, "state": each.state}
             for each in picture.items
@@ -195,14 +195,15 @@ def _proven(line: ClaimVerdict | None) -> JsonObject | None:
     }
 
 
-def session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """The session in which a claim was made; a slice of a long task is known by its place among them."""
-    if claim.session is not None:
-        same = [each for each in sessions if each.number == claim.session]
-        return same[-1] if same else None
-    if claim.attempt is not None:
-        return next((each for each in sessions if each.number == claim.attempt), None)
-    return None
+def with_sessions(
+    claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
+) -> list[tuple[ClaimVerdict, PastSession | None]]:
+    """Each claim with the session in which it was made; a slice of a long task is known by its place among them."""
+    last = {each.number: each for each in sessions if each.number is not None}
+    first = {each.number: each for each in reversed(sessions) if each.number is not None}
+    return [
+        (each, last.get(each.session) if each.session is not None else first.get(each.attempt or 0)) for each in claims
+    ]
 
 
 def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonObject:
@@ -388,10 +389,12 @@ DONE = ("verified", "completed")
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
     """The sessions that claimed something and had nothing accepted."""
-    believed = [each for each in claims if not each.by_person]
+    believed: dict[int, list[ClaimVerdict]] = {}
+    for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
+        believed.setdefault(id(its), []).append(claim)
     found = []
     for session in sessions:
-        mine = [each for each in believed if session_of(each, sessions) is session]
+        mine = believed.get(id(session), [])
         refused = any(not each.accepted for each in mine) or session.outcome.startswith(("rejected", "failed"))
         if refused and session.outcome not in DONE and not any(each.accepted for each in mine):
             found.append(session)
