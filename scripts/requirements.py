@@ -1,4 +1,4 @@
-"""Compiles ``requirements/dev.txt`` and ``requirements/build.txt`` from ``pyproject.toml``.
+"""Compiles ``dev.txt``, ``build.txt`` and ``engine.txt`` in ``requirements/`` from ``pyproject.toml``.
 
 Pins carry hashes and no address, hold for every platform and Python version the project supports, and change only
 when this runs. With ``--upgrade`` every pin moves to the newest version that ``pyproject.toml`` allows.
@@ -14,7 +14,7 @@ UV = Path(sys.executable).with_name("uv")
 
 
 def main(words: list[str]) -> int:
-    """0 when both files are written; else the status of the command that failed."""
+    """0 when all files are written; else the status of the command that failed."""
     if not UV.exists():
         status = subprocess.run(
             [sys.executable, "-m", "pip", "install", "-q", "uv>=0.13,<0.14"], check=False
@@ -22,8 +22,10 @@ def main(words: list[str]) -> int:
         if status:
             return status
     backend = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    return compiled("build.txt", ["-"], words, stdin="\n".join(backend)) or compiled(
-        "dev.txt", ["--group", "dev", "pyproject.toml"], words
+    return (
+        compiled("build.txt", ["-"], words, stdin="\n".join(backend))
+        or compiled("dev.txt", ["--group", "dev", "pyproject.toml"], words)
+        or compiled("engine.txt", ["--group", "pyproject.toml:engine"], words)
     )
 
 

@@ -13,6 +13,7 @@ from agent_harness.errors import NotAProject, UsageError
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Root
+    from agent_harness.parallel.engine import EngineFactory
     from agent_harness.protocols.features.api import FeatureProject
     from agent_harness.session.log_rows import Filter
 
@@ -62,6 +63,7 @@ def run(
     as_json: bool,
     workers: int | None = None,
     branch: str | None = None,
+    lend: "EngineFactory | None" = None,
 ) -> int:
     """Runs the next session, sessions until all is proven, on one feature, or several at once."""
     project = opened(as_json)
@@ -69,6 +71,8 @@ def run(
         workers = project.workers
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")
+    if lend is not None and not workers:
+        raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
     if dry_run:
         found = project.preview(feature_id, workers=workers, branch=branch, max_sessions=sessions)
         for line in () if as_json else found.pop("lines", ()):
@@ -86,6 +90,7 @@ def run(
             feature_id=feature_id,
             workers=workers,
             branch=branch,
+            lend=lend,
         )
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])

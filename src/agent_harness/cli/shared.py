@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.trusted_state import Place
+    from agent_harness.parallel.engine import EngineFactory
 
 
 def kind_here() -> tuple[str, str]:
@@ -131,6 +132,7 @@ Examples:
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
 @click.option("--branch", metavar="NAME", help="Where the work of several lands; else here.")
 @click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
+@click.option("--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Whose hands: temporal://HOST:PORT; else here.")
 @agent_option
 @wait_option
 @now_option
@@ -147,6 +149,7 @@ def run(
     max_cost: float | None,
     branch: str | None,
     workers: int | None,
+    engine: str | None,
     agents: tuple[str, ...],
     wait: bool | None,
     now: bool,
@@ -161,6 +164,7 @@ def run(
     paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
     kind, folder = kind_here()
+    lend = _engine(engine) if engine and (workers or _was_typed("engine")) else None
     if not dry_run:
         _tell_people(kind, folder)
     if kind == "features":
@@ -181,6 +185,7 @@ def run(
             as_json=as_json,
             workers=workers,
             branch=branch,
+            lend=lend,
         )
     from agent_harness.cli import tasklist
 
@@ -190,16 +195,34 @@ def run(
     workers = workers or (None if once else tasklist.workers_set())
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")
+    if lend is not None and not workers:
+        raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
     limits = {
         "max_tasks": 1 if once else max_tasks,
         "max_minutes": max_minutes,
         "max_cost_usd": max_cost,
         "workers": workers,
         "branch": branch,
+        "lend": None if dry_run else lend,
     }
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait
     return tasklist.run(agents=agents, wait=wait, now=now, dry_run=dry_run, as_json=as_json, **given)
+
+
+def _was_typed(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _engine(url: str) -> "EngineFactory | None":
+    """What makes the engine of that address. ``UsageError`` for one that is none."""
+    from functools import partial
+
+    from agent_harness.engines import engine_for
+    from agent_harness.engines.address import address_of
+
+    return None if address_of(url) is None else partial(engine_for, url)
 
 
 def _tell_people(kind: str, folder: str) -> None:

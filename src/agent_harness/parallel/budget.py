@@ -1,11 +1,12 @@
 """One budget for all who work at once: what each of them spends is on the disk before it may spend more.
 
     spending/settled.json      what the orders that are over have spent, and the dearest call so far
-    spending/ORDER.json        what one order has spent so far, and its dearest call
+    spending/ORDER.json        what one order has spent so far, its dearest call, and what it was allowed
 
-Before an order makes another call, that call is reserved at the price of its dearest one, as are those of all others;
-where this does not fit into the budget, its turn ends. So all of them together go over it by what a call costs more
-than any before it. A call whose like nobody has seen, the first ones of a run, reserves nothing. SC-42.
+Whoever works on another machine is allowed an amount at the beginning, all of which is reserved until it is over.
+Before another order makes another call, that call is reserved at the price of its dearest one, as are those of all
+others; where this does not fit into the budget, its turn ends. So all of them together go over it by what a call costs
+more than any before it. A call whose like nobody has seen, the first ones of a run, reserves nothing. SC-42.
 """
 
 import fcntl
@@ -45,13 +46,19 @@ class SharedBudget:
         name = f"{order.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.pop(name, {"spent": 0.0, "call": 0.0})
-            own = {"spent": spent, "call": max(own["call"], spent - own["spent"])}
+            own |= {"spent": spent, "call": max(own["call"], spent - own["spent"])}
             self._write(name, own)
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (own, settled, *known.values())])
-        reserved = sum(each["spent"] + (each["call"] or dearest) for each in known.values())
+        reserved = sum(_held(each, dearest) for each in known.values())
         mine = own["call"] or dearest
         return float(settled["spent"] + reserved + (mine if known else 0.0))
+
+    def allow(self, order: str, amount: float | None) -> None:
+        """Reserves an amount for an order that is carried out elsewhere; ``None``: nothing limits it."""
+        if amount is not None:
+            with self._locked():
+                self._write(f"{order.replace('/', '.')}.json", {"spent": 0.0, "call": 0.0, "allowed": amount})
 
     def settle(self, order: str, spent: float) -> float:
         """The order is over; what it has spent, which is at least what it had written down."""
@@ -80,12 +87,17 @@ class SharedBudget:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
         spent = settled["spent"] + sum(each["spent"] for each in known.values())
-        return round(spent, 4), round(sum(each["call"] or dearest for each in known.values()), 4)
+        return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
         """What one more order may spend, after one call that is reserved for each; may be less than nothing."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
-        reserved = sum(each["spent"] + (each["call"] or dearest) for each in known.values())
+        reserved = sum(_held(each, dearest) for each in known.values())
         return float(limit - settled["spent"] - reserved - dearest)
+
+
+def _held(known: JsonObject, dearest: float) -> float:
+    """What an order under way has spent or may spend before anybody looks again."""
+    return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

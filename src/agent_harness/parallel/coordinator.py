@@ -10,13 +10,10 @@ carried out to its end.
 import os
 import queue
 import shutil
-import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 from agent_harness.errors import Busy, HarnessError, NothingEligible, Refused, UnsafeTree
 from agent_harness.kernel import clock, files, owner, process
@@ -26,6 +23,7 @@ from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
+from agent_harness.parallel.engine import UNKNOWN, Engine, LocalEngine
 from agent_harness.parallel.equipment import PortBlocks, SetUp
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import (
@@ -53,7 +51,6 @@ from agent_harness.supervision.interruption import Stop
 
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
-WRAP_UP_SECONDS = 180.0
 IN_THE_WAY_SECONDS = 60.0
 MAIL_SECONDS = 1.0
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
@@ -74,55 +71,19 @@ class RunTerms:
     settings: ParallelSettings
     sandbox: object = None  # of a set-up, as the project's settings have it
     only_land: bool = False  # what is proven lands, and no attempt is begun
+    engine: Engine | None = None  # that carries attempts out; none named: processes of this machine
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Under:
     """An order under way."""
 
     order: WorkOrder
-    recall: threading.Event = field(default_factory=threading.Event)
+    recalled: bool = False
     title: str = ""
     since: str = field(default_factory=clock.timestamp)
     trial: Trial | None = None
     head: str = ""
-
-
-class LocalHands:
-    """Carries orders out in processes of this machine, which end with this one."""
-
-    def __init__(self) -> None:
-        self.ended: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def submit(self, order: WorkOrder, folder: str, recall: threading.Event, environment: JsonObject) -> None:
-        """Begins with it; its id is in ``ended`` once nothing of it runs any more."""
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, RESULT))
-        files.write_json(os.path.join(folder, ORDER), order.as_record())
-        words = (order, folder, recall, {**os.environ, **environment})
-        threading.Thread(target=self._carry_out, args=words, daemon=True).start()
-
-    def _carry_out(self, order: WorkOrder, folder: str, recall: threading.Event, environment: dict[str, str]) -> None:
-        try:
-            command = [sys.executable, "-P", "-m", "agent_harness.parallel.hands", folder]
-            with (
-                Path(folder, "hands.log").open("ab") as log,
-                process.start(command, cwd=os.getcwd(), env=environment, input=b"", on_output=log.write) as running,
-            ):
-                files.write_json(
-                    f"{order.place}.json",
-                    {"order": order.id, "item": order.item, "name": order.name, "process": running.record},
-                )
-                while not running.at_end:
-                    running.read_line(LOOK_SECONDS)
-                    if recall.is_set() and not running.exited:
-                        running.stop(clock.scaled(WRAP_UP_SECONDS))
-        except (HarnessError, OSError) as error:
-            with suppress(OSError):
-                Path(folder, "hands.log").write_text(f"{error}\n")
-        finally:
-            self.ended.put(order.id)
 
 
 class Coordinator:
@@ -135,7 +96,9 @@ class Coordinator:
         self._branch = branch
         self._terms = terms
         self._say = terms.say
-        self._hands = LocalHands()
+        self._ended_orders: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._here: Engine = LocalEngine()
+        self._engine = terms.engine or self._here
         self._ports = PortBlocks(terms.settings.ports)
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
@@ -179,8 +142,8 @@ class Coordinator:
         settings = {"batch_max": self._terms.settings.batch_max, "mends": self._terms.settings.mends}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
-        self._take_over()
         self._money.begin(self._plan.spent_usd)
+        self._take_over()
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
@@ -209,12 +172,25 @@ class Coordinator:
             if place.name.startswith("w") and not place.at_rest:
                 name = str(record.get("name") or place.name)
                 rescues[str(record.get("order"))] = self._rescued(place, name)
-        for item in self._plan.in_state(plan.WORKING):
+        at_work = self._plan.in_state(plan.WORKING)
+        orders = [found for item in at_work if (found := self._submitted(self._plan.work(item).order))]
+        known = self._engine.known(orders)
+        still = {each.id: each for each in orders if known.get(each.id, UNKNOWN) != UNKNOWN}
+        for item in at_work:
             work = self._plan.work(item)
             if _read(os.path.join(self._order_folder(work.order), RESULT)):
                 self._take(item, work.order, work.fence)
+            elif order := still.get(work.order):
+                self._say(f"{work.slot} {item}: goes on ({self._engine.name})")
+                self._money.allow(order.id, order.allowance_usd)
+                self._begin(_Under(order=order))
             else:
                 self._lose(item, work.order, work.fence, rescues.get(work.order, []), with_coordinator=True)
+
+    def _submitted(self, order_id: str) -> WorkOrder | None:
+        """The order as it was written down; none where nothing of it is there."""
+        record = _read(os.path.join(self._order_folder(order_id), ORDER))
+        return WorkOrder.from_record(record) if record.get("id") == order_id else None
 
     def _rescued(self, place: Workplace, name: str) -> list[str]:
         until = time.monotonic() + 30.0
@@ -241,12 +217,19 @@ class Coordinator:
         if holder := lock.try_take():
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
         try:
+            self._here.open(self._ended_orders)
+            self._engine.open(self._ended_orders)
             self._open()
             wished = self._terms.settings
             self._lend = equipment.lendable_in(self._git, wished.copy, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
+        except KeyboardInterrupt:
+            for under in self._under.values():
+                self._recall(under, "a person ends the run")
+            raise
         finally:
+            self._engine.close()
             self._ports.close()
             for each in self._of_host.values():
                 each.release()
@@ -267,15 +250,20 @@ class Coordinator:
                         moved = self._do(step) or moved
             for under in self._under.values() if is_over else ():
                 if under.order.kind == ATTEMPT:
-                    under.recall.set()
+                    self._recall(under, "the run ends")
             if moved:
                 continue
             if not self._under and not self._waits(ending):
                 return ending or self._nothing_left()
             with suppress(queue.Empty):
-                self._ended(self._hands.ended.get(timeout=LOOK_SECONDS))
+                self._ended(self._ended_orders.get(timeout=LOOK_SECONDS))
                 while True:
-                    self._ended(self._hands.ended.get_nowait())
+                    self._ended(self._ended_orders.get_nowait())
+
+    def _recall(self, under: _Under, why: str) -> None:
+        if not under.recalled:
+            under.recalled = True
+            (self._engine if under.order.kind == ATTEMPT else self._here).recall(under.order.id, why)
 
     def _facts(self, may_begin: bool) -> plan.Facts:
         attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
@@ -348,10 +336,12 @@ class Coordinator:
         known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
         attempts.sort(key=lambda each: int(each.order.slot[1:]))
         heard = self._home.heard([each.order for each in attempts])
+        elsewhere = self._engine.heard()
+        heard |= {each.order.item: elsewhere[each.order.id] for each in attempts if each.order.id in elsewhere}
         spent, reserved = self._money.standing()
         return {
             "run": known.run,
-            "engine": "local",
+            "engine": self._engine.name,
             "owner": owner.current().as_record(),
             "at": clock.timestamp(),
             "workers": [_shown(each, heard.get(each.order.item, {})) for each in attempts],
@@ -395,7 +385,7 @@ class Coordinator:
             given_back = {"status": PARTIAL, "reason": "dropped", "message": "dropped from the queue by a person"}
             self._home.ended(members["order"], members["item"], given_back, [members["rescue"]])
         elif kind == "recalled" and (under := self._under.get(members["order"])):
-            under.recall.set()
+            self._recall(under, "recalled by a person")
         return event
 
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
@@ -464,7 +454,10 @@ class Coordinator:
         return True
 
     def _order(self, step: plan.StartAttempt) -> bool:
-        if not self._can_pay() or not (host := self._of_machine(slots.AGENTS, step.item.id)):
+        if not self._can_pay():
+            return False
+        host = self._of_machine(slots.AGENTS, step.item.id) if self._engine.is_local else None
+        if self._engine.is_local and host is None:
             return False
         item, work = step.item, self._plan.work(step.item.id)
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
@@ -474,14 +467,27 @@ class Coordinator:
         papers = self._home.papers(item.id, mend)
         fence = work.fence + 1
         order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=base, papers=papers)
+        if not self._engine.is_local:
+            order = self._with_allowance(order, len(busy))
         known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
         self._home.claim([order])
-        self._money.elsewhere(order.id, 0.0)
-        self._of_host[order.id] = host
+        if order.allowance_usd is None:
+            self._money.elsewhere(order.id, 0.0)
+        if host:
+            self._of_host[order.id] = host
         self._begin(_Under(order=order, title=item.title))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
+
+    def _with_allowance(self, order: WorkOrder, busy: int) -> WorkOrder:
+        """Whoever works elsewhere sees no spending but its own: what it may spend is reserved before it begins."""
+        most = self._terms.max_cost_usd
+        if most is None:
+            return order
+        allowance = max(0.0, self._money.left(most)) / max(1, self._plan.workers - busy)
+        self._money.allow(order.id, allowance)
+        return replace(order, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_machine(self, kind: str, item: str) -> LockFile | None:
         """An agent, or a run of checks, that this machine has room for; said once where it has none."""
@@ -523,13 +529,16 @@ class Coordinator:
             fresh=kind == ATTEMPT and self._terms.settings.fresh,
             set_up=SetUp.of(self._terms.settings, self._terms.sandbox).as_record(),
             papers=papers,
+            paper_files=tuple(name for name in self._home.paper_files if name in papers),
+            paper_folders=tuple(name for name in self._home.paper_folders if name in papers),
         )
 
     def _begin(self, under: _Under) -> None:
         told = {**self._ports.variables(under.order.slot, self._plan.workers)}
         told["HARNESS_HOME_REPOSITORY"] = os.fspath(self._git.top())
         self._under[under.order.id] = under
-        self._hands.submit(under.order, self._order_folder(under.order.id), under.recall, told)
+        engine = self._engine if under.order.kind == ATTEMPT else self._here
+        engine.submit(under.order, self._order_folder(under.order.id), told)
 
     def _combine(self, items: Sequence[str]) -> bool:
         head = str(self._git.commit_of(self._branch))
@@ -678,16 +687,17 @@ class Coordinator:
 
     def _ended(self, order_id: str) -> None:
         under = self._under.pop(order_id)
-        self._of_host.pop(order_id).release()
+        if host := self._of_host.pop(order_id, None):
+            host.release()
         order = under.order
         if order.kind == VERIFY:
             self._take_checks(under)
             return
         if not _read(os.path.join(self._order_folder(order_id), RESULT)):
             rescues = self._rescued(Workplace(order.place), order.name)
-            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recall.is_set())
+            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled)
             return
-        self._take(order.item, order_id, order.fence, recalled=under.recall.is_set())
+        self._take(order.item, order_id, order.fence, recalled=under.recalled)
 
     def _take(self, item: str, order: str, fence: int, *, recalled: bool = False) -> None:
         """Takes a result in: books first, which may be repeated, then the event that says so."""

@@ -35,6 +35,9 @@ class OpenItem:
     touches: tuple[str, ...] = ()  # what it will change, as globs, where it says so
 
 
+_LISTS = ("own", "lend", "paper_files", "paper_folders")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
     """What hands are to do in one place."""
@@ -54,6 +57,10 @@ class WorkOrder:
     fresh: bool = False  # the place is made anew
     set_up: JsonObject = field(default_factory=dict)  # the command that sets it up, as ``equipment.SetUp`` has it
     papers: JsonObject = field(default_factory=dict)  # the protocol's
+    paper_files: tuple[str, ...] = ()  # those of the papers that name a file to be read
+    paper_folders: tuple[str, ...] = ()  # those that name a folder of the coordinator's to be written into
+    allowance_usd: float | None = None  # what it may spend, where its spending cannot be followed
+    elsewhere_usd: float = 0.0  # what all others have then
 
     @property
     def slot(self) -> str:
@@ -62,13 +69,13 @@ class WorkOrder:
 
     def as_record(self) -> JsonObject:
         """As ``order.json`` has it."""
-        return {"v": 1, **asdict(self), "own": [*self.own], "lend": [*self.lend]}
+        return {"v": 1, **asdict(self)} | {name: [*getattr(self, name)] for name in _LISTS}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "WorkOrder":
         """The same, read back; members that this version does not know are passed over."""
-        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__}
-        known |= {"own": tuple(known["own"]), "lend": tuple(known["lend"])}
+        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        known |= {name: tuple(known[name]) for name in _LISTS if name in known}
         return cls(**known)
 
 
@@ -86,6 +93,8 @@ class Home(Protocol):
     """The project as the coordinator asks it. Whatever writes may be repeated without a second effect."""
 
     hands: str  # as ``WorkOrder.hands``
+    paper_files: tuple[str, ...]  # as ``WorkOrder`` has them
+    paper_folders: tuple[str, ...]
     own: tuple[str, ...]
     snapshot: str | None  # where it is shown what the run does
 

@@ -386,10 +386,13 @@ class Git:
         remote: str,
         *refspecs: str,
         recorded: Mapping[str, list[str]] | None = None,
+        tags: bool = True,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetches under the same rules."""
-        return self._transfer(("fetch", "--no-auto-gc"), remote, refspecs, recorded, timeout_seconds)
+        """Fetches under the same rules; without ``tags`` no tag comes along."""
+        return self._transfer(
+            ("fetch", "--no-auto-gc", *(() if tags else ("--no-tags",))), remote, refspecs, recorded, timeout_seconds
+        )
 
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
@@ -398,6 +401,14 @@ class Git:
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
+
+    def remote_refs_like(self, remote: str, pattern: str, *, timeout_seconds: float) -> dict[str, str]:
+        """Refs of any kind of a remote that fit a pattern, and their commits. ``GitFailed`` when it cannot be asked."""
+        listed = self._transfer(("ls-remote", "--refs"), remote, (pattern,), None, timeout_seconds)
+        if not listed.ok:
+            raise GitFailed("ls-remote", 128, listed.message)
+        rows = (line.partition("\t") for line in listed.message.splitlines())
+        return {ref: sha for sha, tab, ref in rows if tab}
 
     def _transfer(
         self,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.parallel.engine import EngineFactory
     from agent_harness.parallel.people import ParallelRuns
     from agent_harness.protocols.features.config import Config
     from agent_harness.protocols.features.people.inspection import ProjectCheck
@@ -290,12 +291,13 @@ class FeatureProject:
         feature_id: int | None = None,
         workers: int | None = None,
         branch: str | None = None,
+        lend: EngineFactory | None = None,
     ) -> JsonObject:
         """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold.
 
         With ``workers`` so many agents work at once, each in a place of its own, and the answer is another one; their
-        work lands on ``branch``, the one that is checked out where none is named. Without, what such a run that died
-        had proven lands first.
+        work lands on ``branch``, the one that is checked out where none is named; ``lend`` makes the engine that lends
+        the hands. Without, what such a run that died had proven lands first.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs
@@ -310,7 +312,7 @@ class FeatureProject:
 
             given: JsonObject = {"agents": agents, "policy": policy or RefusalPolicy()}
             if workers:
-                given |= {"workers": workers, "branch": branch}
+                given |= {"workers": workers, "branch": branch, "lend": lend}
                 return run_parallel(self._project, max_sessions=max_sessions, **given)
             self._project.say(
                 "A run of several agents was ended before all of its work had landed; that is done first."

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.parallel.engine import EngineFactory
     from agent_harness.parallel.people import ParallelRuns
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
@@ -202,6 +203,7 @@ class TaskList:
         say: Callable[[str], None],
         workers: int | None = None,
         branch: str | None = None,
+        lend: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
         """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
@@ -209,7 +211,7 @@ class TaskList:
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
         for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
         so many agents work at once, each in a place of its own, and the answer is another one; their work lands on
-        ``branch``, the one that is checked out where none is named.
+        ``branch``, the one that is checked out where none is named. ``lend`` makes the engine that lends the hands.
         """
         import os
         from contextlib import suppress
@@ -230,7 +232,7 @@ class TaskList:
             from agent_harness.protocols.tasklist import parallel
 
             return parallel.run_parallel(
-                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, **limits
+                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, lend=lend, **limits
             )
         if left := self._left_by_run():
             from agent_harness.protocols.tasklist import parallel

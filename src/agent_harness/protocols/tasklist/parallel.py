@@ -17,6 +17,7 @@ from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, landing
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel.engine import EngineFactory
 from agent_harness.parallel.items import (
     ACCEPTED,
     REJECTED,
@@ -58,6 +59,8 @@ class TaskListHome:
     """The list in the project's folder, in the session of the coordinator."""
 
     hands = HANDS
+    paper_files: tuple[str, ...] = ()
+    paper_folders: tuple[str, ...] = ("counts", "parallel")
 
     def __init__(self, worker: Worker, session: int, claimed: JsonObject, attempt: JsonObject) -> None:
         """``claimed`` is what claims say of the run; ``attempt`` what every attempt is told: agents, policy, limits."""
@@ -437,12 +440,14 @@ def run_parallel(
     max_cost_usd: float = run.MAX_COST_USD,
     branch: str | None = None,
     only_land: bool = False,
+    lend: EngineFactory | None = None,
 ) -> JsonObject:
     """Works the list down with so many agents at once; the members of the answer are the coordinator's.
 
     With ``only_land`` no attempt is begun: what an earlier run has proven lands, what it had under way is given back.
     Work lands on ``branch``, the one that is checked out where none is named. ``UnsafeTree`` where there is none, or
-    where another work tree has it checked out. Raises what ``sessions.start`` raises.
+    where another work tree has it checked out. Attempts are made by the engine that ``lend`` makes.
+    Raises what ``sessions.start`` raises.
     """
     worker = run.own_worker(worker)
     place = place_of(worker)
@@ -452,6 +457,7 @@ def run_parallel(
     if not place.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
+    engine = lend(place.git, folder, say) if lend else None
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
         for found in begun["recovered"]:
@@ -479,6 +485,7 @@ def run_parallel(
             settings=settings,
             sandbox=state.config.sandbox,
             only_land=only_land,
+            engine=engine,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}
         home = TaskListHome(worker, int(begun["session"]), claimed, attempt)

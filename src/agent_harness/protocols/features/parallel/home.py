@@ -46,6 +46,8 @@ class FeatureHome:
     """The project in its folder, which its coordinator has locked."""
 
     hands = HANDS
+    paper_files: tuple[str, ...] = ("verdicts",)
+    paper_folders: tuple[str, ...] = ("counts", "parallel")
 
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None

@@ -8,6 +8,7 @@ from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, landing
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel.engine import EngineFactory
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.plan import RunPlan, choices, fold
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
@@ -34,12 +35,14 @@ def run_parallel(
     max_sessions: int | None = None,
     branch: str | None = None,
     only_land: bool = False,
+    lend: EngineFactory | None = None,
 ) -> JsonObject:
     """Works the project with so many agents at once; the members of the answer are the coordinator's.
 
     With ``only_land`` no session is begun: what an earlier run has proven lands, what it had under way is given back.
     Work lands on ``branch``, the one that is checked out where none is named; unfinished work of a serial run on that
-    goes on in a place. Raises what ``Runs.run`` raises before its first session.
+    goes on in a place. Sessions are held by the engine that ``lend`` makes. Raises what ``Runs.run`` raises
+    before its first session.
     """
     project.require_initialised()
     target = landing.target(project.git, branch)
@@ -52,6 +55,7 @@ def run_parallel(
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        engine = lend(project.git, folder, project.say) if lend else None
         known = _known(folder)
         is_landing = known.batch is not None and bool(known.batch.landing)
         Runs(project).put_in_order(marks=is_here and not is_landing)
@@ -85,6 +89,7 @@ def run_parallel(
             settings=settings_of(project),
             sandbox=project.config.sandbox.model_dump(mode="json"),
             only_land=only_land,
+            engine=engine,
         )
         try:
             with stop.listening():

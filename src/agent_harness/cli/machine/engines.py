@@ -1,0 +1,113 @@
+"""Commands about the hands of other machines: ``harness worker`` and ``harness engine``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+from agent_harness.cli.terminal import json_option
+from agent_harness.errors import Refused, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.engines.address import EngineAddress
+
+__all__ = ["engine", "worker"]
+
+
+@click.command(
+    short_help="Lend this machine's hands to runs.",
+    epilog="""\b
+Examples:
+  harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'
+  harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8""",
+)
+@click.option("--engine", "url", required=True, envvar="HARNESS_ENGINE", metavar="URL", help="temporal://HOST:PORT.")
+@click.option(
+    "--remote", "remotes", multiple=True, metavar="PATTERN", help="Remotes whose orders are taken; may repeat."
+)
+@click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
+@click.option("--pool", metavar="NAME", help="The pool whose orders are taken; that of the URL.")
+@click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
+def worker(url: str, remotes: tuple[str, ...], slots: int, pool: str | None, places: str | None) -> int:
+    """Take orders of runs on other machines, and carry them out in places here.
+
+    Ends on SIGTERM or Ctrl-C: what is under way wraps up, is saved, and begins elsewhere. Whoever can submit orders to
+    the namespace can run code here as this user; only orders of a --remote that fits are taken.
+
+    Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
+    """
+    address = _address(url, pool)
+    if not remotes:
+        raise UsageError("name the remotes whose orders are taken", hint="harness worker --remote 'git@HOST:GROUP/*'")
+    folder = os.path.abspath(os.path.expanduser(places)) if places else _own_places()
+    from agent_harness.engines.temporal.worker import serve
+
+    def say(line: str) -> None:
+        from agent_harness.kernel import clock
+        from agent_harness.kernel.terminal import printable
+
+        sys.stdout.write(f"{clock.local(clock.now())} {printable(line)}\n")
+        sys.stdout.flush()
+
+    code = serve(address, remotes=remotes, folder=folder, slots=slots, say=say)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the SDK's own threads may crash a Python that ends while they do
+
+
+@click.group(short_help="Look whether runs reach their hands.")
+def engine() -> None:
+    """Look whether the server, the hands of a pool and the remote are there."""
+
+
+@engine.command(
+    short_help="Server, namespace, hands, remote: one line each.",
+    epilog="""\b
+Examples:
+  harness engine check temporal://127.0.0.1:7233
+  harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json""",
+)
+@click.argument("url", envvar="HARNESS_ENGINE")
+@json_option
+def check(url: str, as_json: bool) -> int:
+    """Reach the server, ask for its hands, and push and delete a ref at the remote of the project here.
+
+    Exit code: 0 a run would find all of it, 2 the address, 4 something is missing.
+    """
+    address = _address(url, None)
+    from agent_harness.engines.temporal.check import looked_at
+
+    found = looked_at(address, os.getcwd())
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        for row in found["checks"]:
+            click.echo(f"{'ok ' if row['ok'] else 'NOT'}  {row['what']}: {row['told']}")
+    sys.stdout.flush()
+    return 0 if found["ok"] else 4
+
+
+def _address(url: str, pool: str | None) -> EngineAddress:
+    from dataclasses import replace
+
+    from agent_harness.engines.address import address_of
+    from agent_harness.engines.temporal import require_extra
+
+    address = address_of(url)
+    if address is None:
+        raise UsageError("local: has no hands but those of a run itself", hint="--engine temporal://HOST:PORT")
+    require_extra()
+    return replace(address, pool=pool) if pool else address
+
+
+def _own_places() -> str:
+    from agent_harness.kernel import trusted_state
+
+    folder = trusted_state.of_user("worker")
+    if folder is None:
+        raise Refused("no folder of the user's state can be written", hint="name one: --places DIR")
+    return folder

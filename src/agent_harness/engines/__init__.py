@@ -1,0 +1,30 @@
+"""Engines that lend the hands of other machines to ``harness run --workers N --engine URL``.
+
+Imported for such a run alone. ``engine_for`` is the door; ``address`` reads URLs, ``shipping`` brings orders and
+results through git, ``temporal`` talks to a Temporal server. ``scale.md`` 9.
+"""
+
+from collections.abc import Callable
+
+from agent_harness.engines.address import address_of
+from agent_harness.kernel.git import Git
+from agent_harness.parallel.engine import Engine
+
+__all__ = ["engine_for"]
+
+
+def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None]) -> Engine | None:
+    """What carries the orders of a run out; ``None`` for the processes of this machine.
+
+    ``folder`` is that of parallel runs of the project. ``UsageError`` for an address that is none, ``ToolMissing``
+    without the extra ``temporal``.
+    """
+    address = address_of(url)
+    if address is None:
+        return None
+    from agent_harness.engines.temporal import require_extra
+
+    require_extra()
+    from agent_harness.engines.temporal.engine import TemporalEngine
+
+    return TemporalEngine(address, git, folder, say)

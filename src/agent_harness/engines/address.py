@@ -1,0 +1,56 @@
+"""What ``--engine`` names: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from agent_harness.errors import UsageError
+
+__all__ = ["EngineAddress", "address_of"]
+
+_HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineAddress:
+    """Where the hands of a run are, as ``--engine`` names it."""
+
+    host: str
+    port: int
+    namespace: str
+    pool: str
+    remote: str
+
+    @property
+    def target(self) -> str:
+        """``HOST:PORT``."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"temporal://{self.target}/{self.namespace}?pool={self.pool}"
+
+
+def address_of(url: str) -> EngineAddress | None:
+    """The parts of a URL; ``None`` for ``local:``, the processes of this machine. ``UsageError`` for any other."""
+    if url in ("local", "local:"):
+        return None
+    parts = urlsplit(url)
+    if parts.scheme != "temporal":
+        raise UsageError(f"no engine is called {url.partition(':')[0] or url!r}", hint=f"local:   or   {_HINT}")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            "a password does not belong into the address of an engine", hint="set TEMPORAL_API_KEY, or a profile"
+        )
+    try:
+        port = parts.port or 7233
+    except ValueError:
+        raise UsageError(f"{url} has no port that is a number", hint=_HINT) from None
+    words = dict(parse_qsl(parts.query))
+    if unknown := {*words} - {"pool", "remote"}:
+        raise UsageError(f"{url} has {', '.join(sorted(unknown))}, which nobody reads", hint=_HINT)
+    return EngineAddress(
+        host=parts.hostname or "127.0.0.1",
+        port=port,
+        namespace=parts.path.strip("/") or "default",
+        pool=words.get("pool") or "default",
+        remote=words.get("remote") or "origin",
+    )

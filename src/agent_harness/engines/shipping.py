@@ -1,0 +1,318 @@
+"""Orders and results as commits on private refs of a remote that both sides reach.
+
+    refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
+    refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
+    .../TRY.saved-N                                     the work as it was, every few minutes
+    .../TRY.left-N                                      what was found in a place whose hands were killed
+
+Messages carry ids and refs alone. Whoever reads a parcel believes no path in it: names are checked, and every path of
+the other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from agent_harness.errors import HarnessError, Refused, UnsafeTree
+from agent_harness.kernel import files
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.redact import redact
+from agent_harness.parallel import places
+from agent_harness.parallel.budget import SharedBudget
+from agent_harness.parallel.hands import ORDER, RESULT
+from agent_harness.parallel.items import ACCEPTED, WorkOrder
+
+ORDERS, RESULTS = "refs/harness/orders", "refs/harness/results"
+MOST_BYTES = 256 << 20
+SECONDS = 600.0
+_HANDS = re.compile(r"agent_harness\.(?:protocols\.[a-z]+(?:\.parallel)?|testing)\.[a-z_]*hands:carry_out")
+_ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
+_PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
+
+
+class OrderRefused(Refused):
+    """This order is nothing that these hands carry out."""
+
+    code = "order_refused"
+
+
+class RemoteAway(HarnessError):
+    """The remote could not be reached, or did not take what was pushed; later it may."""
+
+    code = "remote_away"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcels:
+    """The orders and results of one project, between a repository here and the remote."""
+
+    git: Git
+    remote: str  # a name of the repository's own settings, or a URL
+    project: str
+
+    # ---- at home
+
+    def send(self, order: WorkOrder) -> JsonObject:
+        """Pushes an order, unless it is there; the ``ref`` and the ``sha`` of its commit. Repeatable."""
+        ref = f"{ORDERS}/{self.project}/{order.id}"
+        sha = self.git.commit_of(ref)
+        if sha is None:
+            sha = self._packed(order)
+            self.git.update_ref(ref, sha)
+        self._push(f"{ref}:{ref}")
+        return {"ref": ref, "sha": sha}
+
+    def _packed(self, order: WorkOrder) -> str:
+        papers = {name: value for name, value in order.papers.items() if name not in order.paper_files}
+        if isinstance(papers.get("log"), list):
+            papers["log"] = [redact(str(line)) for line in papers["log"]]
+        whole = replace(order, papers=papers, lend=()).as_record()
+        exclude = self.git.repository_text("exclude")
+        told = {"order": whole, "identity": [*self.git.identity], "exclude": exclude}
+        contents = {ORDER: jsontext.spaced(told).encode("utf-8", "replace")}
+        for name in order.paper_files:
+            with suppress(OSError, HarnessError):
+                contents[f"files/{name}"] = files.read_bytes(str(order.papers[name]))
+        parents = [order.base]
+        if seed := papers.get("seed"):
+            parents.append(self.git.commit_tree(str(seed), [order.base], "Work to go on with"))
+        parents += [str(each) for each in (papers.get("rescues") or {}).values()]
+        return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Order {order.id}")
+
+    def receive(self, order: WorkOrder, head: Mapping[str, object], folder: str) -> None:
+        """Fetches the result that the engine has accepted, and puts it where one of this machine would be.
+
+        Its candidate and rescues are refs of the project then, and ``result.json`` comes last. ``UnsafeTree`` for a
+        result that is none.
+        """
+        ref, sha = str(head.get("ref")), str(head.get("sha"))
+        if not ref.startswith(f"{RESULTS}/{self.project}/{order.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
+            raise UnsafeTree(f"the result of {order.id} names {ref!r}, which is none of its own")
+        if self.git.commit_of(sha) is None:
+            self._fetch(f"+{ref}:{ref}")
+        if self.git.commit_of(sha) is None:
+            raise UnsafeTree(f"{ref} is not the commit {sha[:10]} that was reported")
+        contents = _contents(self.git, sha)
+        result = _object(contents.pop(RESULT, b""))
+        if result.get("id") != order.id or result.get("fence") != order.fence:
+            raise UnsafeTree(f"{ref} holds no result of {order.id}")
+        theirs = str(result.pop("folder", ""))
+        for path, content in contents.items():
+            _write(os.path.join(folder, path), content)
+        for name, value in result.items():
+            if isinstance(value, str) and theirs and value.startswith(f"{theirs}/"):
+                result[name] = os.path.join(folder, value[len(theirs) + 1 :])
+        commits = result.pop("rescue_commits", None) or []
+        held = {*self._behind(sha), order.base}
+        kept = [self._keep(order.name, str(each)) for each in commits if each in held]
+        result["rescues"] = [*kept, *(str(each) for each in result.pop("kept_there", None) or [])]
+        if result.get("status") == ACCEPTED and result.get("commit") in held:
+            self.git.update_ref(f"{places.WORK_REFS}/{order.name}/{order.fence}", str(result["commit"]))
+        files.write_json(os.path.join(folder, RESULT), result)
+
+    def _behind(self, sha: str) -> list[str]:
+        return self.git.text("rev-list", "--parents", "-n", "1", sha).split()[1:]
+
+    def _keep(self, name: str, commit: str) -> str:
+        folder = f"{places.RESCUE_REFS}/{name}"
+        known = self.git.refs_below(f"{folder}/")
+        ref = next((ref for ref, oid in known.items() if oid == commit), None) or places.free_ref(self.git, folder)
+        self.git.update_ref(ref, commit)
+        return ref
+
+    def collect(self, at_work: frozenset[str] = frozenset(), only: str = "") -> list[str]:
+        """Takes home what lies at the remote for orders that are not at work, and clears it away there.
+
+        What of it nobody has counted (results too late, work that was saved) becomes a rescue; the refs of these.
+        """
+        mine = f"{RESULTS}/{self.project}/"
+        found: list[str] = []
+        known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{ORDERS}/{self.project}/{only}*")
+        over: list[str] = []
+        for ref, sha in sorted(known.items()):
+            order = "/".join(ref.split("/")[4:7])
+            if order in at_work or (only and order != only):
+                continue
+            over.append(ref)
+            if ref.startswith(mine) and self.git.commit_of(sha) is None:
+                self._fetch(f"+{ref}:{ref}")
+                found += [self._keep(order.split("/")[1], each) for each in self._new_in(ref, sha)]
+        if over:
+            self._push(*(f":{ref}" for ref in over))
+        for ref in {*self.git.refs_below(mine), *self.git.refs_below(f"{ORDERS}/{self.project}/")}:
+            if "/".join(ref.split("/")[4:7]) not in at_work and (not only or f"/{only}" in ref):
+                self.git.update_ref(ref, None)
+        return found
+
+    def _new_in(self, ref: str, sha: str) -> list[str]:
+        """The commits of a parcel that hold work: that itself where it is a picture of files, else its parents."""
+        if ".saved-" in ref or ".left-" in ref:
+            return [sha]
+        base = str(_object(_contents(self.git, sha).get(RESULT, b"")).get("base"))
+        return [each for each in self._behind(sha) if each != base]
+
+    def remote_refs(self, pattern: str) -> dict[str, str]:
+        """The refs of the remote that fit, and their commits. ``RemoteAway``."""
+        try:
+            return self.git.remote_refs_like(self.remote, pattern, timeout_seconds=SECONDS)
+        except GitFailed as error:
+            raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
+
+    def _push(self, *refspecs: str) -> None:
+        done = self.git.push(self.remote, *refspecs, timeout_seconds=SECONDS)
+        if not done.ok:
+            raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git push {self.remote} {refspecs[0]}")
+
+    def _fetch(self, *refspecs: str) -> None:
+        done = self.git.fetch(self.remote, *refspecs, tags=False, timeout_seconds=SECONDS)
+        if not done.ok:
+            raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
+
+    # ---- where the hands are
+
+    def take(self, head: Mapping[str, object], folder: str, place: str) -> WorkOrder:
+        """Fetches an order into ``folder``: the order as it is carried out here, in ``place``.
+
+        ``OrderRefused`` for one that is not what it says it is.
+        """
+        ref, sha = str(head.get("ref")), str(head.get("sha"))
+        if not ref.startswith(f"{ORDERS}/{self.project}/"):
+            raise OrderRefused(f"{ref!r} is no ref of an order")
+        if self.git.commit_of(sha) is None:
+            self._fetch(f"+{ref}:{ref}")
+        if self.git.commit_of(sha) is None:
+            raise OrderRefused(f"{ref} is not the commit that was announced")
+        contents = _contents(self.git, sha)
+        told = _object(contents.get(ORDER, b""))
+        try:
+            order = WorkOrder.from_record(told["order"])
+            name, address = (str(each) for each in told["identity"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise OrderRefused(f"{ref} holds no order ({error!r})") from None
+        self._refuse_odd(order, ref)
+        for key, value in (("user.name", name), ("user.email", address)):
+            self.git.run("config", "--local", key, " ".join(value.split()))
+        _write(os.path.join(self.git.shared_dir(), "info", "exclude"), str(told.get("exclude") or "").encode())
+        papers = dict(order.papers)
+        for each in order.paper_folders:
+            papers[each] = os.path.join(folder, "state", os.path.basename(each))
+            os.makedirs(papers[each], mode=0o700, exist_ok=True)
+        for each in order.paper_files:
+            papers[each] = os.path.join(folder, "files", os.path.basename(each))
+            if content := contents.get(f"files/{each}"):
+                _write(papers[each], content)
+        if order.elsewhere_usd and "parallel" in papers:
+            SharedBudget(str(papers["parallel"])).begin(order.elsewhere_usd)
+        return replace(order, home=str(self.git.top()), place=place, papers=papers, lend=())
+
+    def _refuse_odd(self, order: WorkOrder, ref: str) -> None:
+        if not _ID.fullmatch(order.id) or ref != f"{ORDERS}/{self.project}/{order.id}" or ".." in order.id:
+            raise OrderRefused(f"{ref} holds the order {order.id!r}")
+        if not _HANDS.fullmatch(order.hands) or not order.branch.startswith("refs/heads/"):
+            raise OrderRefused(f"{order.hands!r} is nothing that hands do")
+        if self.git.commit_of(order.base) is None or order.name != order.id.split("/")[1]:
+            raise OrderRefused(f"{order.id} does not begin at a commit that came with it")
+
+    def saved(self, order_id: str) -> str | None:
+        """The work of an earlier try as it was saved last; ``None`` where there is none."""
+        refs = self.remote_refs(f"{RESULTS}/{self.project}/{order_id}/*")
+        kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
+        if not kept:
+            return None
+        last = max(kept, key=_order_of_saving)
+        self._fetch(f"+{last}:{last}")
+        return self.git.commit_of(last)
+
+    def save(self, order_id: str, attempt: int, kind: str, number: int, commit: str) -> str:
+        """Pushes unfinished work; its ref."""
+        ref = f"{RESULTS}/{self.project}/{order_id}/{attempt}.{kind}-{number}"
+        self._push(f"{commit}:{ref}")
+        return ref
+
+    def answer(self, order: WorkOrder, attempt: int, folder: str) -> JsonObject:
+        """Pushes the result in ``folder`` with all that it speaks of: the head of it. ``RemoteAway``."""
+        result = files.read_json(os.path.join(folder, RESULT))
+        git = self.git
+        kept = [str(each) for each in result.pop("rescues", None) or []]
+        commits = [sha for ref in kept if ref.startswith("refs/") and (sha := git.commit_of(ref))]
+        result |= {"rescue_commits": commits, "kept_there": [each for each in kept if not each.startswith("refs/")]}
+        result |= {"folder": folder, "base": order.base, "host": os.uname().nodename}
+        contents = {RESULT: jsontext.spaced(result).encode("utf-8", "replace")}
+        total = 0
+        for at, _, names in os.walk(folder):
+            for name in sorted(names):
+                path = os.path.join(at, name)
+                inside = os.path.relpath(path, folder)
+                if inside in (RESULT, ORDER) or inside.partition("/")[0] in ("state", "files") or os.path.islink(path):
+                    continue
+                content = files.read_bytes(path)
+                total += len(content)
+                if total > MOST_BYTES // 2:
+                    break
+                contents[inside] = redact(content.decode("utf-8", "replace")).encode("utf-8", "replace")
+        is_done = result.get("status") == ACCEPTED and git.commit_of(str(result.get("commit")))
+        parents = [str(result["commit"]) if is_done else order.base, *commits]
+        sha = git.commit_tree(_tree(git, contents), [*dict.fromkeys(parents)], f"Result of {order.id}")
+        ref = f"{RESULTS}/{self.project}/{order.id}/{attempt}"
+        self._push(f"{sha}:{ref}")
+        return {"ref": ref, "sha": sha, "status": result.get("status"), "try": attempt}
+
+
+def _order_of_saving(ref: str) -> tuple[int, bool, int]:
+    attempt, kind, number = re.fullmatch(r"(\d+)\.([a-z]+)-(\d+)", ref.rpartition("/")[2]).groups()  # type: ignore[union-attr]
+    return int(attempt), kind == "left", int(number)
+
+
+def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
+    """A tree of these files, each as one blob."""
+    below: dict[str, dict[str, bytes]] = {}
+    rows: list[bytes] = []
+    for path, content in sorted(contents.items()):
+        first, slash, rest = path.partition("/")
+        if slash:
+            below.setdefault(first, {})[rest] = content
+        else:
+            sha = git.run("hash-object", "-w", "--stdin", input=content).strip()
+            rows.append(b"100644 blob " + sha + b"\t" + os.fsencode(path))
+    rows += [
+        b"040000 tree " + _tree(git, inside).encode() + b"\t" + os.fsencode(name) for name, inside in below.items()
+    ]
+    return git.run("mktree", "-z", input=b"\0".join(rows) + b"\0" if rows else b"").decode().strip()
+
+
+def _contents(git: Git, sha: str) -> dict[str, bytes]:
+    """The files of a parcel. ``UnsafeTree`` for links, names that lead elsewhere, and too much of it."""
+    found: dict[str, bytes] = {}
+    total = 0
+    with git.view(), git.objects() as objects:
+        for row in filter(None, git.run("ls-tree", "-r", "-z", "-l", sha).split(b"\0")):
+            what, _, name = row.partition(b"\t")
+            mode, _, oid, size = what.split()
+            path = os.fsdecode(name)
+            total += int(size)
+            if mode != b"100644" or not _PATH.fullmatch(path) or total > MOST_BYTES:
+                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which does not belong into it")
+            read = objects.read(oid.decode())
+            found[path] = read[1] if read else b""
+    return found
+
+
+def _write(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    files.replace(path, content, follow=False)
+
+
+def _object(content: bytes) -> JsonObject:
+    try:
+        found = jsontext.loads(content, exact=False)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last(message: str) -> str:
+    lines = [line for line in redact(message).splitlines() if line.strip()]
+    return lines[-1] if lines else "it did not answer"

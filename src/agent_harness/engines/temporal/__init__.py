@@ -1,0 +1,27 @@
+"""Orders over Temporal: ``engine`` at home, ``worker`` where the hands are, ``workflow`` between them.
+
+Needs the extra ``temporal``; nothing of it is imported before a URL with that scheme is used. TLS, keys and profiles
+are Temporal's own: ``TEMPORAL_*`` variables and its profile file.
+"""
+
+from importlib.util import find_spec
+
+from agent_harness.errors import ToolMissing
+from agent_harness.installation import command_for_extra
+
+ORDER = "harness.Order.v1"
+CARRY_OUT = "harness.carry_out.v1"
+PLAN_QUEUE = "harness.plan"
+REFUSED = "OrderRefused"
+HANDS_LEFT = "HandsLeft"
+
+
+def work_queue(pool: str) -> str:
+    """Where the hands of a pool listen."""
+    return f"harness.work.{pool}"
+
+
+def require_extra() -> None:
+    """``ToolMissing``, with the command that adds it, where the extra is not installed."""
+    if find_spec("temporalio") is None:
+        raise ToolMissing("the extra 'temporal' is not installed", hint=command_for_extra("temporal"))

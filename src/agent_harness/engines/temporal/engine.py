@@ -1,0 +1,301 @@
+"""The home side: orders become workflows, their results come back through the remote."""
+
+import asyncio
+import os
+import queue
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import Worker
+
+import agent_harness
+from agent_harness.engines.address import EngineAddress
+from agent_harness.engines.shipping import Parcels, RemoteAway
+from agent_harness.engines.temporal import ORDER as ORDER_WORKFLOW
+from agent_harness.engines.temporal import PLAN_QUEUE, REFUSED, work_queue
+from agent_harness.engines.temporal.connection import LoopThread, connected
+from agent_harness.engines.temporal.workflow import OrderWorkflow
+from agent_harness.errors import HarnessError, PreflightFailed
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
+from agent_harness.parallel.hands import ORDER, RESULT
+from agent_harness.parallel.items import FAILED, PARTIAL, WorkOrder
+
+HEARTBEAT_SECONDS = 90.0
+LEAST_HEARTBEAT_SECONDS = 30.0
+MINUTES = 24 * 60.0
+LOOK_SECONDS = 10.0
+AGAIN_SECONDS = 5.0
+
+
+class TemporalEngine:
+    """Lends the hands of ``harness worker`` processes that listen on a pool. See ``parallel/engine.py``."""
+
+    is_local = False
+
+    def __init__(
+        self,
+        address: EngineAddress,
+        git: Git,
+        folder: str,
+        say: Callable[[str], None],
+        *,
+        heartbeat: float | None = None,
+    ) -> None:
+        """``folder`` is that of the project's parallel runs; ``heartbeat`` the seconds after which hands are gone.
+
+        A server that is away for less time than these costs nothing; one that is away for longer may have an item
+        worked on twice, which costs money and no more (SC-53).
+        """
+        self.name = str(address)
+        self._address = address
+        self._top = str(git.top())
+        self._folder = folder
+        self._say = say
+        wished = (
+            heartbeat
+            if heartbeat is not None
+            else float(os.environ.get("HARNESS_ENGINE_HEARTBEAT") or HEARTBEAT_SECONDS)
+        )
+        self._heartbeat = clock.scaled(max(LEAST_HEARTBEAT_SECONDS, wished))
+        self._remote = remote_url(git, address.remote)
+        self._project = ""
+        self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._handles: dict[str, WorkflowHandle[Any, Any]] = {}
+        self._recalled: dict[str, str] = {}
+        self._heard: dict[str, JsonObject] = {}
+        self._orders: dict[str, WorkOrder] = {}
+        self._loop: LoopThread | None = None
+        self._client: Client | None = None
+        self._worker: Any = None
+        self._said = ""
+
+    def _parcels(self) -> Parcels:
+        return Parcels(git=Git(self._top), remote=self._remote, project=self._project)
+
+    def open(self, ended: "queue.SimpleQueue[str]") -> None:
+        """Connects, looks whether the remote is there, and takes part in what the server asks of workflows."""
+        self._ended = ended
+        self._project = project_id(self._folder)
+        self._loop = LoopThread()
+        try:
+            self._client = self._loop.do(connected(self._address))
+            self._parcels().remote_refs("refs/harness/none")
+        except HarnessError as error:
+            self.close()
+            if isinstance(error, PreflightFailed):
+                raise
+            told = f"the remote {self._address.remote} cannot be reached: {error.message}"
+            raise PreflightFailed(told, hint=f"git ls-remote {self._address.remote}") from None
+        self._worker = self._loop.begin(self._take_part(self._client))
+
+    async def _take_part(self, client: Client) -> None:
+        await Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow]).run()
+
+    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
+        """Pushes the order and starts its workflow; from then on it is watched until the result is at home."""
+        assert self._loop is not None
+        if order.id in self._orders:
+            return
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not os.path.exists(os.path.join(folder, ORDER)):
+            files.write_json(os.path.join(folder, ORDER), order.as_record())
+        self._orders[order.id] = order
+        self._heard[order.id] = {"phase": "waiting"}
+        self._loop.begin(self._follow(order, folder))
+
+    async def _follow(self, order: WorkOrder, folder: str) -> None:
+        """An order from its submission to ``result.json``; whatever is away for a while is waited for."""
+        try:
+            head = await self._patiently(lambda: asyncio.to_thread(self._parcels().send, order))
+            handle = await self._patiently(lambda: self._started(order, head))
+            self._handles[order.id] = handle
+            if order.id in self._recalled:
+                await self._signal(order.id)
+            watching = asyncio.ensure_future(self._listen(order.id, handle))
+            try:
+                found = await self._patiently(handle.result)
+            finally:
+                watching.cancel()
+            if found.get("status") == "stopped" and not found.get("ref"):
+                told = f"ended before it began: {found.get('why')}"
+                _write(folder, order, status=PARTIAL, reason="recalled", message=told, exit_code=0)
+            else:
+                await self._patiently(lambda: asyncio.to_thread(self._parcels().receive, order, found, folder))
+        except WorkflowFailureError as error:
+            cause: BaseException | None = error.cause
+            while cause is not None and not isinstance(cause, ApplicationError) and cause.__cause__ is not None:
+                cause = cause.__cause__
+            if isinstance(cause, ApplicationError) and cause.type == REFUSED:
+                told = f"the hands refused it: {cause.message}"
+                _write(folder, order, status=FAILED, reason="order_refused", message=told, exit_code=4)
+        except (HarnessError, OSError, RPCError) as error:  # no result that counts: the order is lost
+            self._tell(f"{order.id}: {error}")
+        finally:
+            if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                with suppress(HarnessError, OSError):
+                    await asyncio.to_thread(self._collected, order.id)
+            self._heard.pop(order.id, None)
+            self._ended.put(order.id)
+
+    def _collected(self, order_id: str) -> None:
+        for ref in self._parcels().collect(only=order_id):
+            self._tell(f"{order_id}: work that nobody counted is in {ref}")
+
+    async def _patiently(self, act: Callable[[], Any]) -> Any:
+        """What ``act`` returns, tried again for as long as the server or the remote is away."""
+        while True:
+            try:
+                return await act()
+            except RemoteAway as error:
+                self._tell(error.message)
+            except RPCError as error:
+                if error.status not in (
+                    RPCStatusCode.UNAVAILABLE,
+                    RPCStatusCode.DEADLINE_EXCEEDED,
+                    RPCStatusCode.UNKNOWN,
+                ):
+                    raise
+                self._tell(f"{self._address.target} is away ({error.message})")
+            await asyncio.sleep(clock.scaled(AGAIN_SECONDS))
+
+    def _tell(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._say(text)
+
+    async def _started(self, order: WorkOrder, parcel: JsonObject) -> WorkflowHandle[Any, Any]:
+        assert self._client is not None
+        head = {
+            "v": 1,
+            "id": order.id,
+            "project": self._project,
+            "item": order.item[:200],
+            "ref": parcel["ref"],
+            "sha": parcel["sha"],
+            "remote": self._remote,
+            "queue": work_queue(self._address.pool),
+            "harness": agent_harness.__version__,
+            "minutes": MINUTES,
+            "heartbeat_seconds": self._heartbeat,
+        }
+        name = self._workflow_id(order.id)
+        try:
+            return await self._client.start_workflow(
+                ORDER_WORKFLOW,
+                head,
+                id=name,
+                task_queue=PLAN_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            )
+        except WorkflowAlreadyStartedError:  # it has ended; its result is still to be had
+            return self._client.get_workflow_handle(name)
+
+    def _workflow_id(self, order_id: str) -> str:
+        return f"harness/{self._project}/{order_id}"
+
+    async def _listen(self, order_id: str, handle: WorkflowHandle[Any, Any]) -> None:
+        """Keeps what the hands say with their heartbeats."""
+        while True:
+            with suppress(RPCError, KeyError, IndexError, TypeError, ValueError):
+                described = await handle.describe()
+                for pending in described.raw_description.pending_activities:
+                    payloads = pending.heartbeat_details.payloads
+                    found = (await described.data_converter.decode(payloads))[0] if payloads else {"phase": "waiting"}
+                    self._heard[order_id] = dict(found)
+            await asyncio.sleep(clock.scaled(LOOK_SECONDS))
+
+    def recall(self, order_id: str, reason: str) -> None:
+        """A signal to its workflow, which cancels the activity."""
+        if self._loop is None or order_id not in self._orders:
+            return
+        self._recalled[order_id] = reason
+        if order_id in self._handles:
+            self._loop.begin(self._signal(order_id))
+
+    async def _signal(self, order_id: str) -> None:
+        with suppress(RPCError):
+            await self._handles[order_id].signal("stop", self._recalled[order_id])
+
+    def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
+        """Asks the server, and takes home what lies at the remote for orders that are over (SC-14)."""
+        assert self._loop is not None
+        found: dict[str, str] = {}
+        for each in orders:
+            found[each.id] = self._loop.do(self._patiently(lambda order_id=each.id: self._status(order_id)))
+        at_work = frozenset(order_id for order_id, how in found.items() if how != UNKNOWN)
+        try:
+            for ref in self._parcels().collect(at_work):
+                self._tell(f"work that nobody counted is in {ref}")
+        except HarnessError as error:
+            self._tell(error.message)
+        return found
+
+    async def _status(self, order_id: str) -> str:
+        assert self._client is not None
+        try:
+            described = await self._client.get_workflow_handle(self._workflow_id(order_id)).describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return UNKNOWN
+            raise
+        return RUNNING if described.close_time is None else ENDED
+
+    def heard(self) -> dict[str, JsonObject]:
+        """What the last heartbeats said."""
+        return dict(self._heard)
+
+    def close(self) -> None:
+        """Lets go of the server: no thread of its client is left."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        self._client = self._worker = None
+        self._handles = {}
+        loop.close()
+
+
+def project_id(folder: str) -> str:
+    """What the project is called in refs and ids of workflows: made once, in the folder of its parallel runs."""
+    path = os.path.join(folder, "project.json")
+    with suppress(OSError, HarnessError):
+        found = str(files.read_json(path).get("id"))
+        if re.fullmatch(r"[0-9a-f]{24}", found):
+            return found
+    made = secrets.token_hex(12)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    files.write_json(path, {"id": made, "made_at": clock.timestamp()})
+    return made
+
+
+def remote_url(git: Git, name: str) -> str:
+    """The URL of a remote of the project, as hands can use it. ``PreflightFailed`` for none, or one with a password."""
+    url = git.settings().get(f"remote.{name.lower() if name.islower() else name}.url") or ""
+    if not url and (":" in name or name.startswith("/")):
+        url = name
+    if not url:
+        told = f"there is no remote {name!r}, through which code would go to the hands"
+        raise PreflightFailed(told, hint=f"git remote add {name} URL")
+    if "://" not in url and ":" not in url.split("/")[0]:
+        return os.path.normpath(os.path.join(str(git.top()), os.path.expanduser(url)))
+    if "://" in url and urlsplit(url).password:
+        told = f"the address of the remote {name!r} holds a password, which would be sent to the hands"
+        raise PreflightFailed(told, hint="use a credential helper or ssh")
+    return url
+
+
+def _write(folder: str, order: WorkOrder, **found: object) -> None:
+    """A result that no hands have made: nothing of it counts."""
+    found["uncounted"] = True
+    files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": order.id, "fence": order.fence, **found})

@@ -1,0 +1,353 @@
+"""Where the hands are: ``harness worker`` takes orders of a pool and carries them out in places of its own.
+
+    DIR/PROJECT/project/           the repository that stands for the project here; places borrow its objects
+    DIR/PROJECT/places/w1 ...      as at home
+    DIR/PROJECT/orders/ID.TRY/     order.json, papers, result.json, as at home
+    DIR/worker.lock                one worker a folder
+
+Whoever can submit to the namespace can run code here: it takes orders of remotes that fit ``--remote`` alone, and of
+its own version. A worker that is killed leaves its places; the next one in the folder pushes what was left in them.
+"""
+
+import asyncio
+import os
+import queue
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+import agent_harness
+from agent_harness.engines.address import EngineAddress
+from agent_harness.engines.shipping import OrderRefused, Parcels, RemoteAway
+from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, work_queue
+from agent_harness.engines.temporal.connection import connected
+from agent_harness.engines.temporal.workflow import OrderWorkflow
+from agent_harness.errors import Busy, HarnessError
+from agent_harness.kernel import clock, files, process, snapshot
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.lock import LockFile
+from agent_harness.parallel import places
+from agent_harness.parallel.engine import run_hands
+from agent_harness.parallel.equipment import PortBlocks
+from agent_harness.parallel.hands import RESULT
+from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.places import Workplace
+from agent_harness.session import now
+
+BEAT_SECONDS = 10.0
+SAVE_SECONDS = 300.0
+WRAP_UP_SECONDS = 120.0
+AGAIN_SECONDS = 10.0
+PORTS = 20
+_SAVED = "refs/harness/saved"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerTerms:
+    """Under which hands are lent."""
+
+    address: EngineAddress
+    remotes: tuple[str, ...]  # patterns of the URLs whose orders are taken
+    folder: str
+    slots: int
+    say: Callable[[str], None]
+
+
+class HandsWorker:
+    """One ``harness worker``: until it is told to end."""
+
+    def __init__(self, terms: WorkerTerms) -> None:
+        self._terms = terms
+        self._say = terms.say
+        self._free: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for number in range(1, terms.slots + 1):
+            self._free.put(f"w{number}")
+        self._ports = PortBlocks(PORTS)
+        self._leaving = asyncio.Event()
+
+    async def run(self) -> int:
+        """0 once it has left in order. ``Busy`` where the folder has a worker, ``PreflightFailed`` without a server."""
+        os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
+        lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
+        if holder := lock.try_take():
+            raise Busy(f"{holder} is the worker of {self._terms.folder}", hint="name another folder: --places DIR")
+        try:
+            client = await connected(self._terms.address)
+            await asyncio.to_thread(self._end_orphans)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._leaving.set)
+            await self._serve(client)
+            return 0
+        finally:
+            self._ports.close()
+            lock.release()
+
+    async def _serve(self, client: Client) -> None:
+        address = self._terms.address
+        planning = Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow])
+        hands = Worker(
+            client,
+            task_queue=work_queue(address.pool),
+            activities=[self.carry_out],
+            max_concurrent_activities=self._terms.slots,
+            max_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
+            default_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
+            graceful_shutdown_timeout=timedelta(seconds=clock.scaled(WRAP_UP_SECONDS) + 60),
+            identity=f"{os.getpid()}@{socket.gethostname()}",
+        )
+        self._say(f"{self._terms.slots} hands wait for orders of pool {address.pool} at {address.target}")
+        async with planning, hands:
+            watching = asyncio.ensure_future(self._watch_server(client))
+            await self._leaving.wait()
+            watching.cancel()
+            self._say("No new orders; what is under way wraps up, is saved and begins elsewhere.")
+        self._say("Left in order.")
+
+    async def _watch_server(self, client: Client) -> None:
+        """Says once a minute that the server is away. SC-55."""
+        while True:
+            await asyncio.sleep(clock.scaled(60.0))
+            try:
+                there = await asyncio.wait_for(client.service_client.check_health(), 10.0)
+            except Exception:  # whatever the SDK raises: it did not answer
+                there = False
+            if not there:
+                self._say(f"{self._terms.address.target} is away; what is under way goes on")
+
+    # ---- an order
+
+    @activity.defn(name=CARRY_OUT)
+    async def carry_out(self, head: dict[str, Any]) -> dict[str, Any]:
+        """One try at an order; the head of its result."""
+        info = activity.info()
+        task = OrderTry(self._terms, head, info.attempt, self._free.get_nowait())
+        working = asyncio.ensure_future(asyncio.to_thread(task.work, self._ports))
+        leaving = asyncio.ensure_future(self._leaving.wait())
+        try:
+            while not working.done():
+                activity.heartbeat(task.told())
+                try:
+                    await asyncio.wait(
+                        {working, leaving}, timeout=clock.scaled(BEAT_SECONDS) / 2, return_when="FIRST_COMPLETED"
+                    )
+                except asyncio.CancelledError:
+                    task.recall()  # the home side asks for it, or the server has given the order to somebody else
+                if leaving.done() and not working.done():
+                    task.leave()
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait({working}, timeout=clock.scaled(BEAT_SECONDS) / 2)
+            return working.result()
+        except OrderRefused as error:
+            self._say(f"{task.id}: refused: {error.message}")
+            raise ApplicationError(
+                f"{socket.gethostname()}: {error.message}", type=REFUSED, non_retryable=True
+            ) from None
+        except (HarnessError, OSError) as error:
+            self._say(f"{task.id}: {error}")
+            raise ApplicationError(str(error), type=HANDS_LEFT if task.is_leaving else "HandsFailed") from None
+        finally:
+            leaving.cancel()
+            self._free.put(task.slot)
+
+    # ---- what a worker that was killed has left
+
+    def _end_orphans(self) -> None:
+        for name in sorted(os.listdir(self._terms.folder)):
+            folder = os.path.join(self._terms.folder, name)
+            if not re.fullmatch(r"[0-9a-f]{24}", name) or not os.path.isdir(os.path.join(folder, "project")):
+                continue
+            for place in places.existing(os.path.join(folder, "places")):
+                try:
+                    self._push_left(name, folder, place)
+                except (HarnessError, OSError) as error:
+                    self._say(f"{place.folder}: {error}; it is looked at again next time")
+
+    def _push_left(self, project: str, folder: str, place: Workplace) -> None:
+        record = _read(place.record)
+        process.end_orphans(record.get("process") or {})
+        order_id, told = str(record.get("order") or ""), _read(os.path.join(folder, "remote.json"))
+        if place.at_rest or not order_id or not told:
+            return
+        git = Git(os.path.join(folder, "project"))
+        with place.locked():
+            kept = place.rescue(git, str(record.get("name") or place.name), tuple(told.get("own") or ()))
+            parcels = Parcels(git=git, remote=str(told["remote"]), project=project)
+            commits = [sha for ref in kept if ref.startswith("refs/") and (sha := git.commit_of(ref))]
+            for number, commit in enumerate(commits, 1):
+                ref = parcels.save(order_id, int(record.get("try") or 1), "left", number, commit)
+                self._say(f"{order_id}: what its hands had left is in {ref}")
+            place.at_rest = True
+
+
+class OrderTry:
+    """One try at one order, in a thread of its own."""
+
+    def __init__(self, terms: WorkerTerms, head: JsonObject, attempt: int, slot: str) -> None:
+        self.id = str(head.get("id"))
+        self.slot = slot
+        self.is_leaving = False
+        self._terms = terms
+        self._head = head
+        self._try = attempt
+        self._recalled = False
+        self._order: WorkOrder | None = None
+        self._parcels: Parcels | None = None
+        self._saves = 0
+        self._folder = ""
+
+    def recall(self) -> None:
+        """Its hands wrap up, and report what they have."""
+        self._recalled = True
+
+    def leave(self) -> None:
+        """The work is saved, and the order begins elsewhere."""
+        self.is_leaving = self._recalled = True
+
+    def told(self) -> JsonObject:
+        """What the heartbeat says, at most half a kilobyte of it."""
+        found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
+        if self._order is not None and (counts := self._order.papers.get("counts")):
+            for each in now.told(str(counts)):
+                last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
+                found |= {name: each.get(name) for name in ("phase", "since", "tokens", "cost_usd")} | {"last": last}
+        return found
+
+    def work(self, ports: PortBlocks) -> JsonObject:
+        """Carries it out: the head of the result. ``OrderRefused``; ``HandsLeft`` as any ``HarnessError``."""
+        self._refuse_foreign()
+        project = str(self._head["project"])
+        root = os.path.join(self._terms.folder, project)
+        git = _stand_in(os.path.join(root, "project"))
+        parcels = self._parcels = Parcels(git=git, remote=str(self._head["remote"]), project=project)
+        folder = os.path.join(root, "orders", f"{self.id.replace('/', '.')}.{self._try}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._folder = folder
+        order = parcels.take(self._head, folder, os.path.join(root, "places", self.slot))
+        files.write_json(os.path.join(root, "remote.json"), {"remote": parcels.remote, "own": [*order.own]})
+        if self._try > 1 and (saved := parcels.saved(order.id)):
+            order = _continued(git, order, saved)
+        os.makedirs(os.path.dirname(order.place), mode=0o700, exist_ok=True)
+        files.write_json(os.path.join(folder, "order.json"), order.as_record())
+        self._order = order
+        self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
+        told = {**os.environ, **ports.variables(self.slot, self._terms.slots), "HARNESS_HOME_REPOSITORY": order.home}
+        self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
+        run_hands(order, folder, told, self._is_over, wrap_up_seconds=WRAP_UP_SECONDS, attempt=self._try)
+        if not os.path.exists(os.path.join(folder, RESULT)):
+            self._save(left=True)
+            raise HarnessError(f"nothing came back of {order.id}", hint="harness queue")
+        if self.is_leaving and not _is_proven(folder):
+            self._save(left=True)
+            raise HarnessError(f"{socket.gethostname()} has left", hint="harness queue")
+        head = self._pushed(lambda: parcels.answer(order, self._try, folder))
+        self._terms.say(f"{self.slot} {order.id}: {head['status']}")
+        return head
+
+    def _is_over(self) -> bool:
+        """Whether the hands are to end; asked twice a second, so that work is saved in between."""
+        if time.monotonic() > self._save_at:
+            self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
+            self._save()
+        return self._recalled
+
+    def _refuse_foreign(self) -> None:
+        url, version = str(self._head.get("remote")), str(self._head.get("harness"))
+        if not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
+            raise OrderRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
+        own = agent_harness.__version__
+        if version.split(".")[:2] != own.split(".")[:2]:
+            raise OrderRefused(f"the order is of version {version}, and these hands of {own}")
+        if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
+            raise OrderRefused("the order names no project")
+
+    def _save(self, *, left: bool = False) -> None:
+        """Pushes the work as it is, or all that is in the place once its hands are gone; what cannot be, is said."""
+        order, parcels = self._order, self._parcels
+        assert order is not None and parcels is not None
+        home, place = Git(order.home), Workplace(order.place)
+        try:
+            if left:
+                with place.locked():
+                    kept = place.rescue(home, order.name, order.own) if not place.at_rest else []
+                    place.at_rest = True
+                kept = kept or [*map(str, _read(os.path.join(self._folder, RESULT)).get("rescues") or [])]
+                commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
+            else:
+                self._saves += 1
+                ref = f"{_SAVED}-{self._saves}"
+                taken = snapshot.take(place.git, ref, exclude=order.own, message=f"Work on {order.name}, saved")
+                places.take_home(place.git, home, taken.commit, f"{_SAVED}/{order.name}")
+                place.git.update_ref(ref, None)
+                commits = [taken.commit]
+            for commit in commits:
+                self._saves += left
+                self._pushed(lambda commit=commit: parcels.save(order.id, self._try, "saved", self._saves, commit))
+        except (HarnessError, OSError) as error:
+            self._terms.say(f"{order.id}: not saved: {error}")
+
+    def _pushed(self, act: Callable[[], Any]) -> Any:
+        """What ``act`` returns, tried again while the remote is away; the heartbeat goes on meanwhile."""
+        for _ in range(360):
+            try:
+                return act()
+            except RemoteAway as error:
+                self._terms.say(f"{self.id}: {error.message}; once more in {AGAIN_SECONDS:.0f} s")
+                last = error
+            time.sleep(clock.scaled(AGAIN_SECONDS))
+        raise last
+
+
+def _is_proven(folder: str) -> bool:
+    return _read(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
+
+
+def _continued(git: Git, order: WorkOrder, saved: str) -> WorkOrder:
+    """The same order, which begins with the work of the try before. SC-52."""
+    nothing: JsonObject = {}
+    papers = {"told": nothing, **order.papers, "seed": git.tree_of(saved)}
+    return replace(order, papers=papers)
+
+
+def _stand_in(folder: str) -> Git:
+    """The repository that stands for the project, made when it is not there."""
+    if not os.path.isdir(os.path.join(folder, ".git")):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        made = process.run(
+            ["git", "init", "-q", folder], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
+        )
+        if made.exit_code != 0:
+            raise HarnessError(f"{folder} cannot be made a repository: {made.ending}")
+    return Git(folder)
+
+
+def _read(path: str) -> JsonObject:
+    try:
+        return files.read_json(path)
+    except (OSError, HarnessError):
+        return {}
+
+
+def serve(
+    address: EngineAddress, *, remotes: Sequence[str], folder: str, slots: int, say: Callable[[str], None]
+) -> int:
+    """Runs a worker in this process until it is told to end; its exit code."""
+    terms = WorkerTerms(address=address, remotes=tuple(remotes), folder=folder, slots=slots, say=say)
+
+    async def run() -> int:
+        return await HandsWorker(terms).run()
+
+    return asyncio.run(run())

@@ -1,0 +1,61 @@
+"""What the server keeps of an order: one activity, tried again where its hands are gone, and a way to stop it.
+
+This code is replayed from histories: it never changes under its name (SC-58). Nothing of ours is imported.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy
+from temporalio.exceptions import ActivityError, CancelledError
+
+
+@workflow.defn(name="harness.Order.v1")
+class OrderWorkflow:
+    """One order, from its submission to the result that counts."""
+
+    def __init__(self) -> None:
+        self._why = ""
+        self._work: Any = None
+
+    @workflow.run
+    async def run(self, head: dict[str, Any]) -> dict[str, Any]:
+        """The result's head: ids and refs only."""
+        if self._why:
+            return {"status": "stopped", "why": self._why}
+        beat = float(head["heartbeat_seconds"])
+        self._work = workflow.start_activity(
+            "harness.carry_out.v1",
+            head,
+            task_queue=head["queue"],
+            heartbeat_timeout=timedelta(seconds=beat),
+            start_to_close_timeout=timedelta(minutes=float(head["minutes"]) + 30),
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            priority=Priority(
+                priority_key=int(head.get("priority") or 3),
+                fairness_key=str(head["project"]),
+                fairness_weight=float(head.get("weight") or 1.0),
+            ),
+            retry_policy=RetryPolicy(
+                initial_interval=timedelta(seconds=beat / 9),
+                backoff_coefficient=2.0,
+                maximum_interval=timedelta(minutes=5),
+                maximum_attempts=3,
+                non_retryable_error_types=["OrderRefused"],
+            ),
+        )
+        try:
+            found: dict[str, Any] = await self._work
+        except ActivityError as error:
+            if self._why and isinstance(error.cause, CancelledError):
+                return {"status": "stopped", "why": self._why}
+            raise
+        return found
+
+    @workflow.signal
+    def stop(self, why: str) -> None:
+        """The hands wrap up and report."""
+        self._why = why or "stopped"
+        if self._work is not None:
+            self._work.cancel()

@@ -1,0 +1,148 @@
+"""What carries orders out: processes of this machine, or, behind the same port, those of others.
+
+An engine only lends hands. It is given an order and the folder of it, and reports when nothing of the order runs any
+more; ``result.json`` in that folder is all that counts then, and an order without one is lost. Planning, landing,
+budgets and state are never in an engine.
+"""
+
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files, process
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.hands import ORDER, RESULT
+from agent_harness.parallel.items import WorkOrder
+
+LOOK_SECONDS = 0.5
+WRAP_UP_SECONDS = 180.0
+
+RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
+"""What an engine knows of an order: it goes on or waits for hands; its result is there; nobody will report it."""
+
+
+class Engine(Protocol):
+    """Lends hands. ``scale.md`` 2 and 11; ``agent_harness.testing.check_engine`` is its conformance suite."""
+
+    name: str
+    """What the run is shown to work with."""
+    is_local: bool
+    """Whether its agents are processes of this machine, which has to have room for them."""
+
+    def open(self, ended: "queue.SimpleQueue[str]") -> None:
+        """From now on the id of each order goes there once it is over. ``HarnessError`` where nobody can work."""
+        ...
+
+    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
+        """Begins with an order, or goes on to watch it where it was submitted before; returns at once.
+
+        One id is carried out once, however often and by whomever it is submitted.
+        """
+        ...
+
+    def recall(self, order_id: str, reason: str) -> None:
+        """The hands end the attempt after its current operation, keep its work, and still report."""
+        ...
+
+    def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
+        """What it knows of orders that an earlier process has submitted, by their ids."""
+        ...
+
+    def heard(self) -> dict[str, JsonObject]:
+        """What orders elsewhere say that they do, by their ids; nothing of those that can be looked at here."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of everything: no process of the engine's is left here. Orders elsewhere go on."""
+        ...
+
+
+class EngineFactory(Protocol):
+    """Makes the engine of a run; ``None`` for the processes of this machine."""
+
+    def __call__(self, git: Git, folder: str, say: Callable[[str], None]) -> Engine | None:
+        """``folder`` is that of the project's parallel runs."""
+        ...
+
+
+class LocalEngine:
+    """Carries orders out in processes of this machine, which end with this one."""
+
+    name = "local"
+    is_local = True
+
+    def __init__(self) -> None:
+        self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._recalls: dict[str, threading.Event] = {}
+
+    def open(self, ended: "queue.SimpleQueue[str]") -> None:
+        """Nothing has to be there."""
+        self._ended = ended
+
+    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
+        """Begins with it in a process of its own."""
+        if order.id in self._recalls:
+            return
+        self._recalls[order.id] = threading.Event()
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, RESULT))
+        files.write_json(os.path.join(folder, ORDER), order.as_record())
+        threading.Thread(
+            target=self._carry_out, args=(order, folder, {**os.environ, **environment}), daemon=True
+        ).start()
+
+    def _carry_out(self, order: WorkOrder, folder: str, environment: dict[str, str]) -> None:
+        try:
+            run_hands(order, folder, environment, self._recalls[order.id].is_set)
+        except (HarnessError, OSError) as error:
+            with suppress(OSError):
+                Path(folder, "hands.log").write_text(f"{error}\n")
+        finally:
+            self._ended.put(order.id)
+
+    def recall(self, order_id: str, reason: str) -> None:
+        """Its process is told to end."""
+        if found := self._recalls.get(order_id):
+            found.set()
+
+    def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
+        """Nothing: they have ended with the process that had submitted them."""
+        return {each.id: UNKNOWN for each in orders}
+
+    def heard(self) -> dict[str, JsonObject]:
+        """Nothing: they write it down where the project looks."""
+        return {}
+
+    def close(self) -> None:
+        """Threads and processes end with this one."""
+
+
+def run_hands(
+    order: WorkOrder,
+    folder: str,
+    environment: Mapping[str, str],
+    is_recalled: Callable[[], bool],
+    *,
+    wrap_up_seconds: float = WRAP_UP_SECONDS,
+    attempt: int = 1,
+) -> None:
+    """Carries out the order whose folder this is, in a process on a lifeline of this one; returns when it is over."""
+    command = [sys.executable, "-P", "-m", "agent_harness.parallel.hands", folder]
+    with (
+        Path(folder, "hands.log").open("ab") as log,
+        process.start(command, cwd=os.getcwd(), env=environment, input=b"", on_output=log.write) as running,
+    ):
+        told = {"order": order.id, "item": order.item, "name": order.name, "try": attempt}
+        files.write_json(f"{order.place}.json", {**told, "process": running.record})
+        while not running.at_end:
+            running.read_line(LOOK_SECONDS)
+            if is_recalled() and not running.exited:
+                running.stop(clock.scaled(wrap_up_seconds))

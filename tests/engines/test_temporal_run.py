@@ -1,0 +1,328 @@
+"""``harness run --workers N --engine temporal://...`` against a real server, with real workers and a git remote."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.testing import CommandResult
+from agent_harness.testing.repo import Repo
+from agent_harness.testing.task_list_project import TaskListProject, task
+from agent_harness.testing.temporal_server import TemporalServer
+
+pytestmark = pytest.mark.engine
+
+WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
+USAGE = 'echo \'{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.01}\''
+SCALE = "0.1"
+
+
+def job(name: str, **members: Any) -> dict[str, Any]:
+    return task(name, validation={"command": f"grep -q . out/{name}", "timeout_seconds": 60}, **members)
+
+
+def until(found: Callable[[], object], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never happened")
+
+
+class Fleet:
+    """A server, a list with a remote, and workers in homes of their own."""
+
+    def __init__(self, path: Path, server: TemporalServer, *tasks: Any) -> None:
+        self.path, self.server = path, server
+        self.work = TaskListProject(path / "list", *tasks, git=True, session_count=0)
+        self.remote = path / "remote.git"
+        subprocess.run(["git", "init", "-q", "--bare", str(self.remote)], check=True)
+        self.work.repo.git("remote", "add", "origin", str(self.remote))
+        self.work.repo.git("push", "-q", "origin", "main")
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def worker(
+        self, *words: str, name: str = "", remote: str | None = None, **environment: str
+    ) -> subprocess.Popen[bytes]:
+        home = self.path / (name or f"machine-{len(self.workers)}")
+        home.mkdir(exist_ok=True)
+        (home / ".gitconfig").write_text("[user]\n\tname = Hands\n\temail = hands@localhost\n")
+        told = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_TIME_SCALE": SCALE}
+        command = [sys.executable, "-m", "agent_harness.cli.main", "worker", "--engine", self.server.url]
+        command += ["--remote", remote or str(self.remote), *words]
+        with (home / "worker.log").open("ab") as log:
+            found = subprocess.Popen(command, cwd=home, env={**told, **environment}, stdout=log, stderr=log)
+        self.workers.append(found)
+        return found
+
+    def log(self, name: str = "machine-0") -> str:
+        return (self.path / name / "worker.log").read_text()
+
+    def run(self, agent: str, workers: int = 3, *words: str) -> CommandResult:
+        given = ("run", "--workers", str(workers), "--engine", self.server.url, "--agent", self.work.agent(agent))
+        return self.work.harness(*given, *words, HARNESS_TIME_SCALE=SCALE)
+
+    def begin(self, agent: str, workers: int = 3) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "agent_harness.cli.main", "run", "--workers", str(workers), "--json"]
+        words += ["--engine", self.server.url, "--agent", self.work.agent(agent)]
+        with (self.path / "run.log").open("ab") as log:
+            told = {**os.environ, "HARNESS_TIME_SCALE": SCALE}
+            found = subprocess.Popen(words, cwd=self.work.root, env=told, stdout=log, stderr=log)
+        self.workers.append(found)
+        return found
+
+    def landed(self) -> list[str]:
+        return sorted(self.work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split())
+
+    def at_remote(self) -> list[str]:
+        return Repo(self.remote).git("for-each-ref", "--format=%(refname)", "refs/harness").split()
+
+    def close(self) -> None:
+        for each in self.workers:
+            each.send_signal(signal.SIGCONT)
+            each.kill()
+            each.wait()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    with TemporalServer(tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, server: TemporalServer) -> Iterator[Callable[..., Fleet]]:
+    made: list[Fleet] = []
+
+    def make(*tasks: Any) -> Fleet:
+        made.append(Fleet(tmp_path, server, *tasks))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_list_is_worked_by_the_hands_of_another_machine(fleet: Callable[..., Fleet]) -> None:
+    """What lands, the books and the transcripts are as those of places here; nothing is left at the remote."""
+    found = fleet(job("a"), job("b", depends_on=["a"]), job("c"), job("d"))
+    found.worker("--slots", "2")
+    ran = found.run(f"{WORKS}; {USAGE}", 3, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["attempts"]) == (0, "done", 4), (ran, found.log())
+    assert found.landed() == ["a", "b", "c", "d"]
+    assert answer["cost_usd"] == pytest.approx(0.04)
+    assert found.work.statuses() == ["completed"] * 4
+    assert found.at_remote() == []
+    rows = [json.loads(line) for line in Path(found.work.layout.costs).read_text().splitlines()]
+    assert sorted((row["task_id"], row["result"]) for row in rows) == [(name, "completed") for name in "abcd"]
+    assert not (found.work.root / ".." / "list" / "nothing").exists()
+    assert found.work.repo.status() == []
+    assert found.work.repo.git("for-each-ref", "refs/harness/orders", "refs/harness/results") == ""
+
+
+def pids(found: Fleet, name: str) -> list[int]:
+    """The agents of a task that have begun: they write their process ids."""
+    path = found.path / f"pids-{name}"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def slow(found: Fleet, seconds: float = 6.0) -> str:
+    """An agent that says that it has begun, writes half of its work, and takes its time."""
+    return (
+        f'echo $$ >> "{found.path}/pids-$HARNESS_TASK_ID"; mkdir -p out; '
+        f"[ -e out/half-$HARNESS_TASK_ID ] || echo half > out/half-$HARNESS_TASK_ID; sleep {seconds}; {WORKS}"
+    )
+
+
+def test_hands_that_are_killed_are_replaced_and_their_work_is_kept(fleet: Callable[..., Fleet]) -> None:
+    """E3: another worker begins after the heartbeat timeout; what the dead one had comes home once it is back."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first")
+    run = found.begin(slow(found))
+    until(lambda: pids(found, "a"))
+    time.sleep(0.5)
+    first.kill()
+    found.worker("--slots", "1", name="second")
+    assert run.wait(timeout=120) == 0, found.log("second")
+    assert found.landed() == ["a"]
+    assert len(pids(found, "a")) == 2
+    assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
+    found.worker("--slots", "1", name="first")
+    until(lambda: "had left is in" in found.log("first"))
+    found.work.add("b", validation="grep -q . out/b")
+    assert found.run(WORKS, 1).code == 0
+    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    assert any("out/half-a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
+    assert found.at_remote() == []
+
+
+def _last_object(log: Path) -> str:
+    return [line for line in log.read_text().splitlines() if line.startswith("{")][-1]
+
+
+def test_a_worker_that_stopped_for_too_long_reports_nothing_that_counts(fleet: Callable[..., Fleet]) -> None:
+    """E4, SC-51: it goes on when it is continued; its result is refused, its work is kept, the task landed once."""
+    found = fleet(job("a"), job("b"))
+    first = found.worker("--slots", "1", name="first")
+    run = found.begin(slow(found, 4), 1)
+    until(lambda: pids(found, "a"))
+    first.send_signal(signal.SIGSTOP)
+    found.worker("--slots", "1", name="second")
+    until(lambda: len(pids(found, "a")) == 2)
+    first.send_signal(signal.SIGCONT)
+    assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
+    assert found.landed() == ["a", "b"]
+    assert found.work.statuses() == ["completed", "completed"]
+
+
+def test_a_server_that_is_away_for_less_than_the_heartbeat_costs_nothing(
+    fleet: Callable[..., Fleet], server: TemporalServer
+) -> None:
+    """E6: nothing begins twice."""
+    found = fleet(job("a"), job("b"))
+    found.worker("--slots", "2")
+    run = found.begin(slow(found, 6))
+    until(lambda: pids(found, "a") and pids(found, "b"))
+    server.kill()
+    time.sleep(2)
+    server.start()
+    assert run.wait(timeout=180) == 0, found.log()
+    assert (len(pids(found, "a")), len(pids(found, "b"))) == (1, 1)
+    assert found.landed() == ["a", "b"]
+
+
+def test_a_home_that_is_killed_finds_its_orders_again(fleet: Callable[..., Fleet]) -> None:
+    """E2: the hands go on meanwhile; the next run takes the result in, and begins nothing twice."""
+    found = fleet(job("a"), job("b"))
+    found.worker("--slots", "2")
+    run = found.begin(slow(found, 4))
+    until(lambda: pids(found, "a") and pids(found, "b"))
+    run.kill()
+    run.wait()
+    ran = found.run(slow(found, 4), 3, "--json")
+    assert ran.code == 0, (ran, found.log())
+    assert (len(pids(found, "a")), len(pids(found, "b"))) == (1, 1)
+    assert found.landed() == ["a", "b"]
+    assert json.loads(ran.out)["lost"] == 0
+
+
+def test_ctrl_c_ends_the_turns_elsewhere_and_keeps_their_work(fleet: Callable[..., Fleet]) -> None:
+    """SC-3, E5: nothing is counted; the next run goes on and lands."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1")
+    run = found.begin(slow(found, 60), 1)
+    until(lambda: pids(found, "a"))
+    run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=120) == 130, found.log()
+    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    assert any("out/half-a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
+    until(lambda: not _alive(pids(found, "a")))
+    assert found.work.task("a").attempts == 0
+    assert found.run(WORKS, 1).code == 0
+    assert found.landed() == ["a"]
+
+
+def _alive(found: list[int]) -> list[int]:
+    return [pid for pid in found if Path(f"/proc/{pid}").exists() or _answers(pid)]
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def test_a_worker_that_is_told_to_end_hands_its_order_on(fleet: Callable[..., Fleet]) -> None:
+    """SC-54, SC-52: it leaves with 0, and the next hands begin with what was done."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first")
+    run = found.begin(
+        f'echo $$ >> "{found.path}/pids-$HARNESS_TASK_ID"; mkdir -p out; '
+        f'if [ -e out/half ]; then echo went-on > "{found.path}/seen"; {WORKS};'
+        " else echo half > out/half; sleep 60; fi",
+        1,
+    )
+    until(lambda: pids(found, "a"))
+    time.sleep(0.5)
+    first.terminate()
+    found.worker("--slots", "1", name="second")
+    assert first.wait(timeout=60) == 0, found.log("first")
+    assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
+    assert (found.path / "seen").read_text() == "went-on\n"
+    assert found.landed() == ["a"]
+
+
+@pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
+def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dict[str, str], told: str) -> None:
+    """E10, SC-56: the reason is shown at home, and nothing was begun."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1", **words)  # type: ignore[arg-type]
+    ran = found.run(WORKS, 1)
+    assert ran.code == 4, ran
+    assert told in ran.text
+    assert found.work.task("a").attempts == 0
+
+
+def test_a_lost_database_loses_no_work(fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """E8: what the server does not know any more is lost, and open again."""
+    with TemporalServer(tmp_path_factory.mktemp("forgetful")) as server:
+        found = fleet(job("a"))
+        found.server = server
+        found.worker("--slots", "2")
+        run = found.begin(slow(found, 3), 1)
+        until(lambda: pids(found, "a"))
+        server.forget()
+        server.start()
+        assert run.wait(timeout=240) == 0, (found.log(), (found.path / "run.log").read_text())
+        assert found.landed() == ["a"]
+
+
+def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet], server: TemporalServer) -> None:
+    """E12 and section 13: which part is missing, and what to type; nothing on the disk has changed."""
+    found = fleet(job("a"))
+    before = found.work.raw
+    agent = found.work.agent(WORKS)
+
+    def tried(url: str, *words: str) -> CommandResult:
+        return found.work.harness("run", *(words or ("--workers", "2")), "--engine", url, "--agent", agent)
+
+    for url, code, told in [
+        ("temporal://127.0.0.1:1", 4, "127.0.0.1:1"),
+        ("rabbit://x", 2, "no engine is called 'rabbit'"),
+        ("temporal://me:secret@127.0.0.1:7233", 2, "a password does not belong"),
+        (f"{server.url.replace('/default', '/nowhere')}", 4, "no namespace 'nowhere'"),
+        (f"{server.url}?remote=upstream", 4, "there is no remote 'upstream'"),
+        (f"{server.url}?colour=red", 2, "colour"),
+    ]:
+        ran = tried(url)
+        assert ran.code == code, (url, ran)
+        assert told in ran.text, (url, ran)
+        assert "secret" not in ran.text
+    assert tried(server.url, "--max-tasks", "1").code == 2
+    assert [each["status"] for each in found.work.raw["tasks"]] == [each["status"] for each in before["tasks"]]
+    assert found.at_remote() == []
+
+
+def test_what_a_run_would_find_is_looked_at_before(fleet: Callable[..., Fleet]) -> None:
+    """``harness engine check``: nobody listens yet, then somebody does; no ref is left at the remote."""
+    found = fleet(job("a"))
+    pool = f"{found.server.url}?pool=other"
+    before = found.work.harness("engine", "check", pool)
+    assert before.code == 4
+    assert "nobody listens on harness.work.other" in before.text
+    found.worker("--slots", "1", "--pool", "other")
+    until(lambda: found.work.harness("engine", "check", pool).code == 0)
+    after = json.loads(found.work.harness("engine", "check", pool, "--json").out)
+    assert [row["what"] for row in after["checks"]] == ["server", "namespace", "hands", "planning", "remote"]
+    assert found.at_remote() == []
