@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent_harness.testing import CommandResult
+from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, task
 from agent_harness.testing.temporal_server import TemporalServer
@@ -325,4 +326,69 @@ def test_what_a_run_would_find_is_looked_at_before(fleet: Callable[..., Fleet]) 
     until(lambda: found.work.harness("engine", "check", pool).code == 0)
     after = json.loads(found.work.harness("engine", "check", pool, "--json").out)
     assert [row["what"] for row in after["checks"]] == ["server", "namespace", "hands", "planning", "remote"]
+    assert found.at_remote() == []
+
+
+SHOP = f"""\
+project: {{name: shop}}
+environment: {{init: 'true', reset: 'true'}}
+testing:
+  full: {sys.executable} -m pytest tests -q
+  feature: {sys.executable} -m pytest {{test_file}} -q
+"""
+
+
+def test_a_feature_project_is_built_by_the_hands_of_another_machine(
+    fleet: Callable[..., Fleet], tmp_path: Path
+) -> None:
+    """Two features land; verdicts, costs and session records are at home."""
+    found = fleet(job("a"))
+    made = FeatureListProject.made(tmp_path / "shop", False, False, settings=SHOP)
+    rows = [
+        {"id": n, "description": f"User can ask for {name}", "test_file": f"tests/test_{name}.py", "passes": False}
+        for n, name in ((1, "ham"), (2, "egg"))
+    ]
+    stub = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
+    made.put(
+        {
+            "tests/test_ham.py": stub,
+            "tests/test_egg.py": stub,
+            "features.json": json.dumps({"project": "shop", "features": rows}, indent=2) + "\n",
+            "pytest.ini": "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n",
+            ".gitignore": ".harness/\n__pycache__/\n.pytest_cache/\n",
+        }
+    )
+    made.commit("Plan")
+    made.git("remote", "add", "hands", str(found.remote))
+    turns = [
+        {
+            "when": {"feature": n},
+            "do": [
+                {"write": {"path": f"{name}.py", "text": f"def answer():\n    return {n}\n"}},
+                {
+                    "write": {
+                        "path": f"tests/test_{name}.py",
+                        "text": f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer() == {n}\n",
+                    }
+                },
+                {"evidence": n},
+                {"claim": [n]},
+                {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}},
+            ],
+        }
+        for n, name in ((1, "ham"), (2, "egg"))
+    ]
+    found.worker("--slots", "2")
+    url = f"{found.server.url}?remote=hands"
+    ran = made.harness(
+        "run", "--workers", "2", "--engine", url, "--json", agent=turns, environ={"HARNESS_TIME_SCALE": SCALE}
+    )
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["exit_code"]) == (0, 0), (ran.text, found.log())
+    assert made.passing() == [1, 2]
+    assert made.changes() == []
+    assert answer["cost_usd"] == pytest.approx(0.5)
+    told = json.loads(made.harness("costs", "--json").out)
+    assert told["spent_usd"] == pytest.approx(0.5), told
+    assert "accepted" in made.harness("why", "1").text
     assert found.at_remote() == []

@@ -66,6 +66,8 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "api": ("the api agent", ("pydantic_ai", "anthropic")),
     "acp": ("agents of the Agent Client Protocol", ("acp",)),
     "github": ("the mirror of features as issues", ("github",)),
+    "notify": ("messages to services by name", ("apprise",)),
+    "temporal": ("hands of other machines", ("temporalio",)),
 }
 """Extra → what it is for, and the packages by which it shows."""
 

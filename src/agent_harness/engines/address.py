@@ -7,18 +7,25 @@ from agent_harness.errors import UsageError
 
 __all__ = ["EngineAddress", "address_of"]
 
+HEARTBEAT_SECONDS = 90.0
+LEAST_HEARTBEAT_SECONDS = 30.0
 _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Where the hands of a run are, as ``--engine`` names it."""
+    """Where the hands of a run are, as ``--engine`` names it.
+
+    ``heartbeat`` is the seconds of silence after which hands count as gone, and an order begins elsewhere: longer than
+    the outage of the server that shall cost nothing (SC-53). ``remote`` is the git remote through which code goes.
+    """
 
     host: str
     port: int
     namespace: str
     pool: str
     remote: str
+    heartbeat: float = HEARTBEAT_SECONDS
 
     @property
     def target(self) -> str:
@@ -45,7 +52,7 @@ def address_of(url: str) -> EngineAddress | None:
     except ValueError:
         raise UsageError(f"{url} has no port that is a number", hint=_HINT) from None
     words = dict(parse_qsl(parts.query))
-    if unknown := {*words} - {"pool", "remote"}:
+    if unknown := {*words} - {"pool", "remote", "heartbeat"}:
         raise UsageError(f"{url} has {', '.join(sorted(unknown))}, which nobody reads", hint=_HINT)
     return EngineAddress(
         host=parts.hostname or "127.0.0.1",
@@ -53,4 +60,13 @@ def address_of(url: str) -> EngineAddress | None:
         namespace=parts.path.strip("/") or "default",
         pool=words.get("pool") or "default",
         remote=words.get("remote") or "origin",
+        heartbeat=_seconds(words.get("heartbeat")),
     )
+
+
+def _seconds(text: str | None) -> float:
+    if text is None:
+        return HEARTBEAT_SECONDS
+    if not text.isascii() or not text.isdecimal() or int(text) < LEAST_HEARTBEAT_SECONDS:
+        raise UsageError(f"heartbeat={text} is no number of seconds from {LEAST_HEARTBEAT_SECONDS:.0f}", hint=_HINT)
+    return float(text)

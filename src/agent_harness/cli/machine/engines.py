@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from agent_harness.cli.terminal import json_option
+from agent_harness.cli.terminal import json_option, show
 from agent_harness.errors import Refused, UsageError
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def check(url: str, as_json: bool) -> int:
         click.echo(json.dumps(found))
     else:
         for row in found["checks"]:
-            click.echo(f"{'ok ' if row['ok'] else 'NOT'}  {row['what']}: {row['told']}")
+            show(f"{'ok ' if row['ok'] else 'NOT'}  {row['what']}: {row['told']}")
     sys.stdout.flush()
     return 0 if found["ok"] else 4
 

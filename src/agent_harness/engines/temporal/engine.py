@@ -31,8 +31,6 @@ from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import FAILED, PARTIAL, WorkOrder
 
-HEARTBEAT_SECONDS = 90.0
-LEAST_HEARTBEAT_SECONDS = 30.0
 MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
@@ -43,31 +41,14 @@ class TemporalEngine:
 
     is_local = False
 
-    def __init__(
-        self,
-        address: EngineAddress,
-        git: Git,
-        folder: str,
-        say: Callable[[str], None],
-        *,
-        heartbeat: float | None = None,
-    ) -> None:
-        """``folder`` is that of the project's parallel runs; ``heartbeat`` the seconds after which hands are gone.
-
-        A server that is away for less time than these costs nothing; one that is away for longer may have an item
-        worked on twice, which costs money and no more (SC-53).
-        """
+    def __init__(self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None]) -> None:
+        """``folder`` is that of the project's parallel runs."""
         self.name = str(address)
         self._address = address
         self._top = str(git.top())
         self._folder = folder
         self._say = say
-        wished = (
-            heartbeat
-            if heartbeat is not None
-            else float(os.environ.get("HARNESS_ENGINE_HEARTBEAT") or HEARTBEAT_SECONDS)
-        )
-        self._heartbeat = clock.scaled(max(LEAST_HEARTBEAT_SECONDS, wished))
+        self._heartbeat = clock.scaled(address.heartbeat)
         self._remote = remote_url(git, address.remote)
         self._project = ""
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()

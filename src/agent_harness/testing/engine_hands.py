@@ -1,0 +1,34 @@
+"""What hands do for orders of the conformance suite of engines: nothing of any protocol.
+
+``papers`` say it: ``append`` a line to a file (how often it was begun), ``file`` and ``content`` to commit, ``seconds``
+to take, ``log_bytes`` to print.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.items import ACCEPTED, WorkOrder
+from agent_harness.parallel.places import Workplace
+
+
+def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+    """A commit with one file; the head of the result."""
+    papers = order.papers
+    if begun := papers.get("append"):
+        with Path(begun).open("a") as log:
+            log.write(f"{order.id}\n")
+    if name := papers.get("file"):
+        Path(place.folder, name).write_text(str(papers.get("content") or ""))
+    if count := int(papers.get("log_bytes") or 0):
+        Path(folder, "logs").mkdir(exist_ok=True)
+        Path(folder, "logs", "long.txt").write_text("a line of a log\n" * (count // 16))
+    sys.stdout.write("at work\n")
+    sys.stdout.flush()
+    time.sleep(float(papers.get("seconds") or 0.0))
+    commit = order.base
+    if name:
+        place.git.run("add", "--", name)
+        commit = place.git.commit_tree(place.git.run("write-tree").decode().strip(), [order.base], f"Made {name}")
+    return {"status": ACCEPTED, "commit": commit, "message": "made", "cost_usd": 0.0, "logs": f"{folder}/logs"}
