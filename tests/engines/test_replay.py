@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
 from agent_harness.engines.temporal import CARRY_OUT, ORDER, PLAN_QUEUE, REFUSED
-from agent_harness.engines.temporal.workflow import OrderWorkflow
+from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.testing.temporal_server import TemporalServer
 
 GOLDEN = Path(__file__).parent.parent / "golden/temporal"
@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parent.parent / "golden/temporal"
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
 def test_recorded_histories_fit_the_workflow_code(path: Path) -> None:
     history = WorkflowHistory.from_json(f"recorded-{path.stem}", path.read_text())
-    asyncio.run(Replayer(workflows=[OrderWorkflow]).replay_workflow(history))
+    asyncio.run(Replayer(workflows=[OrderWorkflow, SliceWorkflow]).replay_workflow(history))
 
 
 def test_there_are_histories() -> None:

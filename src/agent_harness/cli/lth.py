@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.errors import HarnessError
+    from agent_harness.protocols.longtask.api import LongTask
 
 _STYLE = Style(
     leads=True,
@@ -185,9 +186,14 @@ _VERBS: dict[str, Subcommand] = {
         Option("--type", "NAME", "only events of this type"),
     ),
     "schedule": Subcommand(
-        "print the lines by which cron or systemd runs slices",
+        "run slices by a clock: cron, systemd or a Temporal server",
         _TASK,
-        Option("--print", "NAME", "cron or systemd; required"),
+        Option("--print", "NAME", "cron or systemd"),
+        Option("--engine", "URL", "a Temporal server that begins them; harness worker --lth carries them out"),
+        Option("--list", None, "with --engine: the schedules there"),
+        Option("--pause", None, "with --engine: no slice begins"),
+        Option("--resume", None, "with --engine: they begin again"),
+        Option("--delete", None, "with --engine: the schedule goes, the task stays"),
         Option("--every", "TEXT", "how often (10m)"),
         Option("--worker", "NAME", "who works; else the one that task.json prefers"),
         Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
@@ -269,6 +275,8 @@ def _call(words: list[str]) -> int:
 
             notify.start("longtask", os.path.abspath(folder))
         task = LongTask(folder)
+        if command == "schedule" and (url := options.pop("engine", None)):
+            return _show(_by_server(str(url), task, options))
         answer, code = task.answer(command, options)
     except HelpAsked as asked:
         return _help([asked.verb])
@@ -278,6 +286,24 @@ def _call(words: list[str]) -> int:
         return _fault(error)
     _show(answer)
     return int(code)
+
+
+def _by_server(url: str, task: LongTask, options: dict[str, Any]) -> str:
+    """What became of the schedule of a task on a server."""
+    from agent_harness.engines.address import address_of
+    from agent_harness.engines.temporal import require_extra
+    from agent_harness.errors import UsageError
+
+    address = address_of(url)
+    if address is None:
+        raise UsageError("local: has no clock", hint="lth schedule DIR --print cron")
+    require_extra()
+    from agent_harness.engines.temporal import schedules
+
+    root = os.path.abspath(task.layout.root)
+    if not any(options.get(each) for each in schedules.VERBS):
+        task.answer("schedule", {**options, "print": "systemd"})  # refuses what could never run
+    return schedules.act(address, root, options)
 
 
 def _show(answer: object) -> int:

@@ -31,8 +31,11 @@ Examples:
 )
 @click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
 @click.option("--pool", metavar="NAME", help="The pool whose orders are taken; that of the URL.")
+@click.option("--lth", "tasks", multiple=True, metavar="DIR", help="Carry out scheduled slices of this long task.")
 @click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
-def worker(url: str, remotes: tuple[str, ...], slots: int, pool: str | None, places: str | None) -> int:
+def worker(
+    *, url: str, remotes: tuple[str, ...], slots: int, pool: str | None, tasks: tuple[str, ...], places: str | None
+) -> int:
     """Take orders of runs on other machines, and carry them out in places here.
 
     Ends on SIGTERM or Ctrl-C: what is under way wraps up, is saved, and begins elsewhere. Whoever can submit orders to
@@ -41,10 +44,14 @@ def worker(url: str, remotes: tuple[str, ...], slots: int, pool: str | None, pla
     Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
     """
     address = _address(url, pool)
-    if not remotes:
+    if not remotes and not tasks:
         raise UsageError("name the remotes whose orders are taken", hint="harness worker --remote 'git@HOST:GROUP/*'")
+    long_tasks = tuple(os.path.abspath(os.path.expanduser(each)) for each in tasks)
+    for each in long_tasks:
+        if not os.path.isfile(os.path.join(each, "task.json")):
+            raise UsageError(f"{each} is no long task", hint=f"lth validate {each}")
     folder = os.path.abspath(os.path.expanduser(places)) if places else _own_places()
-    from agent_harness.engines.temporal.worker import serve
+    from agent_harness.engines.temporal.worker import WorkerTerms, serve
 
     def say(line: str) -> None:
         from agent_harness.kernel import clock
@@ -53,7 +60,8 @@ def worker(url: str, remotes: tuple[str, ...], slots: int, pool: str | None, pla
         sys.stdout.write(f"{clock.local(clock.now())} {printable(line)}\n")
         sys.stdout.flush()
 
-    code = serve(address, remotes=remotes, folder=folder, slots=slots, say=say)
+    terms = WorkerTerms(address=address, remotes=remotes, folder=folder, slots=slots, say=say, long_tasks=long_tasks)
+    code = serve(terms)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # the SDK's own threads may crash a Python that ends while they do

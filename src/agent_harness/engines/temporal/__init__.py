@@ -11,6 +11,8 @@ from agent_harness.installation import command_for_extra
 
 ORDER = "harness.Order.v1"
 CARRY_OUT = "harness.carry_out.v1"
+SLICE = "harness.Slice.v1"
+SLICE_ACTIVITY = "harness.lth_slice.v1"
 PLAN_QUEUE = "harness.plan"
 REFUSED = "OrderRefused"
 HANDS_LEFT = "HandsLeft"
@@ -19,6 +21,11 @@ HANDS_LEFT = "HandsLeft"
 def work_queue(pool: str) -> str:
     """Where the hands of a pool listen."""
     return f"harness.work.{pool}"
+
+
+def slice_queue(host: str) -> str:
+    """Where a machine listens for slices of its long tasks."""
+    return f"harness.lth.{host}"
 
 
 def require_extra() -> None:

@@ -16,8 +16,8 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -31,9 +31,10 @@ from temporalio.worker import Worker
 import agent_harness
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import OrderRefused, Parcels, RemoteAway
-from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, work_queue
+from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
-from agent_harness.engines.temporal.workflow import OrderWorkflow
+from agent_harness.engines.temporal.schedules import SliceHands
+from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, files, process, snapshot
 from agent_harness.kernel.git import Git
@@ -64,6 +65,7 @@ class WorkerTerms:
     folder: str
     slots: int
     say: Callable[[str], None]
+    long_tasks: tuple[str, ...] = ()  # folders whose slices are carried out here
 
 
 class HandsWorker:
@@ -98,10 +100,28 @@ class HandsWorker:
 
     async def _serve(self, client: Client) -> None:
         address = self._terms.address
-        planning = Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow])
-        hands = Worker(
+        workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow, SliceWorkflow])]
+        if self._terms.remotes:
+            workers.append(self._hands(client))
+            self._say(f"{self._terms.slots} hands wait for orders of pool {address.pool} at {address.target}")
+        if roots := self._terms.long_tasks:
+            slices = SliceHands(client, roots, self._say)
+            queue_name = slice_queue(socket.gethostname())
+            workers.append(Worker(client, task_queue=queue_name, activities=[slices.carry_out]))
+            self._say(f"slices of {', '.join(roots)} are carried out here")
+        async with AsyncExitStack() as serving:
+            for each in workers:
+                await serving.enter_async_context(each)
+            watching = asyncio.ensure_future(self._watch_server(client))
+            await self._leaving.wait()
+            watching.cancel()
+            self._say("No new orders; what is under way wraps up, is saved and begins elsewhere.")
+        self._say("Left in order.")
+
+    def _hands(self, client: Client) -> Worker:
+        return Worker(
             client,
-            task_queue=work_queue(address.pool),
+            task_queue=work_queue(self._terms.address.pool),
             activities=[self.carry_out],
             max_concurrent_activities=self._terms.slots,
             max_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
@@ -109,13 +129,6 @@ class HandsWorker:
             graceful_shutdown_timeout=timedelta(seconds=clock.scaled(WRAP_UP_SECONDS) + 60),
             identity=f"{os.getpid()}@{socket.gethostname()}",
         )
-        self._say(f"{self._terms.slots} hands wait for orders of pool {address.pool} at {address.target}")
-        async with planning, hands:
-            watching = asyncio.ensure_future(self._watch_server(client))
-            await self._leaving.wait()
-            watching.cancel()
-            self._say("No new orders; what is under way wraps up, is saved and begins elsewhere.")
-        self._say("Left in order.")
 
     async def _watch_server(self, client: Client) -> None:
         """Says once a minute that the server is away. SC-55."""
@@ -341,11 +354,8 @@ def _read(path: str) -> JsonObject:
         return {}
 
 
-def serve(
-    address: EngineAddress, *, remotes: Sequence[str], folder: str, slots: int, say: Callable[[str], None]
-) -> int:
+def serve(terms: WorkerTerms) -> int:
     """Runs a worker in this process until it is told to end; its exit code."""
-    terms = WorkerTerms(address=address, remotes=tuple(remotes), folder=folder, slots=slots, say=say)
 
     async def run() -> int:
         return await HandsWorker(terms).run()

@@ -59,3 +59,22 @@ class OrderWorkflow:
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()
+
+
+@workflow.defn(name="harness.Slice.v1")
+class SliceWorkflow:
+    """One slice of a long task; one that dies is not tried again: the next tick finds its lease over."""
+
+    @workflow.run
+    async def run(self, head: dict[str, Any]) -> dict[str, Any]:
+        """How the slice ended."""
+        found: dict[str, Any] = await workflow.execute_activity(
+            "harness.lth_slice.v1",
+            head,
+            task_queue=head["queue"],
+            heartbeat_timeout=timedelta(seconds=float(head["heartbeat_seconds"])),
+            start_to_close_timeout=timedelta(minutes=float(head["minutes"])),
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+        return found

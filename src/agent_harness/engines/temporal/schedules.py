@@ -1,0 +1,198 @@
+"""``lth schedule DIR --engine URL``: slices of a long task by the clock of a Temporal server.
+
+The schedule is called ``lth/HOST/DIGEST``; its slices are carried out on this machine, by ``harness worker --lth DIR``.
+Two never overlap, one that was missed by more than a minute is left out. Done, or needing a person, a task pauses its
+schedule with a note. Lock, lease and checkpoint of the task stay the truth. ``scale.md`` 9.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleState,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from agent_harness.engines.address import EngineAddress
+from agent_harness.engines.temporal import PLAN_QUEUE, SLICE, SLICE_ACTIVITY, slice_queue
+from agent_harness.engines.temporal.connection import LoopThread, connected
+from agent_harness.errors import HarnessError, NothingEligible, Refused, UsageError
+from agent_harness.kernel import clock, process
+from agent_harness.kernel.json import JsonObject, jsontext
+
+CATCH_UP_SECONDS = 60.0
+MINUTES = 24 * 60.0
+WRAP_UP_SECONDS = 60.0
+_EVERY = re.compile(r"([1-9][0-9]{0,3})(m|h|d)")
+_SECONDS = {"m": 60, "h": 3600, "d": 86400}
+VERBS = ("list", "pause", "resume", "delete")
+"""What is done with a schedule instead of making it."""
+
+
+def schedule_id(root: str) -> str:
+    """That of the long task in this folder, on this machine."""
+    return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
+
+
+def act(address: EngineAddress, root: str, words: Mapping[str, Any]) -> str:
+    """Makes the schedule of the task in ``root``, or does what one of ``VERBS`` says; lines for a person.
+
+    Made again, it has the new span. ``UsageError`` for a span that is none or two verbs, ``NothingEligible`` where
+    there is no schedule of the task.
+    """
+    verbs = [each for each in VERBS if words.get(each)]
+    if len(verbs) > 1:
+        raise UsageError(f"--{verbs[0]} and --{verbs[1]} exclude each other", hint="lth schedule --help")
+    found = _EVERY.fullmatch(str(words.get("every") or "10m"))
+    if found is None:
+        raise UsageError(f"{words.get('every')!r} is no span", hint="--every 10m, 2h or 1d")
+    given = [each for name in ("worker", "timeout-seconds") if words.get(name) for each in (f"--{name}", words[name])]
+    loop = LoopThread()
+    try:
+        client = loop.do(connected(address))
+        if verbs == ["list"]:
+            return loop.do(_listed(client))
+        if verbs:
+            return loop.do(_changed(client, root, verbs[0]))
+        seconds = int(found[1]) * _SECONDS[found[2]]
+        return loop.do(_made(client, address, root, clock.scaled(seconds), [str(each) for each in given]))
+    except RPCError as error:
+        raise Refused(f"{address.target}: {error.message}", hint=f"harness engine check '{address}'") from None
+    finally:
+        loop.close()
+
+
+async def _made(client: Client, address: EngineAddress, root: str, seconds: float, words: list[str]) -> str:
+    name = schedule_id(root)
+    head = {
+        "v": 1,
+        "root": root,
+        "words": words,
+        "schedule": name,
+        "queue": slice_queue(socket.gethostname()),
+        "minutes": MINUTES,
+        "heartbeat_seconds": clock.scaled(address.heartbeat),
+    }
+    schedule = Schedule(
+        action=ScheduleActionStartWorkflow(SLICE, head, id=f"{name}/slice", task_queue=PLAN_QUEUE),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(seconds=max(1.0, seconds)))]),
+        policy=SchedulePolicy(
+            overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=clock.scaled(CATCH_UP_SECONDS))
+        ),
+        state=ScheduleState(note=f"slices of {root}"),
+    )
+    try:
+        await client.create_schedule(name, schedule, trigger_immediately=True)
+        made = "Made"
+    except ScheduleAlreadyRunningError:
+
+        def with_span(known: ScheduleUpdateInput) -> ScheduleUpdate:
+            schedule.state = known.description.schedule.state
+            return ScheduleUpdate(schedule=schedule)
+
+        await client.get_schedule_handle(name).update(with_span)
+        made = "Changed"
+    return (
+        f"{made} {name}: a slice of {root} every {seconds / 60:g} minutes.\n"
+        f"Who carries it out: harness worker --engine '{address}' --lth {root}"
+    )
+
+
+async def _changed(client: Client, root: str, verb: str) -> str:
+    handle = client.get_schedule_handle(schedule_id(root))
+    try:
+        if verb == "pause":
+            await handle.pause(note="paused by a person")
+        elif verb == "resume":
+            await handle.unpause(note=f"slices of {root}")
+        else:
+            await handle.delete()
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+        hint = f"lth schedule {root} --every 10m --engine URL"
+        raise NothingEligible(f"{root} has no schedule there", hint=hint) from None
+    return {"pause": "Paused.", "resume": "Goes on.", "delete": "Deleted; the task stays as it is."}[verb]
+
+
+async def _listed(client: Client) -> str:
+    lines: list[str] = []
+    async for each in await client.list_schedules():
+        if not each.id.startswith("lth/") or each.schedule is None:
+            continue
+        state, following = each.schedule.state, each.info.next_action_times if each.info else []
+        then = f"next {clock.local(following[0])}" if following else "nothing next"
+        lines.append(f"{each.id}  {'paused' if state.paused else then}  {state.note}")
+    return "\n".join(sorted(lines)) or "No schedules of long tasks."
+
+
+# ---- where slices are carried out ------------------------------------------------------------------------------------
+
+
+class SliceHands:
+    """Carries slices of these long tasks out."""
+
+    def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
+        self._client = client
+        self._roots = roots
+        self._say = say
+
+    @activity.defn(name=SLICE_ACTIVITY)
+    async def carry_out(self, head: JsonObject) -> JsonObject:
+        """Runs ``lth run``; its exit code, and what the task is at afterwards."""
+        root = str(head.get("root"))
+        if root not in self._roots:
+            raise ApplicationError(f"{root} is none of --lth here", type="OrderRefused", non_retryable=True)
+        words = [str(each) for each in head.get("words") or []]
+        if any(not re.fullmatch(r"--worker|--timeout-seconds|[A-Za-z0-9][\w.:/-]*", each) for each in words):
+            raise ApplicationError("odd words", type="OrderRefused", non_retryable=True)
+        state = {"stop": False}
+        command = [sys.executable, "-P", "-m", "agent_harness.cli.lth"]
+        working = asyncio.ensure_future(asyncio.to_thread(_run, [*command, "run", root, *words], root, state))
+        while not working.done():
+            activity.heartbeat()
+            try:
+                await asyncio.wait({working}, timeout=clock.scaled(5.0))
+            except asyncio.CancelledError:
+                state["stop"] = True
+        done = working.result()
+        self._say(f"{root}: a slice ended with {done.exit_code}")
+        told = await asyncio.to_thread(_run, [*command, "next", root], root, {"stop": False})
+        with suppress(ValueError, AttributeError, HarnessError):
+            due = str(jsontext.loads(told.output.decode("utf-8", "replace"), exact=False).get("decision"))
+            if due in ("done", "needs-human"):
+                self._say(f"{root}: {due}; its schedule is paused")
+                await self._client.get_schedule_handle(str(head["schedule"])).pause(note=f"{due}: lth status {root}")
+            return {"exit_code": done.exit_code, "due": due}
+        return {"exit_code": done.exit_code}
+
+
+def _run(command: list[str], root: str, state: Mapping[str, bool]) -> process.Completed:
+    return process.run(
+        command,
+        cwd=root,
+        env=dict(os.environ),
+        timeout_seconds=clock.scaled(MINUTES * 60),
+        stop=lambda: state["stop"],
+        grace_seconds=clock.scaled(WRAP_UP_SECONDS),
+    )
