@@ -36,8 +36,21 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "recall": ("Work", "agent_harness.cli.parallel:main", "End one attempt of a parallel run; its work is kept."),
     "queue": ("Work", "agent_harness.cli.parallel:main", "Show and arrange what waits to land in a parallel run."),
     "place": ("Work", "agent_harness.cli.parallel:main", "Show and remove the places of parallel runs."),
-    "worker": ("Other machines", "agent_harness.cli.machine.engines:worker", "Lend this machine's hands to runs."),
-    "engine": ("Other machines", "agent_harness.cli.machine.engines:engine", "Look whether runs reach their hands."),
+    "worker": (
+        "Many projects and machines",
+        "agent_harness.cli.machine.engines:worker",
+        "Lend this machine's hands to runs.",
+    ),
+    "engine": (
+        "Many projects and machines",
+        "agent_harness.cli.machine.engines:engine",
+        "Look whether runs reach their hands.",
+    ),
+    "fleet": (
+        "Many projects and machines",
+        "agent_harness.cli.machine.fleet:fleet",
+        "Look after many projects at once.",
+    ),
     "status": ("See", "agent_harness.cli.shared:status", "Say where it stands."),
     "watch": ("See", "agent_harness.cli.story:main", "See it work, live: one project, or all of them."),
     "why": ("See", "agent_harness.cli.story:main", "Say why an item is proven, or is not, and how to check it."),

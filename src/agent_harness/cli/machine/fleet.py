@@ -1,0 +1,159 @@
+"""``harness fleet``: many projects on one home, with one number of agents to share."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+from agent_harness.cli.terminal import json_option, say_to, show
+
+__all__ = ["fleet"]
+
+_file = click.option("--file", metavar="FILE", help="The roster; else fleet.yaml in the user's configuration.")
+
+
+@click.group(
+    short_help="Look after many projects at once.",
+    epilog="""\b
+Examples:
+  harness fleet add ~/src/shop
+  harness fleet run                        # starts runs where there is work, shares the agents
+  harness fleet status
+  harness fleet why ~/src/shop""",
+)
+def fleet() -> None:
+    """Start and share runs over the projects of fleet.yaml: agents by priority and weight, budgets by the day."""
+
+
+def _roster_file(named: str | None) -> str:
+    from agent_harness.fleet import roster
+
+    return os.path.abspath(os.path.expanduser(named)) if named else roster.usual_file()
+
+
+@fleet.command("list", short_help="The projects of the roster.", epilog="Example:  harness fleet list --json")
+@_file
+@json_option
+def list_(file: str | None, as_json: bool) -> int:
+    """Show the projects, their priority, weight and workers, and the rows that are none."""
+    from agent_harness.fleet import roster
+
+    found = roster.read(_roster_file(file))
+    if as_json:
+        rows = [{name: getattr(each, name) for name in each.__slots__} for each in found.members]
+        click.echo(json.dumps({"ok": True, "file": found.file, "projects": rows, "problems": found.problems}))
+        return 0
+    for each in found.members:
+        show(f"priority {each.priority}, weight {each.weight:g}, {each.workers} workers  {each.path}")
+    for line in found.problems or () if found.members else ("No projects: harness fleet add PATH", *found.problems):
+        show(line)
+    return 0
+
+
+@fleet.command(short_help="What all of them are at.", epilog="Example:  harness fleet status --json")
+@_file
+@json_option
+def status(file: str | None, as_json: bool) -> int:
+    """Show each project: state, agents of its share, items proven; those that need you first. Reads snapshots only."""
+    from agent_harness.fleet import roster
+    from agent_harness.fleet import status as of_fleet
+
+    found = roster.read(_roster_file(file))
+    rows = of_fleet.rows(found)
+    if as_json:
+        told = {"supervisor": of_fleet.supervisor(), "paused": of_fleet.is_paused(), "agents": found.agents}
+        click.echo(json.dumps({"ok": True, **told, "projects": rows, "problems": found.problems}))
+        return 0
+    for line in of_fleet.lines(found, rows):
+        show(line)
+    return 0
+
+
+@fleet.command(
+    short_help="Supervise: start and scale runs.",
+    epilog="""\b
+Examples:
+  harness fleet run
+  nohup harness fleet run > fleet.log 2>&1 &""",
+)
+@_file
+@click.option("--once", is_flag=True, help="One round: start what is due, and leave.")
+def run(file: str | None, once: bool) -> int:
+    """Start runs where there is work, share the agents, begin again what died; ends no run by itself.
+
+    Exit code: 0 left on a signal (the runs go on), 3 a setting is wrong, 5 somebody supervises already, 7 no roster.
+    """
+    from agent_harness.fleet import roster
+    from agent_harness.fleet.supervisor import FleetSupervisor
+    from agent_harness.kernel import owner
+    from agent_harness.supervision import interruption
+
+    where = _roster_file(file)
+    owner.refuse_agents(os.getcwd(), "harness fleet run")
+    roster.read(where)
+    with interruption.watched(lambda: False) as stop, stop.listening():
+        return FleetSupervisor(lambda: roster.read(where), say_to(as_json=False), stop).run(once=once)
+
+
+@fleet.command(short_help="Begin no new runs.", epilog="Example:  harness fleet pause")
+def pause() -> int:
+    """Let the supervisor begin nothing new; what runs goes on."""
+    from agent_harness.fleet import status as of_fleet
+    from agent_harness.kernel import files
+
+    there = of_fleet.folder(make=True)
+    if there is not None:
+        files.replace(os.path.join(there, "pause"), "paused by a person\n")
+    show("Nothing new begins; what runs goes on. next: harness fleet resume")
+    return 0
+
+
+@fleet.command(short_help="Begin runs again.", epilog="Example:  harness fleet resume")
+def resume() -> int:
+    """Take a pause of the fleet back."""
+    from agent_harness.fleet import status as of_fleet
+    from agent_harness.kernel import files
+
+    there = of_fleet.folder()
+    if there is not None:
+        files.unlink(os.path.join(there, "pause"))
+    show("Runs begin again. next: harness fleet status")
+    return 0
+
+
+@fleet.command(short_help="Take a project in.", epilog="Example:  harness fleet add ~/src/shop")
+@click.argument("path")
+@_file
+def add(path: str, file: str | None) -> int:
+    """Add a row to fleet.yaml; comments stay."""
+    from agent_harness.fleet import roster
+
+    show(roster.change(_roster_file(file), path, add=True))
+    return 0
+
+
+@fleet.command(short_help="Take a project out.", epilog="Example:  harness fleet remove ~/src/shop")
+@click.argument("path")
+@_file
+def remove(path: str, file: str | None) -> int:
+    """Take the row of a project out of fleet.yaml; the project stays as it is, and so does its run."""
+    from agent_harness.fleet import roster
+
+    show(roster.change(_roster_file(file), path, add=False))
+    return 0
+
+
+@fleet.command(short_help="Why a project gets what it gets.", epilog="Example:  harness fleet why ~/src/shop")
+@click.argument("path")
+@_file
+def why(path: str, file: str | None) -> int:
+    """Show the share of one project, and what stands before it."""
+    from agent_harness.fleet import roster, supervisor
+
+    for line in supervisor.why(roster.read(_roster_file(file)), os.path.realpath(os.path.expanduser(path))):
+        show(line)
+    sys.stdout.flush()
+    return 0

@@ -1,0 +1,228 @@
+"""fleet.yaml: which projects one home looks after, and what they may take.
+
+    agents: 40
+    budget: {day_usd: 500}                  # UTC days
+    projects:
+      - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
+      - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
+
+A type that is wrong is one line with its place; a project that cannot be opened costs one line and no other project.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from glob import glob
+from typing import Any
+
+from agent_harness.errors import ConfigurationError, NothingEligible, Refused
+from agent_harness.kernel import files, root
+
+FILE = "fleet.yaml"
+MOST_BYTES = 4 << 20
+_TOP = ("agents", "budget", "projects", "engine")
+_ROW = ("path", "glob", "weight", "priority", "workers", "budget", "agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One project of the fleet."""
+
+    path: str
+    kind: str
+    weight: float = 1.0
+    priority: int = 3
+    workers: int = 4
+    day_usd: float | None = None
+    agents: tuple[str, ...] = ()  # specifications, as ``--agent`` has them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """Everything that fleet.yaml says."""
+
+    file: str
+    agents: int = 8
+    day_usd: float | None = None
+    engine: str | None = None
+    members: tuple[Member, ...] = ()
+    problems: tuple[str, ...] = ()  # a line for each row that is no project
+
+
+def usual_file() -> str:
+    """Where fleet.yaml is, where nobody names another one."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "agent-harness", FILE)
+
+
+def read(file: str) -> Roster:
+    """The roster. ``NothingEligible`` where there is none, ``ConfigurationError`` with the line of what is wrong."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        known = os.lstat(file)
+        if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
+            raise ConfigurationError(f"{file} is no file of settings", hint="write one by hand: harness fleet --help")
+        text = files.read_bytes(file).decode("utf-8", "replace")
+    except FileNotFoundError:
+        raise NothingEligible(f"there is no {file}", hint="harness fleet add PATH") from None
+    try:
+        found = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigurationError(f"{file}, line {line}: {error.problem}", hint="mend the line") from None
+    except YAMLError as error:
+        raise ConfigurationError(f"{file}: {error}", hint="mend it") from None
+    return _roster(file, found or {})
+
+
+def _roster(file: str, found: Any) -> Roster:
+    _refuse_unknown(file, found, _TOP, 1)
+    rows = found.get("projects") or []
+    if not isinstance(rows, list):
+        raise _wrong(file, found, "projects", "is no list")
+    members: dict[str, Member] = {}
+    problems: list[str] = []
+    for number, row in enumerate(rows):
+        line = rows.lc.item(number)[0] + 1 if hasattr(rows, "lc") else 0
+        _refuse_unknown(file, row, _ROW, line)
+        for path in _paths(file, row, line):
+            if problem := _problem(path, members):
+                problems.append(f"{file}, line {line}: {path} {problem}")
+                continue
+            place = root.find(path, pin=False)
+            assert place is not None
+            members[place.path] = _member(file, row, place)
+    return Roster(
+        file=file,
+        agents=_number(file, found, "agents", 8, least=1),
+        day_usd=_day(file, found),
+        engine=_text(file, found, "engine"),
+        members=tuple(members.values()),
+        problems=tuple(problems),
+    )
+
+
+def _member(file: str, row: Any, place: root.Root) -> Member:
+    weight = row.get("weight", 1)
+    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0.01 <= weight <= 1000:
+        raise _wrong(file, row, "weight", "is no number from 0.01 to 1000")
+    agent = row.get("agent") or []
+    agents = [agent] if isinstance(agent, str) else agent
+    if not isinstance(agents, list) or not all(isinstance(each, str) for each in agents):
+        raise _wrong(file, row, "agent", "is no text, and no list of texts")
+    return Member(
+        path=place.path,
+        kind=place.kind,
+        weight=float(weight),
+        priority=_number(file, row, "priority", 3, least=1, most=5),
+        workers=_number(file, row, "workers", 4, least=1, most=256),
+        day_usd=_day(file, row),
+        agents=tuple(str(each) for each in agents),
+    )
+
+
+def _paths(file: str, row: Any, line: int) -> Iterator[str]:
+    path, pattern = _text(file, row, "path"), _text(file, row, "glob")
+    if (path is None) == (pattern is None):
+        raise ConfigurationError(f"{file}, line {line}: a project has a path or a glob", hint="name one of them")
+    if path is not None:
+        yield os.path.realpath(os.path.expanduser(path))
+        return
+    for each in sorted(glob(os.path.expanduser(str(pattern)))):
+        if os.path.isdir(each) and root.find(each, pin=False) is not None:
+            yield os.path.realpath(each)
+
+
+def _problem(path: str, members: Mapping[str, Member]) -> str | None:
+    """Why this is no project of the fleet."""
+    if not os.path.isdir(path):
+        return "is gone"
+    place = root.find(path, pin=False)
+    if place is None or place.path != path:
+        return "is no project"
+    if place.kind == "longtask":
+        return "is a long task: lth schedule"
+    if path in members:
+        return "is there twice"
+    if "/agent-harness/projects/" in path or "/agent-harness/worker/" in path:
+        return "is a place of a run, and no project"
+    return None
+
+
+def _refuse_unknown(file: str, found: Any, known: tuple[str, ...], line: int) -> None:
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{file}, line {line}: that is no set of settings", hint="harness fleet --help")
+    for name in found:
+        if name not in known:
+            raise _wrong(file, found, name, f"is not known; known are {', '.join(known)}")
+
+
+def _wrong(file: str, found: Any, name: str, what: str) -> ConfigurationError:
+    line = found.lc.key(name)[0] + 1 if hasattr(found, "lc") else 1
+    return ConfigurationError(f"{file}, line {line}: {name} {what}", hint="mend the line")
+
+
+def _number(file: str, found: Any, name: str, usual: int, *, least: int, most: int = 100_000) -> int:
+    value = found.get(name, usual)
+    if type(value) is not int or not least <= value <= most:
+        raise _wrong(file, found, name, f"is no number from {least} to {most}")
+    return value
+
+
+def _text(file: str, found: Any, name: str) -> str | None:
+    value = found.get(name)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise _wrong(file, found, name, "is no text")
+    return value
+
+
+def _day(file: str, found: Any) -> float | None:
+    budget = found.get("budget")
+    if budget is None:
+        return None
+    if not isinstance(budget, dict):
+        raise _wrong(file, found, "budget", "has no day_usd")
+    _refuse_unknown(file, budget, ("day_usd",), 1)
+    value = budget.get("day_usd")
+    if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+        raise _wrong(file, budget, "day_usd", "is no amount of dollars")
+    return float(value)
+
+
+# ---- changing it -----------------------------------------------------------------------------------------------------
+
+
+def change(file: str, path: str, *, add: bool) -> str:
+    """Adds a project to fleet.yaml, or takes it out; comments stay. What was done, as a sentence."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt")
+    yaml.width = 10_000
+    whole = os.path.realpath(os.path.expanduser(path))
+    text = files.read_bytes(file).decode("utf-8", "replace") if os.path.exists(file) else ""
+    if text:
+        read(file)  # refuses what is wrong, before anything is written
+    found = yaml.load(text) or {}
+    rows = found.setdefault("projects", []) if found.get("projects") is None else found["projects"]
+    there = [row for row in rows if row.get("path") and os.path.realpath(os.path.expanduser(row["path"])) == whole]
+    if add:
+        if problem := _problem(whole, {}):
+            raise Refused(f"{whole} {problem}", hint="harness projects")
+        if there:
+            return f"{whole} is in the fleet already."
+        rows.append({"path": whole})
+    elif not there:
+        raise NothingEligible(f"{whole} has no row of its own in {file}", hint="harness fleet list")
+    else:
+        for row in there:
+            rows.remove(row)
+    from io import StringIO
+
+    written = StringIO()
+    yaml.dump(found, written)
+    os.makedirs(os.path.dirname(os.path.abspath(file)), exist_ok=True)
+    files.replace(file, written.getvalue(), follow=False)
+    return f"{whole} is {'in the fleet' if add else 'out of the fleet; the project stays as it is'}."

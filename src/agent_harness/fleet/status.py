@@ -1,0 +1,112 @@
+"""What the fleet is at, from snapshots only: one small file a project, and what the supervisor has seen last. SC-62."""
+
+import os
+from collections.abc import Sequence
+
+from agent_harness.errors import HarnessError
+from agent_harness.faces.reading import parallel_of
+from agent_harness.fleet.roster import Member, Roster
+from agent_harness.kernel import clock, files, trusted_state
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.lock import LockFile
+from agent_harness.parallel import snapshot
+
+STATE = "state.json"
+
+
+def folder(*, make: bool = False) -> str | None:
+    """Where the supervisor keeps what it knows."""
+    return trusted_state.of_user("fleet", make=make)
+
+
+def seen() -> JsonObject:
+    """What the supervisor has written last; nothing where none has been."""
+    there = folder()
+    try:
+        return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
+    except (OSError, HarnessError):
+        return {}
+
+
+def supervisor() -> str | None:
+    """Who supervises the fleet now."""
+    there = folder()
+    holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
+    return str(holder) if holder else None
+
+
+def is_paused() -> bool:
+    """Whether a person has paused the fleet."""
+    there = folder()
+    return bool(there and os.path.lexists(os.path.join(there, "pause")))
+
+
+def rows(roster: Roster) -> list[JsonObject]:
+    """A row a project, those that need a person first."""
+    known = seen().get("projects")
+    told = known if isinstance(known, dict) else {}
+    return sorted((_row(each, told.get(each.path)) for each in roster.members), key=_rank)
+
+
+def _row(member: Member, told: object) -> JsonObject:
+    kept = told if isinstance(told, dict) else {}
+    path = parallel_of(member.kind, member.path)
+    run = snapshot.told(path) if path else None
+    alive = bool(run and run.get("alive"))
+    row: JsonObject = {
+        "path": member.path,
+        "kind": member.kind,
+        "priority": member.priority,
+        "weight": member.weight,
+        "state": "running" if alive else str(kept.get("state") or "not looked at"),
+        "why": str(kept.get("why") or ""),
+        "agents": len((run or {}).get("workers") or []) if alive else 0,
+        "share": kept.get("share") or 0,
+        "open": kept.get("open"),
+        "proven": kept.get("proven"),
+        "today_usd": kept.get("today_usd") or 0.0,
+    }
+    if alive and run:
+        row["blocked"] = run.get("blocked")
+    return row
+
+
+_ORDER = ("needs you", "parked", "running", "waits", "not looked at", "rests", "done")
+
+
+def _rank(row: JsonObject) -> tuple[int, int, str]:
+    state = str(row["state"])
+    return (_ORDER.index(state) if state in _ORDER else len(_ORDER), int(row["priority"]), str(row["path"]))
+
+
+def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
+    """The same for a person: a summary, then a line a project, of which so many are shown."""
+    count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
+    agents = sum(int(row["agents"]) for row in found)
+    spent = sum(float(row["today_usd"]) for row in found)
+    limit = f" of ${roster.day_usd:.2f}" if roster.day_usd is not None else ""
+    counts = ", ".join(f"{number} {state}" for state, number in count.items() if number)
+    who = supervisor()
+    work = f"{agents} of {roster.agents} agents at work; ${spent:.2f}{limit} today"
+    text = [f"{len(found)} projects: {counts or 'none'}; {work}"]
+    text.append(f"Supervised by {who}." if who else "Nobody supervises the fleet: harness fleet run")
+    if is_paused():
+        text.append("Paused by a person: harness fleet resume")
+    for row in found[:most]:
+        shown = f"{row['state']:<13} {row['agents']:>3} of {row['share']:>3}  {_done(row):>11}  {row['path']}"
+        text.append(f"{shown}  ({row['why']})" if row["why"] and row["state"] != "running" else shown)
+    if len(found) > most:
+        text.append(f"and {len(found) - most} more: harness fleet status --json")
+    return [*text, *roster.problems]
+
+
+def _done(row: JsonObject) -> str:
+    if row["proven"] is None or row["open"] is None:
+        return ""
+    return f"{row['proven']}/{int(row['proven']) + int(row['open'])}"
+
+
+def age() -> str:
+    """When the supervisor has looked last, for a person."""
+    at = clock.parse(seen().get("at"))
+    return clock.local(at) if at else "never"

@@ -1,0 +1,372 @@
+"""``harness fleet run``: starts runs where there is work, gives each its share of the agents, and ends none.
+
+It owns nothing of a project: killed, the runs go on, and the next supervisor finds them by what they show. What it
+knows itself is in the user's state folder:
+
+    fleet/fleet.lock       one supervisor a user
+    fleet/state.json       what it has seen and given, for ``fleet status`` and the next supervisor
+    fleet/ledger.jsonl     what each run has cost, by the day (UTC)
+    fleet/pause            a person wants that nothing new is begun
+    fleet/logs/NAME.log    what a run has said last
+
+A run that dies is begun again after 1, 2, 4 .. 60 s; one that dies five times an hour is parked, and named.
+SC-60, SC-61.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from agent_harness.errors import Busy, HarnessError, Refused
+from agent_harness.faces.reading import parallel_of, reader_of
+from agent_harness.fleet import status
+from agent_harness.fleet.roster import Member, Roster
+from agent_harness.fleet.sharing import FairClock, Wish, shares
+from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.lock import LockFile
+from agent_harness.parallel import snapshot
+from agent_harness.parallel.people import ParallelRuns
+from agent_harness.session.picture import ProjectPicture
+from agent_harness.supervision.interruption import Stop
+
+TICK_SECONDS = 5.0
+LOOK_SECONDS = 600.0
+HOUR_SECONDS = 3600.0
+DEATHS_AN_HOUR = 5
+MOST_WAIT_SECONDS = 60.0
+_ENDINGS = {
+    0: ("done", "nothing is left to be done"),
+    1: ("parked", "items failed for good, or nothing landed"),
+    3: ("needs you", "a person must decide"),
+    4: ("parked", "refused before any agent began"),
+    5: ("rests", "paused, busy, or its landing is blocked"),
+    6: ("parked", "its state is damaged"),
+    7: ("waits", "nothing can be begun now"),
+    9: ("waits", "a limit of its own is reached"),
+    130: ("rests", "a person has ended its run"),
+}
+"""Exit code of a run → the state of its project, and why; any other is a death."""
+
+
+@dataclass
+class _Watched:
+    """A project, as the supervisor knows it."""
+
+    member: Member
+    state: str = "not looked at"
+    why: str = ""
+    stamp: object = None
+    look_at: float = 0.0
+    open: int | None = None
+    workable: int = 0
+    proven: int | None = None
+    share: int = 0
+    agents: int = 0
+    given: int = 0  # workers that its run was told last
+    alive: bool = False
+    spent_live: float = 0.0
+    started: JsonObject | None = None  # the owner of the run that a supervisor has started
+    process: "subprocess.Popen[bytes] | None" = None
+    deaths: list[float] = field(default_factory=list)
+    begin_at: float = 0.0
+    parked_until: float = 0.0  # for dying too often
+
+
+class FleetSupervisor:
+    """One supervisor, until it is told to end."""
+
+    def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
+        """``read`` gives the roster as it is now."""
+        self._read = read
+        self._say = say
+        self._stop = stop
+        folder = status.folder(make=True)
+        if folder is None:
+            raise Refused("no folder of the user's state can be written", hint="set XDG_STATE_HOME")
+        self._folder = folder
+        self._watched: dict[str, _Watched] = {}
+        self._clock = FairClock()
+        self._ticked = time.monotonic()
+        self._said: dict[str, str] = {}
+
+    def run(self, *, once: bool = False) -> int:
+        """Supervises until a signal, or one round with ``once``; 0. ``Busy`` where somebody supervises already."""
+        lock = LockFile(os.path.join(self._folder, "fleet.lock"))
+        if holder := lock.try_take():
+            raise Busy(f"the fleet is supervised by {holder}", hint="harness fleet status")
+        try:
+            self._remember()
+            while not self._stop.requested():
+                self.tick()
+                if once:
+                    break
+                until = time.monotonic() + clock.scaled(TICK_SECONDS)
+                while time.monotonic() < until and not self._stop.requested():
+                    time.sleep(0.05)
+            self._say("Left; the runs go on.")
+            return 0
+        finally:
+            lock.release()
+
+    def _remember(self) -> None:
+        known = status.seen()
+        minutes = known.get("minutes")
+        self._clock = FairClock(minutes if isinstance(minutes, dict) else {})
+        found = known.get("projects")
+        for path, told in found.items() if isinstance(found, dict) else ():
+            watched = self._watched.setdefault(path, _Watched(member=Member(path=path, kind="")))
+            watched.started = told.get("started")
+
+    # ---- a round
+
+    def tick(self) -> None:
+        """Looks, shares, begins and scales."""
+        roster = self._read()
+        members = {each.path: each for each in roster.members}
+        for path, member in members.items():
+            self._watched.setdefault(path, _Watched(member=member)).member = member
+        for path in self._watched.keys() - members.keys():
+            del self._watched[path]
+        passed, self._ticked = time.monotonic() - self._ticked, time.monotonic()
+        today = self._spent_today()
+        for each in self._watched.values():
+            self._look(each)
+            if each.agents:
+                self._clock.used(each.member.path, each.agents * passed / 60)
+        total = sum(today.values()) + sum(each.spent_live for each in self._watched.values())
+        wishes = [wish for each in self._watched.values() if (wish := self._wish(each, roster, today, total))]
+        self._clock.wanting((wish.project, wish.weight) for wish in wishes)
+        given = shares(roster.agents, wishes)
+        is_paused = status.is_paused()
+        for each in self._watched.values():
+            each.share = given.get(each.member.path, 0)
+            if each.alive:
+                self._scale(each, max(1, each.share))
+            elif each.share and not is_paused and time.monotonic() >= each.begin_at:
+                self._begin(each, roster)
+        self._write(today)
+        for problem in roster.problems:
+            self._tell("roster", problem)
+
+    def _wish(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> Wish | None:
+        """What the project wants; nothing where it rests, or may spend nothing more today."""
+        spent = today.get(each.member.path, 0.0) + each.spent_live
+        over = each.member.day_usd is not None and spent >= each.member.day_usd
+        if over or (roster.day_usd is not None and total >= roster.day_usd):
+            if each.alive:
+                self._end_ours(each)
+            each.state, each.why = "waits", f"{'its' if over else 'the'} budget of today is spent"
+            each.begin_at = 0.0
+            return None
+        if each.state in ("waits",) and each.why.endswith("of today is spent"):
+            each.state, each.why, each.look_at = "not looked at", "", 0.0
+        if not each.alive and each.state not in ("open", "not looked at"):
+            return None
+        wants = max(each.agents, each.workable)
+        return Wish(
+            project=each.member.path,
+            wants=wants,
+            most=each.member.workers,
+            priority=each.member.priority,
+            weight=each.member.weight,
+            minutes=self._clock.minutes(each.member.path),
+        )
+
+    def _look(self, each: _Watched) -> None:
+        """Reads what has changed: the snapshot of its run each round, its items when their file did."""
+        member = each.member
+        path = parallel_of(member.kind, member.path)
+        run = snapshot.told(path) if path else None
+        was, each.alive = each.alive, bool(run and run.get("alive"))
+        each.agents = len((run or {}).get("workers") or []) if each.alive else 0
+        budget = (run or {}).get("budget")
+        each.spent_live = float((budget if isinstance(budget, dict) else {}).get("spent") or 0.0) if each.alive else 0.0
+        if each.alive and run:
+            each.state, each.why = "running", ""
+            each.started = each.started if each.started == run.get("owner") or not each.process else run.get("owner")
+        self._reap(each, was)
+        stamp = files.stamp_of(self._truth(each))
+        if stamp == each.stamp and time.monotonic() < each.look_at:
+            return
+        changed = stamp != each.stamp
+        picture = self._counted(each)
+        if picture is None:
+            return
+        if each.alive or time.monotonic() < each.parked_until or (each.state == "parked" and not changed):
+            return
+        if picture.state.questions and any(asked.stops for asked in picture.state.questions):
+            each.state, each.why = "needs you", picture.state.questions[0].message
+        elif picture.state.rests:
+            each.state, each.why = "rests", picture.state.rests
+        elif not each.workable:
+            each.state, each.why = ("waits", "nothing can be begun now") if each.open else ("done", "")
+        else:
+            each.state, each.why = "open", ""
+
+    def _counted(self, each: _Watched) -> ProjectPicture | None:
+        """The items as they are now, counted; ``None`` for a project that cannot be read, which is parked."""
+        member = each.member
+        each.stamp, each.look_at = files.stamp_of(self._truth(each)), time.monotonic() + clock.scaled(LOOK_SECONDS)
+        try:
+            picture = reader_of(member.kind, member.path).look()
+        except (HarnessError, OSError) as error:
+            each.state, each.why, each.workable = "parked", str(error), 0
+            return None
+        proven = {item.id for item in picture.items if item.state == "proven"}
+        still = [item for item in picture.items if item.state in ("open", "working")]
+        each.proven, each.open = len(proven), len(still)
+        each.workable = sum({*item.waits_for} <= proven for item in still)
+        return picture
+
+    def _reap(self, each: _Watched, was_alive: bool) -> None:
+        """Takes in how a run has ended, that we have started, or that an earlier supervisor had."""
+        process = each.process
+        if process is None or process.poll() is None:
+            return
+        each.process = None
+        answer = self._answer(each)
+        if cost := answer.get("cost_usd"):
+            row = {"at": clock.timestamp(), "path": each.member.path, "cost_usd": cost}
+            journal.append(os.path.join(self._folder, "ledger.jsonl"), row)
+        each.look_at = 0.0
+        if ending := _ENDINGS.get(process.returncode):
+            self._counted(each)
+            each.state, each.why = ending[0], str(answer.get("message") or ending[1])
+            self._tell(each.member.path, f"{each.member.path}: {each.state} ({each.why})")
+            if ending[0] == "waits" and each.workable:
+                each.begin_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
+            return
+        now = time.monotonic()
+        each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
+        if len(each.deaths) >= DEATHS_AN_HOUR:
+            each.state, each.why = "parked", f"its run died {len(each.deaths)} times in an hour: {self._log(each)}"
+            each.parked_until = now + clock.scaled(HOUR_SECONDS)
+        else:
+            each.state, each.why = "open", f"its run died ({process.returncode})"
+            each.begin_at = now + clock.scaled(min(MOST_WAIT_SECONDS, 2.0 ** (len(each.deaths) - 1)))
+        self._tell(each.member.path, f"{each.member.path}: {each.why}")
+
+    def _truth(self, each: _Watched) -> str:
+        name = "features.json" if each.member.kind == "features" else "harness-tasks.json"
+        return os.path.join(each.member.path, name)
+
+    # ---- runs
+
+    def _log(self, each: _Watched) -> str:
+        return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
+
+    def _begin(self, each: _Watched, roster: Roster) -> None:
+        if each.process is not None:
+            return
+        words = [sys.executable, "-P", "-m", "agent_harness.cli.main", "run", "--workers", str(each.share), "--json"]
+        words += [word for spec in each.member.agents for word in ("--agent", spec)]
+        words += ["--engine", roster.engine] if roster.engine else []
+        log = self._log(each)
+        os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
+        with open(log, "wb") as out:
+            each.process = subprocess.Popen(
+                words, cwd=each.member.path, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        each.given, each.state, each.why, each.alive = each.share, "running", "", False
+        self._tell(each.member.path, f"{each.member.path}: begins with {each.share} agents")
+
+    def _answer(self, each: _Watched) -> JsonObject:
+        """The last JSON object that a run has printed."""
+        with suppress(OSError, HarnessError):
+            text = files.read_bytes(self._log(each)).decode("utf-8", "replace")
+            for line in reversed(text.splitlines()):
+                if line.startswith("{"):
+                    with suppress(ValueError):
+                        found = jsontext.loads(line, exact=False)
+                        return found if isinstance(found, dict) else {}
+        return {}
+
+    def _scale(self, each: _Watched, workers: int) -> None:
+        """Tells a run how many agents it may have; with fewer, slots close when their attempt ends."""
+        if workers == each.given or (each.process is None and each.started is None):
+            return  # a run that a person has begun has the workers that this person wanted
+        try:
+            _runs_of(each.member).ask("scale", workers=workers)
+        except HarnessError:
+            return  # it ends, or is busy: the next round asks again
+        each.given = workers
+
+    def _end_ours(self, each: _Watched) -> None:
+        """Ends a run that a supervisor has begun, as one Ctrl-C does: turns end after their operation."""
+        path = parallel_of(each.member.kind, each.member.path)
+        run = snapshot.told(path) if path else None
+        owner = (run or {}).get("owner")
+        if run and run.get("alive") and isinstance(owner, dict) and owner == each.started:
+            with suppress(OSError, ValueError, TypeError):
+                os.kill(int(owner["pid"]), signal.SIGINT)
+
+    # ---- what is kept
+
+    def _spent_today(self) -> dict[str, float]:
+        today = clock.timestamp()[:10]
+        found: dict[str, float] = {}
+        for row in journal.tail(os.path.join(self._folder, "ledger.jsonl"), 20_000):
+            if str(row.get("at", ""))[:10] == today and isinstance(cost := row.get("cost_usd"), int | float):
+                path = str(row.get("path"))
+                found[path] = found.get(path, 0.0) + cost
+        return found
+
+    def _write(self, today: dict[str, float]) -> None:
+        projects = {
+            each.member.path: {
+                "state": each.state,
+                "why": each.why[:300],
+                "share": each.share,
+                "open": each.open,
+                "proven": each.proven,
+                "today_usd": round(today.get(each.member.path, 0.0) + each.spent_live, 4),
+                "started": each.started,
+            }
+            for each in self._watched.values()
+        }
+        known = {"v": 1, "at": clock.timestamp(), "projects": projects, "minutes": self._clock.as_record()}
+        files.write_json(os.path.join(self._folder, status.STATE), known)
+
+    def _tell(self, about: str, text: str) -> None:
+        if self._said.get(about) != text:
+            self._said[about] = text
+            self._say(text)
+
+
+def _runs_of(member: Member) -> ParallelRuns:
+    if member.kind == "features":
+        from pathlib import Path
+
+        from agent_harness.protocols.features.api import FeatureProject
+
+        return FeatureProject.open(Path(member.path)).parallel_runs()
+    from agent_harness.protocols.tasklist.api import TaskList
+
+    return TaskList.open(member.path).parallel_runs()
+
+
+def why(roster: Roster, path: str) -> list[str]:
+    """What one project gets, and why no more."""
+    found = next((row for row in status.rows(roster) if row["path"] == path), None)
+    if found is None:
+        return [f"{path} is not in the fleet: harness fleet add {path}"]
+    known = status.seen().get("minutes")
+    minutes = float((known if isinstance(known, dict) else {}).get(path, 0.0))
+    text = [f"{path}: {found['state']}" + (f" ({found['why']})" if found["why"] else "")]
+    text.append(f"It has {found['agents']} agents of the {found['share']} that are its share of {roster.agents}.")
+    text.append(
+        f"Priority {found['priority']}, weight {found['weight']:g}; {minutes:.0f} agent-minutes count for it, and the "
+        f"supervisor has looked at {status.age()}."
+    )
+    above = [row for row in status.rows(roster) if row["priority"] < found["priority"] and row["share"]]
+    if above and not found["share"]:
+        text.append(
+            f"{len(above)} projects of a higher priority have {sum(int(row['share']) for row in above)} agents."
+        )
+    return text

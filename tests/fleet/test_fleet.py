@@ -1,0 +1,186 @@
+"""``harness fleet``: real projects, real runs, and a supervisor that may die."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_harness.testing import HARNESS, CommandResult, run_process
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
+FAST = {"HARNESS_TIME_SCALE": "0.1"}
+
+
+def listed(path: Path, *names: str) -> TaskListProject:
+    jobs = [task(each, validation={"command": f"grep -q . out/{each}", "timeout_seconds": 60}) for each in names]
+    return TaskListProject(path, *jobs, git=True, session_count=0)
+
+
+def roster(tmp_path: Path, text: str) -> Path:
+    file = Path(os.environ["HOME"], ".config/agent-harness/fleet.yaml")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def harness(tmp_path: Path, *words: str) -> CommandResult:
+    return run_process((*HARNESS, "fleet", *words), cwd=tmp_path, environ={**os.environ, **FAST})
+
+
+def supervise(tmp_path: Path) -> "subprocess.Popen[bytes]":
+    with (tmp_path / "fleet.log").open("ab") as log:
+        return subprocess.Popen(
+            [*HARNESS, "fleet", "run"],
+            cwd=tmp_path,
+            env={**os.environ, **FAST},
+            stdout=log,
+            stderr=log,
+        )
+
+
+def until(found: Callable[[], object], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found():
+            return
+        time.sleep(0.2)
+    raise AssertionError("it never happened")
+
+
+def states(tmp_path: Path) -> dict[str, Any]:
+    found = json.loads(harness(tmp_path, "status", "--json").out)
+    return {Path(row["path"]).name: row for row in found["projects"]}
+
+
+@pytest.mark.scenario
+def test_projects_are_worked_until_nothing_is_left(tmp_path: Path) -> None:
+    """Runs begin where there is work; a project that is gone is a line; the supervisor leaves on a signal."""
+    shop, tool = listed(tmp_path / "shop", "a", "b"), listed(tmp_path / "tools/x", "c")
+    agent = shop.agent(WORKS)
+    roster(
+        tmp_path,
+        f"agents: 3\nprojects:\n  - {{path: {shop.root}, priority: 1, workers: 2, agent: '{agent}'}}\n"
+        f"  - {{glob: '{tmp_path}/tools/*', agent: '{agent}'}}\n  - {{path: {tmp_path}/gone}}\n",
+    )
+    running = supervise(tmp_path)
+    try:
+        until(lambda: [row["state"] for row in states(tmp_path).values()] == ["done", "done"])
+    finally:
+        running.terminate()
+        assert running.wait(timeout=30) == 0, (tmp_path / "fleet.log").read_text()
+    assert (shop.statuses(), tool.statuses()) == (["completed"] * 2, ["completed"])
+    told = harness(tmp_path, "status").text
+    assert "gone is gone" in told
+    assert "Nobody supervises the fleet" in told
+    assert states(tmp_path)["shop"]["proven"] == 2
+    assert f"{shop.root}: done" in harness(tmp_path, "why", str(shop.root)).text
+
+
+@pytest.mark.scenario
+def test_a_supervisor_that_is_killed_leaves_the_runs_and_the_next_one_finds_them(tmp_path: Path) -> None:
+    shop = listed(tmp_path / "shop", "a")
+    agent = shop.agent(f"sleep 4; {WORKS}")
+    roster(tmp_path, f"projects:\n  - {{path: {shop.root}, agent: '{agent}'}}\n")
+    first = supervise(tmp_path)
+    until(lambda: states(tmp_path)["shop"]["agents"] == 1)
+    first.kill()
+    first.wait()
+    assert states(tmp_path)["shop"]["state"] == "running"
+    second = supervise(tmp_path)
+    try:
+        until(lambda: states(tmp_path)["shop"]["state"] == "done")
+    finally:
+        second.terminate()
+        second.wait()
+    assert shop.statuses() == ["completed"]
+    assert shop.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split() == ["a"]
+
+
+@pytest.mark.scenario
+def test_a_run_that_dies_again_and_again_is_parked_and_named(tmp_path: Path) -> None:
+    shop = listed(tmp_path / "shop", "a")
+    agent = shop.agent(f"sleep 60; {WORKS}")
+    roster(tmp_path, f"projects:\n  - {{path: {shop.root}, agent: '{agent}'}}\n")
+    running = supervise(tmp_path)
+    killed: set[int] = set()
+
+    def kill_the_run() -> bool:
+        found = shop.root / ".harness/parallel.json"
+        if found.exists() and (pid := json.loads(found.read_text())["owner"]["pid"]) not in killed:
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+        return states(tmp_path)["shop"]["state"] == "parked"
+
+    try:
+        until(kill_the_run, 240.0)
+    finally:
+        running.terminate()
+        running.wait()
+    assert len(killed) >= 5
+    told = " ".join(harness(tmp_path, "status").text.split())
+    assert "its run died 5 times in an hour" in told, (told, (tmp_path / "fleet.log").read_text())
+
+
+def test_a_project_without_a_budget_or_with_a_pause_is_left_alone(tmp_path: Path) -> None:
+    """SC-61: nothing is begun where nothing may be spent; nothing new while a person has paused the fleet."""
+    shop = listed(tmp_path / "shop", "a")
+    agent = shop.agent(WORKS)
+    roster(tmp_path, f"projects:\n  - {{path: {shop.root}, agent: '{agent}', budget: {{day_usd: 0}}}}\n")
+    assert harness(tmp_path, "run", "--once").code == 0
+    assert states(tmp_path)["shop"]["why"] == "its budget of today is spent"
+    roster(tmp_path, f"projects:\n  - {{path: {shop.root}, agent: '{agent}'}}\n")
+    assert harness(tmp_path, "pause").code == 0
+    assert harness(tmp_path, "run", "--once").code == 0
+    assert states(tmp_path)["shop"]["state"] == "open"
+    assert "Paused by a person" in harness(tmp_path, "status").text
+    assert shop.statuses() == ["pending"]
+
+
+def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path) -> None:
+    shop, other = listed(tmp_path / "shop", "a"), listed(tmp_path / "other", "b")
+    file = roster(tmp_path, f"# mine\nagents: 5 # all of them\nprojects:\n  - {{path: {other.root}}} # keep\n")
+    assert harness(tmp_path, "add", str(shop.root)).code == 0
+    assert "in the fleet already" in harness(tmp_path, "add", str(shop.root)).text
+    assert [Path(each["path"]).name for each in json.loads(harness(tmp_path, "list", "--json").out)["projects"]] == [
+        "other",
+        "shop",
+    ]
+    assert harness(tmp_path, "remove", str(shop.root)).code == 0
+    left = " ".join(file.read_text().split())
+    assert left == f"# mine agents: 5 # all of them projects: - {{path: {other.root}}} # keep"
+    assert harness(tmp_path, "remove", str(shop.root)).code == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        ("agents: many\n", 3, "line 1: agents is no number"),
+        ("agents: 0\n", 3, "line 1: agents is no number"),
+        ("agents: 2\nprojects: [\n", 3, "line"),
+        ("agents: 2\ncolour: red\n", 3, "line 2: colour is not known"),
+        ("projects:\n  - {weight: 2}\n", 3, "line 2: a project has a path or a glob"),
+        ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
+        ("projects: 7\n", 3, "projects is no list"),
+        ("- a\n", 3, "no set of settings"),
+    ],
+)
+def test_a_roster_that_is_wrong_is_one_line(tmp_path: Path, text: str, code: int, told: str) -> None:
+    """Section 13: with the line; a path that is gone costs one line and nothing else. SC-63."""
+    file = roster(tmp_path, text)
+    ran = harness(tmp_path, "list")
+    assert ran.code == code, ran
+    assert told in ran.text
+    assert file.read_text() == text
+
+
+def test_without_a_roster_the_next_command_is_named(tmp_path: Path) -> None:
+    ran = harness(tmp_path, "status")
+    assert ran.code == 7
+    assert "harness fleet add PATH" in ran.text

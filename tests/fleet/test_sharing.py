@@ -1,0 +1,72 @@
+"""Who gets how many agents: the rule alone. SC-60."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_harness.fleet.sharing import FairClock, Wish, shares
+
+
+def wish(name: str, wants: int, **members: object) -> Wish:
+    return Wish(**({"project": name, "wants": wants, "most": 256} | members))  # type: ignore[arg-type]
+
+
+WISHES = st.lists(
+    st.builds(
+        lambda wants, most, priority, weight, minutes: (wants, most, priority, weight, minutes),
+        st.integers(0, 30),
+        st.integers(1, 12),
+        st.integers(1, 5),
+        st.floats(0.1, 10.0),
+        st.floats(0.0, 5000.0),
+    ),
+    max_size=40,
+)
+
+
+@given(st.integers(0, 60), WISHES)
+def test_nobody_gets_more_than_it_can_use_and_nothing_is_left_idle(agents: int, rows: list[tuple[object, ...]]) -> None:
+    names = ("wants", "most", "priority", "weight", "minutes")
+    wishes = [Wish(project=f"p{n}", **dict(zip(names, row, strict=True))) for n, row in enumerate(rows)]  # type: ignore[arg-type]
+    found = shares(agents, wishes)
+    assert all(0 < found[each.project] <= each.count for each in wishes if each.project in found)
+    assert sum(found.values()) == min(agents, sum(each.count for each in wishes))
+
+
+def test_a_class_below_the_first_keeps_a_twentieth() -> None:
+    found = shares(
+        100, [wish("urgent", 1000, most=1000, priority=1), wish("later", 50, priority=3), wish("last", 2, priority=5)]
+    )
+    assert found == {"urgent": 93, "later": 5, "last": 2}
+
+
+def test_within_a_class_agents_go_by_weight() -> None:
+    found = shares(30, [wish("a", 100, weight=1.0), wish("b", 100, weight=2.0)])
+    assert found == {"a": 10, "b": 20}
+
+
+def test_who_has_had_more_waits() -> None:
+    found = shares(10, [wish("had", 100, minutes=10_000.0), wish("new", 100)])
+    assert found == {"new": 10}
+
+
+def test_over_a_day_the_minutes_are_as_the_weights() -> None:
+    """Served by weight within a class, max by min at most 1.2 (scale.md 14)."""
+    weights = {f"p{n}": 1.0 + n % 3 for n in range(30)}
+    clock = FairClock()
+    for _ in range(24 * 12):
+        wishes = [wish(name, 5, weight=weight, minutes=clock.minutes(name)) for name, weight in weights.items()]
+        clock.wanting(weights.items())
+        for name, count in shares(25, wishes).items():
+            clock.used(name, count * 5.0)
+    served = [clock.minutes(name) / weight for name, weight in weights.items()]
+    assert max(served) / min(served) <= 1.2
+
+
+def test_who_comes_late_has_no_claim_on_what_others_had() -> None:
+    clock = FairClock()
+    clock.wanting([("a", 1.0)])
+    clock.used("a", 600.0)
+    clock.wanting([("a", 1.0), ("late", 2.0)])
+    assert clock.minutes("late") == 1200.0
+    again = FairClock(clock.as_record())
+    assert again.minutes("a") == 600.0
