@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench docs requirements clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench sim docs requirements clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -60,6 +60,9 @@ check: setup ## lint, format, types, import direction, generated docs, the shape
 
 bench: setup ## measure the bars, as ratios within one run (ARGS="--only NAME")
 	$(BIN)/python bench/run.py $(ARGS)
+
+sim: setup ## a day of a fleet of 10,000 projects under a virtual clock (ARGS="--projects 100 --agents 10")
+	@$(BIN)/python bench/fleet_sim.py $(ARGS)
 
 docs: setup ## write the generated pages of docs/ again
 	$(BIN)/python scripts/docs.py

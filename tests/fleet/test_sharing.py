@@ -1,9 +1,15 @@
 """Who gets how many agents: the rule alone. SC-60."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_harness.fleet.sharing import FairClock, Wish, shares
+
+SIM = Path(__file__).parents[2] / "bench/fleet_sim.py"
 
 
 def wish(name: str, wants: int, **members: object) -> Wish:
@@ -70,3 +76,12 @@ def test_who_comes_late_has_no_claim_on_what_others_had() -> None:
     assert clock.minutes("late") == 1200.0
     again = FairClock(clock.as_record())
     assert again.minutes("a") == 600.0
+
+
+def test_a_small_fleet_loses_nothing_and_starves_nobody_in_a_day() -> None:
+    """`make sim` on 60 projects: the real rules of runs and landing, with hands that are values."""
+    words = ["--projects", "60", "--agents", "6", "--seed", "3", "--kills", "0.05", "--bad", "0.1"]
+    ran = subprocess.run([sys.executable, str(SIM), *words], capture_output=True, text=True, check=False)
+    found = [line for line in ran.stdout.splitlines() if line.startswith("NOT")]
+    assert [line for line in found if "lost" in line or "twice" in line or "never served" in line] == [], ran.stdout
+    assert "items: " in ran.stdout, ran.stderr

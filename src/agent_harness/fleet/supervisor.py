@@ -77,6 +77,11 @@ class _Watched:
     begin_at: float = 0.0
     parked_until: float = 0.0  # for dying too often
 
+    @property
+    def at_work(self) -> int:
+        """Its agents; of a run that has just begun, those that it was given."""
+        return max(self.agents, self.given if self.process is not None and not self.agents else 0)
+
 
 class FleetSupervisor:
     """One supervisor, until it is told to end."""
@@ -144,15 +149,22 @@ class FleetSupervisor:
         self._clock.wanting((wish.project, wish.weight) for wish in wishes)
         given = shares(roster.agents, wishes)
         is_paused = status.is_paused()
-        for each in self._watched.values():
+        free = roster.agents - sum(each.at_work for each in self._watched.values())
+        for each in sorted(self._watched.values(), key=self._turn):
             each.share = given.get(each.member.path, 0)
+            may = min(each.share, each.at_work + max(0, free))  # others may still have what is no more their share
             if each.alive:
-                self._scale(each, max(1, each.share))
-            elif each.share and not is_paused and time.monotonic() >= each.begin_at:
-                self._begin(each, roster)
+                self._scale(each, max(1, may))
+            elif may and not is_paused and time.monotonic() >= each.begin_at and self._begin(each, roster, may):
+                free -= may
+                continue
+            free -= max(0, may - each.at_work)
         self._write(today)
         for problem in roster.problems:
             self._tell("roster", problem)
+
+    def _turn(self, each: _Watched) -> tuple[int, float]:
+        return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _wish(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> Wish | None:
         """What the project wants; nothing where it rests, or may spend nothing more today."""
@@ -261,10 +273,11 @@ class FleetSupervisor:
     def _log(self, each: _Watched) -> str:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
-    def _begin(self, each: _Watched, roster: Roster) -> None:
+    def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
+        """Starts a run with so many agents; false where one that was started has not ended yet."""
         if each.process is not None:
-            return
-        words = [sys.executable, "-P", "-m", "agent_harness.cli.main", "run", "--workers", str(each.share), "--json"]
+            return False
+        words = [sys.executable, "-P", "-m", "agent_harness.cli.main", "run", "--workers", str(workers), "--json"]
         words += [word for spec in each.member.agents for word in ("--agent", spec)]
         words += ["--engine", roster.engine] if roster.engine else []
         log = self._log(each)
@@ -273,8 +286,9 @@ class FleetSupervisor:
             each.process = subprocess.Popen(
                 words, cwd=each.member.path, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
-        each.given, each.state, each.why, each.alive = each.share, "running", "", False
-        self._tell(each.member.path, f"{each.member.path}: begins with {each.share} agents")
+        each.given, each.state, each.why, each.alive = workers, "running", "", False
+        self._tell(each.member.path, f"{each.member.path}: begins with {workers} agents")
+        return True
 
     def _answer(self, each: _Watched) -> JsonObject:
         """The last JSON object that a run has printed."""
