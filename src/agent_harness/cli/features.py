@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.terminal import json_option, patience, say_to, screen, show
+from agent_harness.cli.terminal import footer_of, json_option, patience, say_to, screen, show
 from agent_harness.errors import NotAProject, UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def run(
         answer(as_json, True, found)
         return 0
     limit = sessions or (None if until_done or workers else 1)
-    with screen(as_json=as_json).watching(project.now, project.keep_said):
+    footer = footer_of("features", project.layout.root)
+    with screen(as_json=as_json).watching(project.now, project.keep_said, footer):
         found = project.run(
             agents=agents,
             policy=patience(wait, now, as_json=as_json, unattended=until_done or bool(workers)),

@@ -171,9 +171,10 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
         found.pop("estimate_line")
         said = "\n".join([*map(printable, found.pop("lines")), "No changes made."])
         return answer("run", found, as_json=as_json, said=said)
-    from agent_harness.cli.terminal import patience, say_to, screen
+    from agent_harness.cli.terminal import footer_of, patience, say_to, screen
 
-    with screen(as_json=as_json).watching(task_list.now, task_list.keep_said):
+    footer = footer_of("tasklist", task_list.layout.root)
+    with screen(as_json=as_json).watching(task_list.now, task_list.keep_said, footer):
         done = task_list.run(
             agents=agents,
             policy=patience(wait, now, as_json=as_json, unattended=True),

@@ -3,14 +3,16 @@
 Nobody there means no (features.md UAH-076, C12).
 """
 
+import os
 import re
 import select
 import shutil
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,6 +22,8 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, terminal
 
 if TYPE_CHECKING:
+    from agent_harness.faces.screen import LinesBelow
+    from agent_harness.kernel.root import Kind
     from agent_harness.supervision.dispatch import RefusalPolicy
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
@@ -41,6 +45,11 @@ QUIET_SECONDS = 3.0
 COPIED = ("next:", "fix:", "$ ", "harness ", "{", "}", "]", '"')
 """Lines that begin so are commands and settings, which people copy: no break is put into them."""
 TICK_SECONDS = 1.0
+REDRAW_SECONDS = 0.3
+"""After a line that is said, those below it come back at once only so often; else with the next tick."""
+
+Footer = Callable[[int, str], Sequence[str]]
+"""The lines below a run that goes on, for so many columns; and what it waits for."""
 
 
 class Positive(click.FloatRange):
@@ -66,7 +75,7 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """What a command that takes long shows a person: its lines, and on a terminal one more below them that changes.
+    """What a command that takes long shows a person: its lines, and on a terminal some more below them that change.
 
     Lines go to stdout, or to stderr when stdout holds the JSON answer. What agents wrote in them cannot steer the
     terminal. Whoever reads them may go away; the work does not end for that. Threads may use it at once.
@@ -75,7 +84,10 @@ class Screen:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._lock = threading.RLock()
-        self._below = ""  # the line that stands below the others now
+        self._below: LinesBelow | None = None  # what is drawn below the others, where anything ever was
+        self._shown: Sequence[str] = ()  # the lines that stand there now
+        self._footer: Callable[[], Footer] | None = None
+        self._redrawn = 0.0
         self._waiting = ""  # what a countdown says; it comes before all else
         self._last = ""
         self._said_at = time.monotonic()
@@ -95,7 +107,7 @@ class Screen:
         """Lines fit for the stream, broken at words where a terminal is narrower."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
-            self._clear()
+            below = self._clear()
             live, colours = not terminal.is_plain(stream), terminal.has_colour(stream)
             for line in text.split("\n"):
                 shown = terminal.printable(line.expandtabs())
@@ -104,69 +116,117 @@ class Screen:
                     click.echo(at + (_coloured(part) if colours else part), file=stream, color=colours)
             self._last = text.strip().rpartition("\n")[2] or self._last
             self._said_at = time.monotonic()
+            if below and self._said_at - self._redrawn >= REDRAW_SECONDS:
+                self._redrawn = self._said_at
+                self._draw(below)
 
     def countdown(self, line: str) -> None:
         """The line of a countdown: below the others on a terminal, now and then elsewhere; empty at its end."""
         self._waiting = line
-        if not line:
-            with self._lock:
-                self._clear()
-        elif not terminal.is_plain(self._stream):
-            self._draw(line)
-        elif time.monotonic() - self._said_at >= REPEATED_SECONDS:
+        if not terminal.is_plain(self._stream):
+            if self._footer is None:  # which else says it
+                self._draw([self._one(line)] if line else [])
+        elif line and time.monotonic() - self._said_at >= REPEATED_SECONDS:
             self.say(f"Still waiting: {line}")
 
     @contextmanager
-    def watching(self, look: Callable[[], list[str]], journal: Callable[[str], None] | None = None) -> Iterator[None]:
-        """While the block runs: what ``look`` says is shown below the lines once a second.
+    def watching(
+        self,
+        look: Callable[[], list[str]],
+        journal: Callable[[str], None] | None = None,
+        footer: Callable[[], Footer] | None = None,
+    ) -> Iterator[None]:
+        """While the block runs: what ``look`` says is shown below the lines once a second, or what ``footer`` makes.
 
         Without a terminal it is a line of its own after a minute in which nothing was said. What is said meanwhile goes
         to the ``journal`` too.
         """
-        self._journal = journal
+        self._journal, self._footer = journal, footer
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-            self._journal = None
-            with self._lock:
+        with ExitStack() as after:
+            if not terminal.is_plain(self._stream):
+                self._take_terminal(after)
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+                self._journal = self._footer = None
                 self._clear()
 
+    def _take_terminal(self, after: ExitStack) -> None:
+        """Whatever ends the block, what is below goes and the terminal is as it was."""
+        from agent_harness.faces.screen import without_echo
+        from agent_harness.supervision import interruption
+
+        after.enter_context(interruption.handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler))
+        after.enter_context(interruption.announced(self._make_room))
+        if self._footer is not None:
+            after.enter_context(without_echo())
+
+    def _make_room(self) -> None:
+        """Before somebody else writes, who is in a hurry: a signal may have come in the middle of a line."""
+        if self._lock.acquire(timeout=TICK_SECONDS):
+            with suppress(OSError, ValueError, AttributeError):
+                if self._below and (gone := self._below.gone()):
+                    self._shown = ()
+                    os.write(self._stream.fileno(), gone.encode())
+            self._lock.release()
+
     def _watch(self, look: Callable[[], list[str]], over: threading.Event) -> None:
+        footer: Footer | None = None
         while not over.wait(TICK_SECONDS):
-            if self._waiting:
-                continue
             silent = time.monotonic() - self._said_at
+            plain = terminal.is_plain(self._stream)
+            if self._waiting and (plain or self._footer is None):
+                continue
             try:
+                if self._footer and not plain:
+                    footer = footer or self._footer()
+                    self._draw(footer(self._columns - 1, self._waiting))
+                    continue
                 seen = " | ".join(look())
             except (HarnessError, OSError, ValueError):  # the project at work says what is wrong with it
                 seen = ""
-            if not terminal.is_plain(self._stream):
-                self._draw(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))
+            if not plain:
+                self._draw([self._one(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))])
             elif silent >= clock.scaled(PROGRESS_SECONDS):
                 last = self._last
                 self.say(f"Still at work: {seen}" if seen else f"Still at work, last said: {last}")
                 self._last = last
 
-    def _draw(self, line: str) -> None:
-        with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
-            shown = terminal.printable(line)
-            while len(shown) >= self._columns and ", " in shown:  # no number is cut: what comes last goes first
-                shown = shown.rpartition(", ")[0]
-            shown = terminal.fitted(shown, self._columns - 1)
-            if shown != self._below:
-                click.echo(f"\r{shown}\x1b[K", nl=False, file=self._stream, color=True)
-                self._below = shown
+    def _one(self, line: str) -> str:
+        """The line as it fits: no number is cut, what comes last goes first."""
+        shown = terminal.printable(line)
+        while len(shown) >= self._columns and ", " in shown:
+            shown = shown.rpartition(", ")[0]
+        return shown
 
-    def _clear(self) -> None:
-        if self._below:
-            with suppress(OSError, ValueError, AttributeError, RuntimeError):
-                click.echo("\r\x1b[K", nl=False, file=self._stream, color=True)
-            self._below = ""
+    def _draw(self, lines: Sequence[str]) -> None:
+        """Shows these lines, which are printable, below all that was said."""
+        with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
+            from agent_harness.faces.screen import LinesBelow, is_in_front
+
+            stream = self._stream
+            if not is_in_front(stream):
+                return
+            known = stream.encoding or "utf-8"
+            seen = [line.encode(known, stream.errors or "replace").decode(known) for line in lines if line]
+            self._below = self._below or LinesBelow()
+            self._shown = [terminal.fitted(line, self._columns - 1) for line in seen]
+            if change := self._below.change(self._shown, shutil.get_terminal_size()):
+                click.echo(change, nl=False, file=stream, color=True)
+
+    def _clear(self) -> Sequence[str]:
+        """Takes the lines away that stand below the others; which they were."""
+        with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
+            shown, self._shown = self._shown, ()
+            if self._below and (gone := self._below.gone()):
+                click.echo(gone, nl=False, file=self._stream, color=True)
+            return shown
+        return ()
 
     @property
     def _stream(self) -> TextIO:
@@ -204,6 +264,18 @@ def show(text: str, *, err: bool = False) -> None:
 def say_to(*, as_json: bool) -> Callable[[str], None]:
     """Shows a person one or more lines: see ``Screen.say``."""
     return screen(as_json=as_json).say
+
+
+def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
+    """What makes the lines below a run on this project; nothing is loaded for it before it is asked."""
+
+    def make() -> Footer:
+        from agent_harness.faces import watch
+
+        view = watch.ProjectView(kind, folder)
+        return lambda columns, waits: watch.footer(view.look(), columns, waits)
+
+    return make
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:

@@ -1,7 +1,8 @@
-"""A picture of lines on a terminal, of which only what has changed is written; and the keys that a person presses.
+"""Lines on a terminal of which only what has changed is written: a picture on the alternate screen, with the keys that
+a person presses, and some lines below those that scroll.
 
-The alternate screen is left as it was found, whatever ends the program but a kill -9. A picture goes out in one write,
-inside synchronized output, from the first to the last letter that differs in each line. Source: ``faces.md`` 4.
+The terminal is left as it was found, whatever ends the program but a kill -9. What changes goes out in one write, inside
+synchronized output, from the first to the last letter that differs in each line. Source: ``faces.md`` 4.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import shutil
 import signal
 import sys
 import termios
+import time
 import tty
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-__all__ = ["AlternateScreen"]
+__all__ = ["AlternateScreen", "LinesBelow", "is_in_front", "without_echo"]
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[999;1H\n\x1b[?25h\x1b[?1049l"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
@@ -100,7 +102,8 @@ class AlternateScreen:
             old = self._last[row] if row < len(self._last) else ""
             new = shown[row] if row < len(shown) else ""
             if old != new:
-                changes.append(_changed(row, old, new))
+                column, text = _changed(old, new)
+                changes.append(f"\x1b[{row + 1};{column + 1}H{text}")
         self._last = shown
         if changes:
             _write(_BEGIN + "".join(changes) + _END)
@@ -127,15 +130,15 @@ class AlternateScreen:
         return found.decode("utf-8", "replace")
 
 
-def _changed(row: int, old: str, new: str) -> str:
-    """What turns the one line into the other, from the first letter that differs to the last."""
+def _changed(old: str, new: str) -> tuple[int, str]:
+    """Where the two lines begin to differ, and what turns the one into the other from there on."""
     if not (old.isascii() and new.isascii()):
-        return f"\x1b[{row + 1}H{new}\x1b[K"
+        return 0, f"{new}\x1b[K"
     same = _same(old, new)
     if len(old) == len(new):
         tail = _same(old[:same:-1], new[:same:-1])
-        return f"\x1b[{row + 1};{same + 1}H{new[same : len(new) - tail]}"
-    return f"\x1b[{row + 1};{same + 1}H{new[same:]}\x1b[K"
+        return same, new[same : len(new) - tail]
+    return same, f"{new[same:]}\x1b[K"
 
 
 def _same(one: str, other: str) -> int:
@@ -158,3 +161,74 @@ def _restore(attributes: list[object]) -> None:
 
 def _hang_up(number: int, frame: FrameType | None) -> None:
     raise Hangup
+
+
+# ---- below lines that scroll
+
+
+_MOST = 4
+"""One line in so many of the terminal is ours."""
+_AWAY_SECONDS = 5.0
+
+
+class LinesBelow:
+    """Some lines below all that was written before. The cursor rests at the beginning of the first.
+
+    So whatever is written next, by whomever, stands where they stood, and what was there before is never touched.
+    """
+
+    def __init__(self) -> None:
+        self._last: list[str] = []
+        self._size = (0, 0)
+        self._drawn = 0.0
+
+    def change(self, lines: Sequence[str], size: tuple[int, int]) -> str:
+        """What shows these lines, each as far as it fits, on a terminal of so many columns and rows.
+
+        All is drawn anew on another size, and after a time in which the program did not run and others may have
+        written: a person had stopped it.
+        """
+        shown = [*lines][: max(1, size[1] // _MOST)]
+        was, old, drawn = self._size, self._last, self._drawn
+        self._size, self._last, self._drawn = size, shown, time.monotonic()
+        if was != size or len(old) != len(shown) or self._drawn - drawn > _AWAY_SECONDS:
+            up = f"\x1b[{len(shown) - 1}A" if len(shown) > 1 else ""
+            return "".join((_BEGIN, "\r\x1b[J", "\r\n".join(shown), up, "\r", _END)) if shown or old else ""
+        changes: list[str] = []
+        for row, (before, after) in enumerate(zip(old, shown, strict=True)):
+            if before != after:
+                column, text = _changed(before, after)
+                down, up = (f"\x1b[{row}B", f"\x1b[{row}A") if row else ("", "")
+                changes.append(f"{down}\x1b[{column + 1}G{text}{up}")
+        return "".join((_BEGIN, *changes, "\r", _END)) if changes else ""
+
+    def gone(self) -> str:
+        """What takes them away."""
+        there, self._last = self._last, []
+        return "\r\x1b[J" if there else ""
+
+
+def is_in_front(stream: object) -> bool:
+    """Whether the terminal of this stream is ours to write on, and not that of a shell which has put us behind it."""
+    try:
+        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
+    except (OSError, ValueError, AttributeError):
+        return True  # nobody else controls it
+
+
+@contextmanager
+def without_echo() -> Iterator[None]:
+    """What a person types is not shown, to the end of the block; it would stand in the lines below."""
+    before = None
+    with suppress(OSError, ValueError, AttributeError, termios.error):
+        if is_in_front(sys.stdin):
+            before = termios.tcgetattr(sys.stdin)
+            quiet = termios.tcgetattr(sys.stdin)
+            quiet[3] &= ~termios.ECHO
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError, AttributeError, termios.error):
+            if before is not None and is_in_front(sys.stdin):  # a shell that has put us behind it has its own
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

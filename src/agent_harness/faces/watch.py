@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
 
-__all__ = ["AllProjects", "ProjectView", "ProjectLook", "all_lines", "current", "lines", "time_left"]
+__all__ = ["AllProjects", "ProjectView", "ProjectLook", "all_lines", "current", "footer", "lines", "time_left"]
 
 LEAST = 60, 15
 """Columns and lines; on less, the first three lines are all there is."""
@@ -213,6 +213,34 @@ def _now_json(now: Now) -> JsonObject:
         "last": [*now.last],
         "alive": now.alive,
     }
+
+
+def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
+    """The three lines below those of a run that goes on; ``waits`` is what it waits for. F-RUN-1.
+
+    What matters less goes first where there is no room, and as a whole.
+    """
+    picture = seen.picture
+    running = next((each for each in picture.now if each.alive), None)
+    several = snapshot.at_work(seen.parallel)
+    doing = several or (running.doing() if running else "preparing")
+    ends = f" -- {doing} -- {picture.proven}/{len(picture.items)} proven "
+    title = seen.name
+    if running and not several:
+        title = f"{(running.item or 'session').replace('Feature ', '')} {running.title}".strip()
+    title = fitted(printable(title), max(0, columns - len(ends) - 5)).rstrip()
+    first = f"-- {title}{ends}" if title else ends[1:]
+    said = waits or "  ".join(each.strip() for each in seen.slots[1:]) or (running.last[-1] if running and running.last else "")
+    money = picture.money
+    paid = [] if not running or running.tokens is None else [f"{running.cost_text} now"]
+    if money.sessions:
+        paid.append(str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else " before"))
+    used = [running.tokens_text] if running and running.tokens_text else []
+    parts = [*paid, *used, "Ctrl-C hands off"]
+    while len(third := "   " + "   ".join(parts)) > columns and len(parts) > 1:
+        parts.pop()
+    second = _sides(f"   {said}", time_left(picture) or "", columns)
+    return [fitted(printable(each), columns) for each in (first + "-" * (columns - len(first)), second.rstrip(), third)]
 
 
 def time_left(picture: ProjectPicture) -> str | None:

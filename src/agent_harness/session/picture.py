@@ -207,8 +207,7 @@ class Now:
             return f"{name}: stopped, last seen {self.seen.astimezone():%H:%M}" if self.seen else f"{name}: stopped"
         parts = [self.doing(at)]
         if self.tokens is not None:
-            parts.append(f"{_short(self.tokens.get('input', 0))} in {_short(self.tokens.get('output', 0))} out")
-            parts.append(self._cost())
+            parts += [self.tokens_text, self.cost_text]
             minutes = (at - self.began).total_seconds() / 60 if self.began else 0.0
             if self.cost_usd and minutes >= 1:
                 parts.append(f"${self.cost_usd / minutes:.2f}/min")
@@ -221,7 +220,15 @@ class Now:
         since = clock_face(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
         return f"{self.phase} {since}{f' ({self.step})' if self.step else ''}".strip()
 
-    def _cost(self) -> str:
+    @property
+    def tokens_text(self) -> str:
+        """How many tokens it has used so far; empty where that is not known."""
+        used = self.tokens
+        return "" if used is None else f"{_short(used.get('input', 0))} in {_short(used.get('output', 0))} out"
+
+    @property
+    def cost_text(self) -> str:
+        """What it has cost so far, and what it may."""
         if self.cost_usd is None or self.cost_unknown:
             return "cost unknown"
         return f"${self.cost_usd:.2f}" + (f" of ${self.limit_usd:.2f}" if self.limit_usd is not None else "")

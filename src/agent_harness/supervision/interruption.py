@@ -89,11 +89,26 @@ class Stop:
     def on_signal(self, number: int, _frame: object) -> None:
         self.number = self.number or number
         self._asked += 1
+        for make_room in _ANNOUNCED:
+            make_room()
         with suppress(OSError):  # nobody reads it
             os.write(2, f"\n{self._answer()}\n".encode())
         if self._held or (self._listening and self._asked == 1):
             return
         raise KeyboardInterrupt
+
+
+_ANNOUNCED: list[Callable[[], None]] = []
+
+
+@contextmanager
+def announced(make_room: Callable[[], None]) -> Iterator[None]:
+    """In the block ``make_room`` is called before a signal is answered: where more stands on a terminal than lines."""
+    _ANNOUNCED.append(make_room)
+    try:
+        yield
+    finally:
+        _ANNOUNCED.remove(make_room)
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -248,6 +248,7 @@ class FeatureProject:
 
     def __init__(self, project: Project) -> None:
         self._project = project
+        self.layout = project.layout
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent) -> FeatureProject:
