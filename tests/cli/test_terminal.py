@@ -147,32 +147,6 @@ def test_ctrl_c_is_answered_at_once(work: Path) -> None:
         assert process.wait(120) == 130, said()
 
 
-@pytest.mark.scenario
-@pytest.mark.parametrize("columns", [60, 100])
-def test_on_a_terminal_one_line_below_the_others_changes_and_is_gone_at_the_end(work: Path, columns: int) -> None:
-    """FIX-5 F-RUN-1 F-TERM-4: never wider than the terminal, in its own colours."""
-    terminal = pexpect.spawn(
-        HARNESS[0],
-        [*HARNESS[1:], "run", "--agent", "scripted:script.yaml"],
-        cwd=str(work),
-        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "xterm"},
-        dimensions=(24, columns),
-        timeout=120,
-        encoding="utf-8",
-    )
-    with terminal:
-        cost = r", \$0\.12 of \$10\.00" if columns > 80 else ""  # left out as a whole, not cut
-        terminal.expect(rf"\r(task-001 \(scripted\): agent \d:\d\d, 12\.0k in 900 out{cost})\x1b\[K")
-        shown = str(terminal.after).removeprefix("\r").removesuffix("\x1b[K")
-        assert len(shown) < columns
-        (work / "go").touch()
-        terminal.expect("\r\x1b\\[K.*task-001: .*completed")
-        assert "\x1b[32m" in str(terminal.after)
-        assert "\x1b[2J" not in str(terminal.before) + str(terminal.after)
-        terminal.expect(pexpect.EOF)
-        assert "agent 0:" not in str(terminal.before)
-
-
 def test_without_colour_and_with_a_dumb_terminal_there_are_only_lines(work: Path) -> None:
     """F-TERM-2 F-TERM-3."""
     (work / "go").touch()
@@ -271,7 +245,7 @@ def test_the_line_below_is_never_wider_than_the_terminal(monkeypatch: pytest.Mon
         stream = Terminal()
         monkeypatch.setattr(sys, "stdout", stream)
         Screen(as_json=False).countdown(line)
-        assert stream.getvalue() == f"\r{expected}\x1b[K"
+        assert stream.getvalue() == f"\x1b[?2026h\r\x1b[J{expected}\r\x1b[?2026l"
 
 
 @pytest.mark.parametrize("as_json", [False, True])

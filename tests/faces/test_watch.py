@@ -3,15 +3,10 @@
 import json
 import os
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pexpect
-import pyte
 import pytest
 
 from agent_harness.faces import watch
@@ -19,7 +14,8 @@ from agent_harness.session.picture import Item, PastSession, ProjectPicture, Sta
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
-HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
+from .terminal import HARNESS, Terminal, until
+
 SPENDS = """\
 turns:
   - do:
@@ -43,70 +39,11 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskListProject:
     )
 
 
-class Terminal:
-    """``harness watch`` in a real terminal of so many columns and lines, and what stands there."""
-
-    def __init__(self, folder: Path, *words: str, columns: int = 80, lines: int = 24) -> None:
-        self.screen = pyte.Screen(columns, lines)
-        self._stream = pyte.ByteStream(self.screen)
-        self.received = b""
-        self.program: Any = pexpect.spawn(
-            HARNESS[0],
-            [*HARNESS[1:], "watch", *words],
-            cwd=str(folder),
-            dimensions=(lines, columns),
-            encoding=None,
-            timeout=60,
-        )
-
-    def read(self, seconds: float = 0.1) -> bool:
-        """Takes what comes; false where the program has ended."""
-        try:
-            found = self.program.read_nonblocking(1 << 16, seconds)
-        except pexpect.TIMEOUT:
-            return True
-        except pexpect.EOF:
-            return False
-        self.received += found
-        self._stream.feed(found)
-        return True
-
-    def shows(self, what: Callable[[str], object]) -> str:
-        """The picture, once it is as said."""
-        end = time.monotonic() + 60
-        while not what(found := "\n".join(self.screen.display)):
-            assert self.read(), found
-            assert time.monotonic() < end, found
-        return found
-
-    def press(self, keys: str) -> None:
-        self.program.send(keys.encode())
-
-    def resize(self, columns: int, lines: int) -> None:
-        self.screen.resize(lines, columns)
-        self.program.setwinsize(lines, columns)
-
-    def ended(self) -> int | None:
-        """The exit code, once the program has ended."""
-        while self.read():
-            pass
-        self.program.wait()
-        return self.program.exitstatus
-
-
 @pytest.fixture
 def watched(listed: TaskListProject) -> Iterator[Terminal]:
-    terminal = Terminal(listed.root)
+    terminal = Terminal(listed.root, "watch")
     yield terminal
     terminal.program.close(force=True)
-
-
-def until(found: Callable[[], object]) -> Any:
-    end = time.monotonic() + 120
-    while not (got := found()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return got
 
 
 def test_one_picture_and_the_same_in_json(listed: TaskListProject) -> None:
@@ -205,7 +142,7 @@ def test_a_run_is_watched_and_goes_on_when_the_view_is_killed(listed: TaskListPr
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    other = Terminal(listed.root, "--plain")
+    other = Terminal(listed.root, "watch", "--plain")
     try:
         picture = watched.shows(lambda text: "$ touch begun" in text and "$0.12 of $10.00" in text)
         assert "-- agent: scripted" in picture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.terminal import footer_of, json_option, patience, say_to, screen, show
+from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show
 from agent_harness.errors import NotAProject, UsageError
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def _somebody_is_there() -> bool:
 
 def _answered_now(project: "FeatureProject", code: int) -> int:
     """Lets the person at the terminal answer the question at once; the exit code. Enter leaves it stored (C12)."""
+    forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
         return code
@@ -118,6 +119,7 @@ def _answered_now(project: "FeatureProject", code: int) -> int:
 
 def _what_now(project: "FeatureProject") -> None:
     """Asks the person at the terminal what is to become of a project that is complete (UAH-484)."""
+    forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":
         project.maintain()

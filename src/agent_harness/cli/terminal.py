@@ -296,6 +296,14 @@ def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
     return answer
 
 
+def forget_typed() -> None:
+    """Before a question: what was typed while nobody saw it is no answer."""
+    import termios
+
+    with suppress(OSError, ValueError, AttributeError, termios.error):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
 def _line() -> str:
     if sys.stdin is None or sys.stdin.closed:
         return ""

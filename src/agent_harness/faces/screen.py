@@ -1,7 +1,7 @@
 """Lines on a terminal of which only what has changed is written: a picture on the alternate screen, with the keys that
 a person presses, and some lines below those that scroll.
 
-The terminal is left as it was found, whatever ends the program but a kill -9. What changes goes out in one write, inside
+The terminal is left as it was found, whatever ends the program but a kill -9. Changes go out in one write, inside
 synchronized output, from the first to the last letter that differs in each line. Source: ``faces.md`` 4.
 """
 
@@ -204,7 +204,8 @@ class LinesBelow:
 
     def gone(self) -> str:
         """What takes them away."""
-        there, self._last = self._last, []
+        there = bool(self._last)
+        self._last = []
         return "\r\x1b[J" if there else ""
 
 

@@ -230,7 +230,11 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
         title = f"{(running.item or 'session').replace('Feature ', '')} {running.title}".strip()
     title = fitted(printable(title), max(0, columns - len(ends) - 5)).rstrip()
     first = f"-- {title}{ends}" if title else ends[1:]
-    said = waits or "  ".join(each.strip() for each in seen.slots[1:]) or (running.last[-1] if running and running.last else "")
+    said = (
+        waits
+        or "  ".join(each.strip() for each in seen.slots[1:])
+        or (running.last[-1] if running and running.last else "")
+    )
     money = picture.money
     paid = [] if not running or running.tokens is None else [f"{running.cost_text} now"]
     if money.sessions:
