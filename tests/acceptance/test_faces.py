@@ -21,6 +21,11 @@ def test_what_was_rolled_back_is_listed_shown_and_brought_back(calc: CalcProject
     rejected = calc.run(breaking(2))
     assert rejected.code == 1, rejected.text
     assert "Bring it back with: harness rescue list" in rejected.out
+    proven, claims, cost, kept, needs, following = rejected.out.splitlines()[-6:]  # F-RUN-2
+    assert (proven, claims) == ("proven     nothing new; 1 of 6 in all", "claims     1, of them 1 rejected: #2")
+    assert (cost.split()[0], kept) == ("cost", "kept       1 rolled back: harness diff 2")
+    assert needs.startswith("needs you  Feature 1 (User can add two numbers) now failing. (harness resume ")
+    assert following == "next: harness run"
     first, following = calc.harness("rescue", "list", "--text").out.splitlines()
     assert first.startswith("rolled-back/2 ")
     assert first.endswith("rolled back with Session 2")

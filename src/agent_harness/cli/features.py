@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show
+from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show, summed_up
 from agent_harness.errors import NotAProject, UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def run(
         return 0
     limit = sessions or (None if until_done or workers else 1)
     footer = footer_of("features", project.layout.root)
-    with screen(as_json=as_json).watching(project.now, project.keep_said, footer):
+    view = screen(as_json=as_json)
+    with view.watching(project.now, project.keep_said, footer), summed_up(project.reader(), view.say) as summary:
         found = project.run(
             agents=agents,
             policy=patience(wait, now, as_json=as_json, unattended=until_done or bool(workers)),
@@ -93,6 +94,7 @@ def run(
             branch=branch,
             lend=lend,
         )
+        summary.following = found.get("next") or project.next_command()
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])
     if as_json or not _somebody_is_there():

@@ -9,11 +9,13 @@ from agent_harness.cli import features
 from agent_harness.cli.terminal import (
     agent_option,
     ask,
+    footer_of,
     json_option,
     now_option,
     patience,
     screen,
     show,
+    summed_up,
     wait_option,
 )
 from agent_harness.kernel.json import JsonObject
@@ -338,8 +340,10 @@ def migrate(no_backup: bool, as_json: bool) -> int:
 def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool) -> int:
     """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
     project = features.opened(as_json)
-    with screen(as_json=as_json).watching(project.now, project.keep_said):
+    view, footer = screen(as_json=as_json), footer_of("features", project.layout.root)
+    with view.watching(project.now, project.keep_said, footer), summed_up(project.reader(), view.say) as summary:
         found = project.cleanup(agents=agents, policy=patience(wait, now, as_json=as_json))
+        summary.following = found.get("next") or project.next_command()
     return answered(as_json, found, int(found["exit_code"]))
 
 

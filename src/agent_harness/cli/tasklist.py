@@ -171,16 +171,18 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
         found.pop("estimate_line")
         said = "\n".join([*map(printable, found.pop("lines")), "No changes made."])
         return answer("run", found, as_json=as_json, said=said)
-    from agent_harness.cli.terminal import footer_of, patience, say_to, screen
+    from agent_harness.cli.terminal import footer_of, patience, screen, summed_up
 
     footer = footer_of("tasklist", task_list.layout.root)
-    with screen(as_json=as_json).watching(task_list.now, task_list.keep_said, footer):
+    view = screen(as_json=as_json)
+    with view.watching(task_list.now, task_list.keep_said, footer), summed_up(task_list.reader(), view.say) as summary:
         done = task_list.run(
             agents=agents,
             policy=patience(wait, now, as_json=as_json, unattended=True),
-            say=say_to(as_json=as_json),
+            say=view.say,
             **limits,
         )
+        summary.following = done.get("hint") or done["next"]
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])

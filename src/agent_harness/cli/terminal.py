@@ -24,6 +24,7 @@ from agent_harness.kernel import clock, terminal
 if TYPE_CHECKING:
     from agent_harness.faces.screen import LinesBelow
     from agent_harness.kernel.root import Kind
+    from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
@@ -276,6 +277,30 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
         return lambda columns, waits: watch.footer(view.look(), columns, waits)
 
     return make
+
+
+class EndOfRun:
+    """What is said last: ``following`` is the command to type next, where the run has come to its end."""
+
+    following: str | None = None
+
+
+@contextmanager
+def summed_up(reader: "PictureReader", say: Callable[[str], None]) -> Iterator[EndOfRun]:
+    """Says what the run in the block has come to, also where an error ends it, which then says what is next."""
+    from agent_harness.session.run_summary import RunSummary
+
+    summary, end = RunSummary(reader), EndOfRun()
+    try:
+        yield end
+    finally:
+        lines: list[str] = []
+        with suppress(HarnessError, OSError, ValueError):  # what ended the run is said, whatever became of its records
+            lines = summary.lines()
+        if end.following:
+            lines.append(f"next: {end.following}")
+        if lines:
+            say("\n".join(lines))
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:

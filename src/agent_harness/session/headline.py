@@ -62,15 +62,15 @@ def lines(
     first = f"{name}: {proven} of {total} proven." if total else f"{name}: nothing is planned yet."
     rows = [
         " ".join([first, *doing]),
-        *(_labelled("needs you", each) for each in asks or ["nothing"]),
-        *([_labelled("cost", cost)] if cost else []),
+        *(labelled("needs you", each) for each in asks or ["nothing"]),
+        *([labelled("cost", cost)] if cost else []),
     ]
     if judged := counted["judged"]:
         rejected = f", of them {counted['rejected']} rejected" if counted["rejected"] else ", none rejected"
-        rows.append(_labelled("claims", f"{judged}{rejected}"))
+        rows.append(labelled("claims", f"{judged}{rejected}"))
     if kept_line:
-        rows.append(_labelled("kept", kept_line))
-    return [*rows, _labelled("next", following)]
+        rows.append(labelled("kept", kept_line))
+    return [*rows, labelled("next", following)]
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) -> str:
@@ -81,5 +81,6 @@ def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) 
     return f"{short}{rest}"[:MOST_CHARACTERS]
 
 
-def _labelled(label: str, text: str) -> str:
+def labelled(label: str, text: str) -> str:
+    """A row, of which the label takes as much room as in all others."""
     return f"{label:<10} {text}"

@@ -374,6 +374,16 @@ class FeatureProject:
         path = self._project.store.now_path()
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
+    def reader(self) -> PictureReader:
+        """Looks at the project, again and again."""
+        return reader(self.layout)
+
+    def next_command(self) -> str:
+        """The one command to type now."""
+        from agent_harness.protocols.features import status as features_status
+
+        return features_status.next_command(status(self.layout))
+
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``logs/run.log``."""
         from agent_harness.session import now

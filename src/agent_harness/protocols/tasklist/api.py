@@ -295,6 +295,10 @@ class TaskList:
         path = proven.now_path(self.layout)
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
+    def reader(self) -> PictureReader:
+        """Looks at the list, again and again."""
+        return reader(self.layout.root)
+
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``.harness/logs/run.log``."""
         from agent_harness.session import now

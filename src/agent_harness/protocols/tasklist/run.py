@@ -138,7 +138,6 @@ def run(
                 ended = sessions.end(worker)
     following = next_command(worker)
     say(ending.message)
-    say(f"next: {ending.hint or following}")
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
 
 

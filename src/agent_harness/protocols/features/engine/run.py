@@ -396,5 +396,5 @@ def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result])
     if not results:
         raise refusal
     project.say(refusal.message)
-    project.say(f"next: {refusal.hint}")
-    return {**_summary(project, results, None), "exit_code": refusal.exit_code, "limit": refusal.as_json()}
+    ended = {"exit_code": refusal.exit_code, "limit": refusal.as_json(), "next": refusal.hint}
+    return {**_summary(project, results, None), **ended}

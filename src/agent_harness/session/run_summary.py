@@ -1,0 +1,77 @@
+"""What one run has come to, in a few lines at its end: by the records that it found and those that it leaves.
+
+    proven     2 now: #7, #8; 8 of 8 in all
+    claims     3, of them 1 rejected: #7
+    cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
+    kept       1 rolled back: harness diff 9
+    needs you  nothing
+
+Nothing is taken from what the run believed of itself. Source: ``faces.md`` F-RUN-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agent_harness.session.headline import labelled
+from agent_harness.session.picture import PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
+
+__all__ = ["RunSummary"]
+
+NAMED = 5
+
+
+class RunSummary:
+    """Made before the run."""
+
+    def __init__(self, reader: PictureReader) -> None:
+        self._reader = reader
+        self._before = reader.look()
+
+    def lines(self) -> list[str]:
+        """What has come since; nothing where no session has ended and no claim was judged."""
+        before, after = self._before, self._reader.look()
+        sessions = after.sessions[len(before.sessions) :]
+        claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]
+        if not sessions and not claims:
+            return []
+        rejected = [each.item for each in claims if not each.accepted]
+        names = {each.id: _short(each) for each in after.items}
+        told = [labelled("proven", _proven(before, after))]
+        if claims:
+            wrong = f", of them {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
+            told.append(labelled("claims", f"{len(claims)}{wrong if rejected else ', none rejected'}"))
+        told += [labelled("cost", _cost(sessions, after.money))]
+        if kept := [each for each in sessions if each.rescue_ref]:
+            one = kept[0].number if len(kept) == 1 and after.kind == "features" else None
+            see = "harness rescue list" if one is None else f"harness diff {one}"
+            told.append(labelled("kept", f"{len(kept)} rolled back: {see}"))
+        asked = [f"{each.message} ({each.answer})" for each in after.state.questions]
+        return told + [labelled("needs you", each) for each in asked or ["nothing"]]
+
+
+def _proven(before: ProjectPicture, after: ProjectPicture) -> str:
+    was, now = ({each.id for each in seen.items if each.state == PROVEN} for seen in (before, after))
+    new = [_short(each) for each in after.items if each.id in now - was]
+    lost = [_short(each) for each in after.items if each.id in was - now]
+    told = f"{len(new)} now: {_named(new)}" if new else "nothing new"
+    told += f"; no more: {_named(lost)}" if lost else ""
+    return f"{told}; {after.proven} of {len(after.items)} in all"
+
+
+def _cost(sessions: Sequence[PastSession], total: Money) -> str:
+    seconds = [each.seconds for each in sessions if each.seconds is not None]
+    took = f", {span(sum(seconds))}" if seconds else ""
+    count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
+    limit = f" of ${total.limit_usd:.2f}" if total.limit_usd is not None else ""
+    return f"{Money.of(sessions)} in {count}{took}; {total}{limit} in all"
+
+
+def _short(item: Item) -> str:
+    return item.name.replace("Feature ", "")
+
+
+def _named(names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(names))
+    more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
+    return f"{', '.join(known[:NAMED])}{more}"
