@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import manual
 import pointers
 import proven
 
@@ -247,6 +248,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/exit-codes.md": exit_codes,
     "docs/recovery.md": recovery_tables,
     **{name.replace(".toml", ".md"): partial(requirements, name) for name in REQUIREMENTS},
+    **{f"man/share/man/man1/{name}.1": partial(manual.page, name) for name in manual.PROGRAMS},
     **{f"src/agent_harness/schemas/{name}": partial(long_task_schema, name) for name in schema.FILES},
 }
 
@@ -262,6 +264,7 @@ def main(words: list[str]) -> int:
             print(line, file=sys.stderr)
         return 1 if stale or found else 0
     for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(made[path], encoding="utf-8")
         print(f"wrote {path.relative_to(ROOT)}")
     return 0

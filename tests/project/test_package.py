@@ -29,7 +29,7 @@ def tracked(*under: str) -> list[str]:
 
 def copied(tree: Path) -> Path:
     """A folder with the tracked files that a package is built from."""
-    for name in tracked("src", "pyproject.toml", "README.md", "LICENSE"):
+    for name in tracked("src", "man", "pyproject.toml", "README.md", "LICENSE"):
         target = tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
@@ -114,7 +114,17 @@ def test_the_wheel_holds_every_tracked_file_of_the_package(wheel: zipfile.ZipFil
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert tops == {"agent_harness", f"proven_harness-{PROJECT['version']}.dist-info"}
+    named = f"proven_harness-{PROJECT['version']}"
+    assert tops == {"agent_harness", f"{named}.dist-info", f"{named}.data"}
+
+
+def test_the_wheel_holds_the_pages_for_man(wheel: zipfile.ZipFile) -> None:
+    """F-HELP-4: where `man` finds them, beside the `bin` of the commands."""
+    pages = {name for name in wheel.namelist() if ".data/" in name and not name.endswith("/")}
+    place = f"proven_harness-{PROJECT['version']}.data/data/share/man/man1"
+    assert pages == {f"{place}/{command}.1" for command in PROJECT["scripts"]}
+    for name in pages:
+        assert wheel.read(name) == (ROOT / "man/share/man/man1" / Path(name).name).read_bytes()
 
 
 def test_nothing_outside_the_core_dependencies_is_needed(wheel: zipfile.ZipFile) -> None:

@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-__all__ = ["Argument", "HelpAsked", "Number", "OneOf", "Option", "Program", "Style", "Subcommand", "usage", "utf8_text"]
+__all__ = [
+    "Argument",
+    "HelpAsked",
+    "Number",
+    "OneOf",
+    "Option",
+    "Program",
+    "Style",
+    "Subcommand",
+    "option_row",
+    "usage",
+    "utf8_text",
+]
 
 
 HELP = ("-h", "--help")
@@ -319,7 +331,7 @@ def _of_program(program: Program) -> str:
 
 def _of_verb(program: Program, name: str) -> str:
     verb = program.verbs[name]
-    rows = [_row(each) for each in verb.options.values() if not each.hidden]
+    rows = [option_row(each) for each in verb.options.values() if not each.hidden]
     example = f"\n  Example:  {verb.example}\n" if verb.example else ""
     return (
         f"{_head(program, name, ' '.join(each.shown for each in verb.arguments))}{_wrapped(verb.purpose)}\n"
@@ -332,7 +344,8 @@ def _head(program: Program, verb: str, places: str) -> str:
     return f"{line.rstrip()}\n\n"
 
 
-def _row(option: Option) -> tuple[str, str]:
+def option_row(option: Option) -> tuple[str, str]:
+    """The option as it is typed, and what it means."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []

@@ -2,19 +2,22 @@
 
     walk()["harness run"].options["--agent"]      ->  what is asked for where it is typed
 
-What a shell completes comes from here, so that no command has a second list of its options. ``faces.md`` F-HELP-3.
+What a shell completes, ``docs/commands.md`` and the pages for ``man`` come from here, so that no command has a second
+list of its options. ``faces.md`` F-HELP-3, F-HELP-4.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
 from agent_harness.cli import lth, parallel, story, tasks
 from agent_harness.cli.app import COMMANDS, LazyGroup, cli
-from agent_harness.cli.verbs import OneOf, Program, Subcommand
+from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
 ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
 """Values that are known only where the command is typed."""
@@ -42,11 +45,15 @@ _TAKES_TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandWords:
-    """What may stand behind one command."""
+    """What may stand behind one command, and what its help says."""
 
     verbs: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
     place: tuple[str, ...] | str = ()  # what its first argument may be
+    purpose: str = ""  # paragraphs
+    takes: str = ""  # what stands behind the command, as its usage has it
+    told: tuple[tuple[str, str], ...] = ()  # each option as it is typed, and what it means
+    examples: tuple[str, ...] = ()
 
 
 def walk() -> dict[str, CommandWords]:
@@ -55,15 +62,16 @@ def walk() -> dict[str, CommandWords]:
 
 
 def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords]]:
-    names = list(COMMANDS) if isinstance(group, LazyGroup) else sorted(group.commands)
+    is_whole = isinstance(group, LazyGroup)
+    names = list(COMMANDS) if is_whole else sorted(group.commands)
     shown = [name for name in names if name != "hook"]
-    yield path, CommandWords(verbs=tuple(shown), options=_options(group))
+    yield path, CommandWords(verbs=tuple(shown), options=_options(group), **_help_of(path, group))
     programs = {**tasks.PROGRAMS, **parallel.PROGRAMS}
     verbs = {**story.STORY.verbs, **parallel.REQUESTS.verbs}
     for name in shown:
-        if isinstance(group, LazyGroup) and name in programs:
+        if is_whole and name in programs:
             yield from _of_program(f"{path} {name}", programs[name])
-        elif isinstance(group, LazyGroup) and name in verbs:
+        elif is_whole and name in verbs:
             yield f"{path} {name}", _of_verb(name, verbs[name])
         else:
             found = group.get_command(click.Context(group), name)
@@ -71,7 +79,20 @@ def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords
             if isinstance(found, click.Group):
                 yield from _of_group(f"{path} {name}", found)
             else:
-                yield f"{path} {name}", CommandWords(options=_options(found), place=_place(name, found))
+                told = _help_of(f"{path} {name}", found)
+                yield f"{path} {name}", CommandWords(options=_options(found), place=_place(name, found), **told)
+
+
+def _help_of(path: str, command: click.Command) -> dict[str, Any]:
+    context = click.Context(command, info_name=path)
+    rows = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
+    examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "").removeprefix("Examples:")
+    return {
+        "purpose": inspect.cleandoc(command.help or "").replace("\b\n", ""),
+        "takes": " ".join(command.collect_usage_pieces(context)),
+        "told": tuple(row for row in rows if row),
+        "examples": tuple(line.strip() for line in examples.removeprefix("Example:").splitlines() if line.strip()),
+    }
 
 
 def _options(command: click.Command) -> dict[str, tuple[str, ...] | str | None]:
@@ -102,7 +123,17 @@ def _place(name: str, command: click.Command) -> tuple[str, ...] | str:
 
 
 def _of_program(path: str, program: Program) -> Iterator[tuple[str, CommandWords]]:
-    yield path, CommandWords(verbs=tuple(program.verbs), options={"--help": None})
+    yield (
+        path,
+        CommandWords(
+            verbs=tuple(program.verbs),
+            options={"--help": None},
+            purpose=program.purpose,
+            takes="COMMAND TASK_DIR [OPTIONS]" if program.style.leads else "COMMAND [OPTIONS] [ARGS]...",
+            told=tuple(program.options),
+            examples=tuple(program.examples),
+        ),
+    )
     for name, verb in program.verbs.items():
         yield f"{path} {name}", _of_verb(name, verb, task=program.name == "harness task")
 
@@ -110,10 +141,17 @@ def _of_program(path: str, program: Program) -> Iterator[tuple[str, CommandWords
 def _of_verb(name: str, verb: Subcommand, *, task: bool = False) -> CommandWords:
     options: dict[str, tuple[str, ...] | str | None] = {"--help": None}
     place: tuple[str, ...] | str = ()
-    for each in verb.options.values():
-        if not each.hidden:
-            words = each.kind.words if isinstance(each.kind, OneOf) else _ASKED.get(each.word, FILES)
-            options[each.word] = words if each.value else None
+    shown = [each for each in verb.options.values() if not each.hidden]
+    for each in shown:
+        words = each.kind.words if isinstance(each.kind, OneOf) else _ASKED.get(each.word, FILES)
+        options[each.word] = words if each.value else None
     if verb.arguments:
         place = ITEMS if name in _PLACED or (task and name in _TAKES_TASK) else FILES
-    return CommandWords(options=options, place=place)
+    return CommandWords(
+        options=options,
+        place=place,
+        purpose=verb.purpose,
+        takes=" ".join(each.shown for each in verb.arguments),
+        told=tuple(map(option_row, shown)),
+        examples=(verb.example,) if verb.example else (),
+    )
