@@ -18,10 +18,13 @@ def test_what_was_rolled_back_is_listed_shown_and_brought_back(calc: CalcProject
     """D10 C09: of feature projects too, in words for a person; nothing that changed since is overwritten."""
     calc.accept(1)
     assert calc.harness("rescue", "list", "--text").out.splitlines()[0] == "rescues: none"
+    calc.environ["HARNESS_REPORT__AFTER_RUN"] = "true"
     rejected = calc.run(breaking(2))
     assert rejected.code == 1, rejected.text
     assert "Bring it back with: harness rescue list" in rejected.out
-    proven, claims, cost, kept, needs, following = rejected.out.splitlines()[-6:]  # F-RUN-2
+    proven, claims, cost, kept, needs, report, following = rejected.out.splitlines()[-7:]  # F-RUN-2, F-REP-10
+    assert report == f"report     {calc.root / '.harness/report.html'}"
+    assert "1 of 6 features are proven" in (calc.root / ".harness/report.html").read_text()
     assert (proven, claims) == ("proven     nothing new; 1 of 6 in all", "claims     1, of them 1 rejected: #2")
     assert (cost.split()[0], kept) == ("cost", "kept       1 rolled back: harness diff 2")
     assert needs.startswith("needs you  Feature 1 (User can add two numbers) now failing. (harness resume ")

@@ -16,6 +16,7 @@ from agent_harness.faces.report.html import E, clean, render
 from agent_harness.kernel import clock
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.picture import AskedQuestion, Gap, Item, Money, PastSession, ProjectPicture, StatePart
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
@@ -220,3 +221,35 @@ def test_what_is_shared_names_no_machine_and_no_secret(tmp_path: Path, monkeypat
     assert "PROJECT/x of USER" in text
     with pytest.raises(Refused, match="secret"):
         values.shareable("token sk-ant-api03-" + "a1B2" * 20, where)
+
+
+# ---- after a run
+
+
+@pytest.mark.scenario
+def test_a_run_ends_with_the_page_where_the_settings_have_it(tmp_path: Path) -> None:
+    """F-REP-10: git passes it over, it is no change that the next run puts aside, and without it no run fails."""
+    project = TaskListProject(
+        tmp_path / "list",
+        task("task-001", title="Make it", validation={"command": "test -f done.txt"}),
+        task("task-002", title="Sell it", validation={"command": "test -f sold.txt"}),
+        task("task-003", title="Tell it", validation={"command": "test -f told.txt"}),
+        git=True,
+    )
+    agent = project.agent("touch done.txt sold.txt told.txt")
+    page = project.root / ".harness/report.html"
+    assert "report  " not in project.harness("run", "--once", "--agent", agent).out
+    assert not page.exists()
+    project.edit(session_config={**project.raw["session_config"], "report": {"after_run": True}})
+    ran = project.harness("run", "--once", "--agent", agent)
+    assert (ran.code, ran.out.splitlines()[-2]) == (0, f"report     {page}")
+    assert "2 of 3 tasks are proven" in page.read_text()
+    assert "report.html" not in project.repo.git("status", "--porcelain")
+    off = project.harness(
+        "run", "--once", "--agent", project.agent("exit 1", name="idle.sh"), HARNESS_REPORT__AFTER_RUN="no"
+    )
+    assert "report  " not in off.out
+    page.unlink()
+    page.mkdir()
+    ran = project.harness("run", "--once", "--agent", agent)
+    assert (ran.code, ran.out.splitlines()[-2].startswith("report     not written: ")) == (0, True), ran

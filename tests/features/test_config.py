@@ -101,6 +101,7 @@ DEFAULTS: dict[str, Any] = {
     "review.max_minutes": 10.0,
     "review.max_cost_usd": 1.0,
     "review.on_objection": "tell",
+    "report.after_run": False,
     "features.max_verification_steps": 7,
     "features.max_stuck_sessions": 3,
     "features.max_starts": 200,

@@ -83,7 +83,7 @@ def run(
     limit = sessions or (None if until_done or workers else 1)
     footer = footer_of("features", project.layout.root)
     view = screen(as_json=as_json)
-    with view.watching(project.now, project.keep_said, footer), summed_up(project.reader(), view.say) as summary:
+    with view.watching(project.now, project.keep_said, footer), summed_up(project, view.say) as summary:
         found = project.run(
             agents=agents,
             policy=patience(wait, now, as_json=as_json, unattended=until_done or bool(workers)),

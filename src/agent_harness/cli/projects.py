@@ -341,7 +341,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
     """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
     project = features.opened(as_json)
     view, footer = screen(as_json=as_json), footer_of("features", project.layout.root)
-    with view.watching(project.now, project.keep_said, footer), summed_up(project.reader(), view.say) as summary:
+    with view.watching(project.now, project.keep_said, footer), summed_up(project, view.say) as summary:
         found = project.cleanup(agents=agents, policy=patience(wait, now, as_json=as_json))
         summary.following = found.get("next") or project.next_command()
     return answered(as_json, found, int(found["exit_code"]))

@@ -194,36 +194,22 @@ def _report(
     markdown: bool = False,
     json: bool = False,
 ) -> int:
-    import os
-
-    from agent_harness.errors import Refused, UsageError
-    from agent_harness.faces.report import page, values
-    from agent_harness.kernel import clock, files
-    from agent_harness.session.log_rows import moment
+    from agent_harness.errors import UsageError
 
     if markdown and (json or out):
         raise UsageError(
             "--markdown prints the page, and goes with neither --json nor --out", hint="harness report --help"
         )
     reader = _reader()
-    picture = reader.look()
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    at = clock.moment(float(told)) if told.isdecimal() else clock.now()
-    found = values.read(picture, chain=reader.chain(), at=at, since=moment(since, at) if since else None)
     if markdown or json:
+        from agent_harness.faces.report import page, values
         from agent_harness.kernel.json import jsontext
 
+        found = _report_values(reader, since)
         text = page.markdown(found, costs=not no_costs) if markdown else jsontext.spaced({"ok": True, **found})
-        print((values.shareable(text, picture) if share else text).rstrip("\n"))
+        print((values.shareable(text, reader.look()) if share else text).rstrip("\n"))
         return 0
-    text = page.page(found, costs=not no_costs, full=full)
-    path = os.path.abspath(out or os.path.join(picture.path, ".harness", "report.html"))
-    try:
-        if out is None:
-            _make_ignored(os.path.dirname(path))
-        files.replace(path, (values.shareable(text, picture) if share else text).encode())
-    except OSError as error:
-        raise Refused(f"{path}: {error.strerror}", hint="harness report --out FILE") from None
+    path = write_report(reader, out=out, since=since, share=share, costs=not no_costs, full=full)
     _show([path])
     if open:
         import webbrowser
@@ -232,12 +218,54 @@ def _report(
     return 0
 
 
+def write_report(
+    reader: PictureReader,
+    *,
+    out: str | None = None,
+    since: str | None = None,
+    share: bool = False,
+    costs: bool = True,
+    full: bool = False,
+) -> str:
+    """Writes the page, to where git passes it over where no other place is named; its path. ``Refused``: no way."""
+    import os
+
+    from agent_harness.errors import Refused
+    from agent_harness.faces.report import page, values
+    from agent_harness.kernel import files
+
+    picture = reader.look()
+    text = page.page(_report_values(reader, since), costs=costs, full=full)
+    path = os.path.abspath(out or os.path.join(picture.path, ".harness", "report.html"))
+    try:
+        if out is None:
+            _make_ignored(os.path.dirname(path))
+        files.replace(path, (values.shareable(text, picture) if share else text).encode())
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}", hint="harness report --out FILE") from None
+    return path
+
+
+def _report_values(reader: PictureReader, since: str | None) -> JsonObject:
+    import os
+
+    from agent_harness.faces.report import values
+    from agent_harness.kernel import clock
+    from agent_harness.session.log_rows import moment
+
+    told = os.environ.get("SOURCE_DATE_EPOCH", "")
+    at = clock.moment(float(told)) if told.isdecimal() else clock.now()
+    return values.read(reader.look(), chain=reader.chain(), at=at, since=moment(since, at) if since else None)
+
+
 def _make_ignored(folder: str) -> None:
     """The folder of the harness in a project; where it is new, git passes it over."""
     import os
 
     from agent_harness.kernel import files
 
+    if os.path.islink(folder):
+        raise NotADirectoryError(None, "the folder is a link, which is not followed")
     if not os.path.isdir(folder):
         os.mkdir(folder)
         files.replace(os.path.join(folder, ".gitignore"), b"*\n")

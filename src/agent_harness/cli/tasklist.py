@@ -175,7 +175,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 
     footer = footer_of("tasklist", task_list.layout.root)
     view = screen(as_json=as_json)
-    with view.watching(task_list.now, task_list.keep_said, footer), summed_up(task_list.reader(), view.say) as summary:
+    with view.watching(task_list.now, task_list.keep_said, footer), summed_up(task_list, view.say) as summary:
         done = task_list.run(
             agents=agents,
             policy=patience(wait, now, as_json=as_json, unattended=True),

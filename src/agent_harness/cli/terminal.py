@@ -20,10 +20,13 @@ import click
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, terminal
+from agent_harness.session.headline import labelled
 
 if TYPE_CHECKING:
     from agent_harness.faces.screen import LinesBelow
     from agent_harness.kernel.root import Kind
+    from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.protocols.tasklist.api import TaskList
     from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -286,10 +289,14 @@ class EndOfRun:
 
 
 @contextmanager
-def summed_up(reader: "PictureReader", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Says what the run in the block has come to, also where an error ends it, which then says what is next."""
+def summed_up(project: "FeatureProject | TaskList", say: Callable[[str], None]) -> Iterator[EndOfRun]:
+    """Says what the run in the block has come to, also where an error ends it, which then says what is next.
+
+    Where the settings have it, the page of `harness report` is written before. F-RUN-2, F-REP-10.
+    """
     from agent_harness.session.run_summary import RunSummary
 
+    reader = project.reader()
     summary, end = RunSummary(reader), EndOfRun()
     try:
         yield end
@@ -297,10 +304,22 @@ def summed_up(reader: "PictureReader", say: Callable[[str], None]) -> Iterator[E
         lines: list[str] = []
         with suppress(HarnessError, OSError, ValueError):  # what ended the run is said, whatever became of its records
             lines = summary.lines()
+            if lines and project.reports:
+                lines.append(labelled("report", _written(reader)))
         if end.following:
             lines.append(f"next: {end.following}")
         if lines:
             say("\n".join(lines))
+
+
+def _written(reader: "PictureReader") -> str:
+    """Where the page is; else why there is none, which fails no run."""
+    from agent_harness.cli.story import write_report
+
+    try:
+        return write_report(reader)
+    except (HarnessError, OSError, ValueError) as error:
+        return f"not written: {error}"
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:

@@ -378,6 +378,11 @@ class FeatureProject:
         """Looks at the project, again and again."""
         return reader(self.layout)
 
+    @property
+    def reports(self) -> bool:
+        """Whether the settings have each run end with a page."""
+        return self._project.config.report.after_run
+
     def next_command(self) -> str:
         """The one command to type now."""
         from agent_harness.protocols.features import status as features_status

@@ -299,6 +299,14 @@ class TaskList:
         """Looks at the list, again and again."""
         return reader(self.layout.root)
 
+    @property
+    def reports(self) -> bool:
+        """Whether the settings have each run end with a page."""
+        try:
+            return self.store.read().config.report_after_run
+        except StateDamaged:
+            return False  # whoever works the list says so
+
     def keep_said(self, text: str) -> None:
         """Adds what a run says to ``.harness/logs/run.log``."""
         from agent_harness.session import now

@@ -334,6 +334,7 @@ class SessionConfig:
         "max_starts",
         "max_tasks",
         "reflect_iterations",
+        "report_after_run",
         "requires_red",
         "rollback_policy",
         "sandbox",
@@ -358,6 +359,12 @@ class SessionConfig:
         # How much is asked of a proof; the variable is for whoever starts the run.
         trust = os.environ.get("HARNESS_VERIFICATION__TRUST") or get("trust")
         self.trust: str = trust if trust in ("strict", "fast") else "normal"
+        # Whether `harness run` ends with the page of `harness report`; as with ``trust``.
+        report = get("report")
+        asked = os.environ.get("HARNESS_REPORT__AFTER_RUN", "").lower()
+        self.report_after_run = asked in ("true", "yes", "on", "1") or (
+            not asked and isinstance(report, dict) and report.get("after_run") is True
+        )
         self.sandbox = get("sandbox")  # as ``kernel.process.sandbox.settings_from`` reads it
         self.rollback_policy: str = policy if policy in ("restore", "none", "hard") else "restore"
 

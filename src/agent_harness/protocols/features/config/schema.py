@@ -440,6 +440,12 @@ class ReviewSection(Section):
     )
 
 
+class ReportSection(Section):
+    after_run: Switch = Field(
+        False, description="Each `harness run` ends with the page of `harness report`, and says where it is."
+    )
+
+
 def _sandbox(value: object) -> object:
     """YAML reads ``sandbox: off`` as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
@@ -515,6 +521,7 @@ class HarnessFile(Section):
     quality: Quality = Field(default_factory=Quality)
     verification: Verification = Field(default_factory=Verification)
     review: ReviewSection = Field(default_factory=ReviewSection)
+    report: ReportSection = Field(default_factory=ReportSection)
     sandbox: Annotated[SandboxSection, BeforeValidator(_sandbox)] = Field(default_factory=SandboxSection)
     features: Features = Field(default_factory=Features)
     github: GitHub = Field(default_factory=GitHub)

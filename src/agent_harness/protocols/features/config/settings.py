@@ -41,6 +41,7 @@ class Config:
     quality: "schema.Quality"
     verification: "schema.Verification"
     review: "schema.ReviewSection"
+    report: "schema.ReportSection"
     sandbox: "schema.SandboxSection"
     features: "schema.Features"
     github: "schema.GitHub"
