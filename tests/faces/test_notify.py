@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -18,10 +19,12 @@ from typing import Any
 
 import pytest
 
+from agent_harness.faces import notify
 from agent_harness.faces.notify import notices, sending
 from agent_harness.faces.notify.notices import NotifyMemory, NotifySettings
 from agent_harness.session.picture import AskedQuestion, Item, Money, Now, ProjectPicture, StatePart
 from agent_harness.testing import HARNESS, CommandResult, run_process
+from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -250,6 +253,15 @@ def test_what_is_not_delivered_is_tried_three_times_and_then_said(listed: Listed
     assert "500" in failed[0]
     assert "not delivered: shop" in listed.run("notify").text
     assert len(hook.bodies) == 3
+    (row,) = listed.run("status", "--json").json["undelivered"]
+    assert (row["to"], "500" in row["why"]) == (sending.shown(f"webhook:{hook.url}"), True)
+    (line,) = [line for line in listed.run("status").text.splitlines() if line.startswith("not told")]
+    assert re.fullmatch(r"not told   1 message since \d{4}-\d\d-\d\d \d\d:\d\d; webhook:.*500.* \(.*test\)", line)
+    assert listed.run("notify", "test").code == 1
+    assert "not told" in listed.run("status").text
+    hook.status = 200
+    assert listed.run("notify", "test").code == 0
+    assert "not told" not in listed.run("status").text
 
 
 @pytest.mark.scenario
@@ -320,3 +332,33 @@ def test_settings_are_a_persons_and_bad_words_change_nothing(listed: Listed) -> 
     listed.run("run", "--agent", spec)
     assert shown == listed.run("notify", "--json").json
     assert "person's decision" in (listed.root / "said").read_text()
+
+
+@pytest.mark.scenario
+def test_what_was_not_delivered_is_said_until_its_target_works_or_is_told_nothing(listed: Listed, hook: Hook) -> None:
+    """F-NOTE-4: a damaged record keeps nobody from the answer."""
+    assert listed.run("status", "--json").json["undelivered"] == []
+    for name in ("webhook:" + hook.url, "command:false"):
+        listed.run("notify", "add", name)
+    listed.run("notify", "check")
+    record = Path(listed.environ["XDG_STATE_HOME"]) / "agent-harness/notify"
+    project = notify.record_path(str(record), "tasklist", str(listed.root))
+    rows = [
+        {"at": f"2026-03-02T12:0{n}:00Z", "to": sending.shown(each), "why": "x"}
+        for n, each in enumerate(("command:false", f"webhook:{hook.url}", "command:false"))
+    ]
+    Path(project).write_text(json.dumps({"v": 1, "project": "shop", "undelivered": rows}))
+    at = f"{datetime(2026, 3, 2, 12, tzinfo=UTC).astimezone():%Y-%m-%d %H:%M}"
+    assert f"not told   3 messages since {at}; command:false: x (harness notify test)" in listed.run("status").text
+    assert "not told" not in listed.run("status", "--line").text
+    long_task = LongTaskProject.of_book(listed.root.parent / "book")
+    assert "not told" not in long_task.lth("status").out
+    Path(notify.record_path(str(record), "longtask", str(long_task.root))).write_text(json.dumps({"undelivered": rows}))
+    assert f"not told:   3 messages since {at}; command:false: x (" in long_task.lth("status").out
+    listed.run("notify", "test")
+    assert [each["to"] for each in listed.run("status", "--json").json["undelivered"]] == ["command:false"] * 2
+    listed.run("notify", "remove", "command:false")
+    assert listed.run("status", "--json").json["undelivered"] == []
+    Path(project).write_text('{"undelivered": [7, {"at": null}]}')
+    (record / "notify.json").write_text("[")
+    assert listed.run("status").code == 0

@@ -278,6 +278,8 @@ def _call(words: list[str]) -> int:
         if command == "schedule" and (url := options.pop("engine", None)):
             return _show(_by_server(str(url), task, options))
         answer, code = task.answer(command, options)
+        if command == "status":
+            answer = _with_what_nobody_was_told(str(answer), os.path.abspath(folder))
     except HelpAsked as asked:
         return _help([asked.verb])
     except HarnessError as error:
@@ -304,6 +306,15 @@ def _by_server(url: str, task: LongTask, options: dict[str, Any]) -> str:
     if not any(options.get(each) for each in schedules.VERBS):
         task.answer("schedule", {**options, "print": "systemd"})  # refuses what could never run
     return schedules.act(address, root, options)
+def _with_what_nobody_was_told(answer: str, folder: str) -> str:
+    from agent_harness.faces import notify
+
+    rows = notify.undelivered("longtask", folder)
+    if not rows:
+        return answer
+    from agent_harness.session.headline import not_delivered
+
+    return f"{answer.rstrip()}\n{'not told:':<11} {not_delivered(rows)}\n"
 
 
 def _show(answer: object) -> int:

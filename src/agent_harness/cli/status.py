@@ -37,9 +37,10 @@ def _answer(as_json: bool, tail: int, glance: bool) -> int:
 
 
 def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
+    from agent_harness.faces import notify
     from agent_harness.protocols.tasklist import api
 
-    found = api.status(folder, tail=tail)
+    found = {**api.status(folder, tail=tail), "undelivered": notify.undelivered("tasklist", folder)}
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -50,9 +51,11 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
 
 
 def _features(as_json: bool, glance: bool) -> int:
+    from agent_harness.faces import notify
     from agent_harness.protocols.features import api
 
-    found = api.status(api.find(NOTHING_HERE, HOW_TO_BEGIN))
+    layout = api.find(NOTHING_HERE, HOW_TO_BEGIN)
+    found = {**api.status(layout), "undelivered": notify.undelivered("features", layout.root)}
     if as_json:
         import json
 

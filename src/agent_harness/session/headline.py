@@ -57,8 +57,9 @@ def lines(
     counted: Mapping[str, int],
     kept_line: str | None,
     following: str,
+    untold: Sequence[Mapping[str, str]] = (),
 ) -> list[str]:
-    """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person."""
+    """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person, ``untold`` what nobody was told."""
     first = f"{name}: {proven} of {total} proven." if total else f"{name}: nothing is planned yet."
     rows = [
         " ".join([first, *doing]),
@@ -70,7 +71,19 @@ def lines(
         rows.append(labelled("claims", f"{judged}{rejected}"))
     if kept_line:
         rows.append(labelled("kept", kept_line))
+    if untold:
+        rows.append(labelled("not told", not_delivered(untold)))
     return [*rows, labelled("next", following)]
+
+
+def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
+    """How many messages did not arrive, and the last of them."""
+    from agent_harness.kernel import clock
+
+    last, count = rows[-1], f"{len(rows)} message{'s' if len(rows) > 1 else ''}"
+    at = clock.parse(rows[0]["at"])
+    since = f" since {at.astimezone():%Y-%m-%d %H:%M}" if at else ""
+    return f"{count}{since}; {last['to']}: {last['why']} (harness notify test)"
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) -> str:

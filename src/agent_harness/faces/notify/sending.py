@@ -17,13 +17,12 @@ from contextlib import suppress
 from typing import Any
 
 from agent_harness.errors import ConfigurationError, HarnessError, UsageError
-from agent_harness.faces.notify import VARIABLE
+from agent_harness.faces.notify import FILE, VARIABLE
 from agent_harness.faces.notify.notices import EVENTS, NotifySettings
-from agent_harness.kernel import files, trusted_state
+from agent_harness.kernel import clock, files, trusted_state
 from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.kernel.redact import redact
 
-FILE = "notify.json"
 SEND_SECONDS = 20.0
 _NAME = re.compile(r"\$\{(\w+)\}")
 _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
@@ -67,6 +66,18 @@ def remove(target: str) -> None:
     if target not in known:
         raise UsageError(f"{shown(target)} is not told anything", hint="harness notify")
     _change(lambda record: record.update(to=[each for each in known if each != target]))
+    settle(target)
+
+
+def settle(target: str) -> None:
+    """What could not be delivered to this target by now is past: it works again, or is told nothing any more."""
+
+    def act(record: JsonObject) -> None:
+        known = record.get("settled")
+        before = known if isinstance(known, dict) else {}
+        record["settled"] = {**before, shown(target): clock.timestamp(fraction=True)}
+
+    _change(act)
 
 
 def change(**members: object) -> None:
@@ -190,4 +201,4 @@ def _texts(found: object) -> tuple[str, ...]:
     return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
 
 
-__all__ = ["add", "change", "hours_of", "read", "remove", "send", "shown"]
+__all__ = ["add", "change", "hours_of", "read", "remove", "send", "settle", "shown"]

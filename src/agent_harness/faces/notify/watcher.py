@@ -8,7 +8,6 @@ nothing twice; what could not be delivered is tried three times within an hour. 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError
+from agent_harness.faces import notify
 from agent_harness.faces.notify import notices, sending
 from agent_harness.faces.notify.notices import Notice, NotifyMemory
 from agent_harness.faces.reading import reader_of
@@ -40,8 +40,7 @@ class ProjectWatch:
         self._reader = reader
         self._name = os.path.basename(folder.rstrip("/")) or folder
         home = trusted_state.of_user("notify")
-        digest = hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]
-        self._path = os.path.join(home, f"{kind}-{digest}.json") if home else None
+        self._path = notify.record_path(home, kind, folder) if home else None
 
     def lock(self) -> LockFile | None:
         """The right to tell of this project."""
@@ -61,9 +60,10 @@ class ProjectWatch:
         memory = notices.noticed(_memory(record), picture, besides, settings, at)
         memory, told = notices.message(memory, settings, at, last=last)
         on_way = [each for each in record.get("on_way") or [] if isinstance(each, dict)]
-        failed = [str(each) for each in record.get("failed") or []]
-        lost = [sending.shown(str(each.get("to"))) for each in on_way if each.get("sending")]
-        failed += [f"{at:%Y-%m-%d %H:%M} {target}: ended while sending" for target in lost]
+        failed = _Failures(record)
+        for each in on_way:
+            if each.get("sending"):
+                failed.add(str(each.get("to")), "ended while sending")
         on_way = [each for each in on_way if not each.get("sending")]
         if told:
             body = notices.body(self._name, told, picture, at)
@@ -71,7 +71,7 @@ class ProjectWatch:
         on_way = self._sent(memory, on_way, failed)
         return bool(on_way or memory.pending)
 
-    def _sent(self, memory: NotifyMemory, on_way: list[JsonObject], failed: list[str]) -> list[JsonObject]:
+    def _sent(self, memory: NotifyMemory, on_way: list[JsonObject], failed: _Failures) -> list[JsonObject]:
         left: list[JsonObject] = []
         while on_way:
             each = on_way.pop(0)
@@ -83,11 +83,12 @@ class ProjectWatch:
             self._keep(memory, [{**each, "sending": True}, *on_way, *left], failed)
             why = sending.send(str(each["to"]), each["body"])
             if why is None:
+                failed.past(str(each["to"]))
                 continue
             if tries + 1 < len(TRIES_AFTER_SECONDS):
                 left.append({**each, "tries": tries + 1})
             else:
-                failed.append(f"{clock.now():%Y-%m-%d %H:%M} {sending.shown(str(each['to']))}: {why}")
+                failed.add(str(each["to"]), why)
         self._keep(memory, left, failed)
         return left
 
@@ -96,7 +97,7 @@ class ProjectWatch:
             return files.read_json(self._path or "")
         return {}
 
-    def _keep(self, memory: NotifyMemory, on_way: list[JsonObject], failed: list[str]) -> None:
+    def _keep(self, memory: NotifyMemory, on_way: list[JsonObject], failed: _Failures) -> None:
         record: JsonObject = {
             "v": 1,
             "project": self._name,
@@ -109,10 +110,30 @@ class ProjectWatch:
             "digest_at": memory.digest_at,
             "digest": memory.digest,
             "on_way": on_way,
-            "failed": failed[-KEPT_FAILURES:],
+            **failed.as_record(),
         }
         if record != self._record():
             files.write_json(self._path or "", record)
+
+
+class _Failures:
+    """What could not be delivered: all of it, as text, and that which its target has not made up for."""
+
+    def __init__(self, record: JsonObject) -> None:
+        self._said = [str(each) for each in record.get("failed") or []]
+        self._open = [each for each in record.get("undelivered") or [] if isinstance(each, dict)]
+
+    def add(self, target: str, why: str) -> None:
+        at, to = clock.now(), sending.shown(target)
+        self._said.append(f"{at:%Y-%m-%d %H:%M} {to}: {why}")
+        self._open.append({"at": clock.timestamp(at, fraction=True), "to": to, "why": why})
+
+    def past(self, target: str) -> None:
+        """The target takes messages again."""
+        self._open = [each for each in self._open if each.get("to") != sending.shown(target)]
+
+    def as_record(self) -> JsonObject:
+        return {"failed": self._said[-KEPT_FAILURES:], "undelivered": self._open[-KEPT_FAILURES:]}
 
 
 def failures() -> list[str]:

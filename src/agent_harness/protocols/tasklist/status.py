@@ -181,6 +181,7 @@ def head(found: JsonObject) -> list[str]:
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
         following="harness log --follow" if alive or several else found["next"],
+        untold=found.get("undelivered") or (),
     )
 
 
