@@ -306,6 +306,8 @@ def _by_server(url: str, task: LongTask, options: dict[str, Any]) -> str:
     if not any(options.get(each) for each in schedules.VERBS):
         task.answer("schedule", {**options, "print": "systemd"})  # refuses what could never run
     return schedules.act(address, root, options)
+
+
 def _with_what_nobody_was_told(answer: str, folder: str) -> str:
     from agent_harness.faces import notify
 
