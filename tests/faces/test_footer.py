@@ -202,11 +202,16 @@ def test_what_matters_less_goes_first_and_no_number_is_cut() -> None:
 
 def test_before_the_first_session_and_with_several_agents() -> None:
     assert watch.footer(look(Now()), 79)[0].startswith("-- shorty -- preparing -- 0/3 proven --")
-    parallel = {"alive": True, "workers": [{"slot": "w1"}, {"slot": "w2"}]}
-    slots = ("Parallel run x: 2 of 2 agents at work", "  w1  #1: A (agent, 1 s)", "  w2  #2: B (judging, 3 s)")
-    several = watch.footer(look(NOW, parallel=parallel, slots=slots), 79)
+    workers = [{"slot": "w1", "item": "1", "phase": "agent"}, {"slot": "w2", "item": "2", "phase": "judging"}]
+    parallel = {"alive": True, "workers": workers, "budget": {"spent": 0.5, "limit": 10}}
+    several = watch.footer(look(NOW, parallel=parallel), 79)
     assert several[0].startswith("-- shorty -- 2 agents at work -- 0/3 proven --")
-    assert several[1] == "   w1  #1: A (agent, 1 s)  w2  #2: B (judging, 3 s)"
+    assert several[1:] == [
+        "   w1 #1 agent   w2 #2 judging",
+        "   $0.50 of $10.00 now   $0.98 of $200.00   Ctrl-C hands off",
+    ]
+    odd = watch.footer(look(NOW, parallel={"alive": True, "workers": 7, "budget": [1]}), 79)
+    assert odd[1:] == ["", "   $0.98 of $200.00   Ctrl-C hands off"]
 
 
 def test_a_picture_that_is_the_same_is_not_written_and_one_after_a_stop_is_whole(

@@ -27,7 +27,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import fitted, printable
 from agent_harness.kernel.trusted_state import Place
 from agent_harness.parallel import snapshot
-from agent_harness.session.picture import OPEN, PROVEN, WORKING, Item, Now, ProjectPicture, span
+from agent_harness.session.picture import OPEN, PROVEN, WORKING, Item, Now, ProjectPicture, amount, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,21 +230,35 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
         title = f"{(running.item or 'session').replace('Feature ', '')} {running.title}".strip()
     title = fitted(printable(title), max(0, columns - len(ends) - 5)).rstrip()
     first = f"-- {title}{ends}" if title else ends[1:]
-    said = (
-        waits
-        or "  ".join(each.strip() for each in seen.slots[1:])
-        or (running.last[-1] if running and running.last else "")
-    )
+    said = waits or (_slots(seen) if several else "".join(running.last[-1:]) if running else "")
     money = picture.money
-    paid = [] if not running or running.tokens is None else [f"{running.cost_text} now"]
+    paid = [_of_several(seen.parallel)] if several else []
+    if running and running.tokens is not None and not several:
+        paid = [f"{running.cost_text} now"]
     if money.sessions:
         paid.append(str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else " before"))
-    used = [running.tokens_text] if running and running.tokens_text else []
-    parts = [*paid, *used, "Ctrl-C hands off"]
+    used = running.tokens_text if running and not several else ""
+    parts = [*filter(None, (*paid, used)), "Ctrl-C hands off"]
     while len(third := "   " + "   ".join(parts)) > columns and len(parts) > 1:
         parts.pop()
     second = _sides(f"   {said}", time_left(picture) or "", columns)
     return [fitted(printable(each), columns) for each in (first + "-" * (columns - len(first)), second.rstrip(), third)]
+
+
+def _slots(seen: ProjectLook) -> str:
+    sign = "#" if seen.picture.kind == "features" else ""
+    workers = (seen.parallel or {}).get("workers")
+    rows = [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
+    return "   ".join(f"{each.get('slot')} {sign}{each.get('item')} {each.get('phase')}" for each in rows)
+
+
+def _of_several(parallel: JsonObject | None) -> str:
+    """What a run of several agents has paid by now; empty where that is not known."""
+    budget = (parallel or {}).get("budget")
+    spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
+    if spent is None:
+        return ""
+    return f"${spent:.2f}{'' if limit is None else f' of ${limit:.2f}'} now"
 
 
 def time_left(picture: ProjectPicture) -> str | None:

@@ -64,7 +64,8 @@ def _cost(sessions: Sequence[PastSession], total: Money) -> str:
     took = f", {span(sum(seconds))}" if seconds else ""
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
     limit = f" of ${total.limit_usd:.2f}" if total.limit_usd is not None else ""
-    return f"{Money.of(sessions)} in {count}{took}; {total}{limit} in all"
+    now, whole = (str(each).removeprefix("cost ") for each in (Money.of(sessions), total))
+    return f"{now} in {count}{took}; {whole}{limit} in all"
 
 
 def _short(item: Item) -> str:
