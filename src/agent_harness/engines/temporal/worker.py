@@ -82,12 +82,12 @@ class HandsWorker:
 
     async def run(self) -> int:
         """0 once it has left in order. ``Busy`` where the folder has a worker, ``PreflightFailed`` without a server."""
+        client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
         if holder := lock.try_take():
             raise Busy(f"{holder} is the worker of {self._terms.folder}", hint="name another folder: --places DIR")
         try:
-            client = await connected(self._terms.address)
             await asyncio.to_thread(self._end_orphans)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
