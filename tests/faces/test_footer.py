@@ -148,6 +148,7 @@ def test_there_are_none_where_lines_are_plain(
 ) -> None:
     (listed.root / "go").touch()
     monkeypatch.setenv("HARNESS_TIME_SCALE", "0.02")
+    monkeypatch.setenv("NO_COLOR", "1")
     if how in ("CI", "TERM"):
         monkeypatch.setenv(how, "dumb")
     words = [*HARNESS[1:], *(["--plain"] if how == "--plain" else []), "run", "--agent", "scripted:script.yaml"]
