@@ -13,6 +13,7 @@
     │   └── NotAProject               4   no project of ours above this folder
     ├── Busy                          5   somebody else holds it, or it is paused
     │   ├── LockBusy                  5   the lock was not free in time
+    │   ├── Superseded                5   what somebody decided on has changed meanwhile
     │   └── LimitInForce              5   every allowed agent's provider refuses for now
     ├── StateDamaged                  6   a state file does not parse
     ├── NothingEligible               7   no work can be started now
@@ -44,6 +45,7 @@ __all__ = [
     "PreflightFailed",
     "Refused",
     "StateDamaged",
+    "Superseded",
     "TimedOut",
     "ToolMissing",
     "UnsafeTree",
@@ -159,6 +161,12 @@ class LockBusy(Busy):
     """The lock was not free within the time given; ``data`` names the holder where it is known."""
 
     code = "lock_busy"
+
+
+class Superseded(Busy):
+    """What was decided on is no longer as it was shown; nothing was changed."""
+
+    code = "superseded"
 
 
 class LimitInForce(Busy):

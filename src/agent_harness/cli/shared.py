@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.root import Kind
     from agent_harness.kernel.trusted_state import Place
     from agent_harness.parallel.engine import EngineFactory
 
 
-def kind_here() -> tuple[str, str]:
+def kind_here() -> "tuple[Kind, str]":
     """(kind, folder) of the project at or above the working directory."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
@@ -292,38 +293,16 @@ def say(text: str, as_json: bool) -> int:
 
     Where no session is at work, the next one begins with it. It is kept on record and counts against nothing.
     """
-    from agent_harness.faces import reading
-    from agent_harness.kernel import owner
-    from agent_harness.parallel import snapshot
-    from agent_harness.session import now
-    from agent_harness.supervision.messages import PersonsMessages
+    from agent_harness.faces import saying
 
     kind, folder = kind_here()
-    owner.refuse_agents(folder, "harness say")
-    home = reading.reader_of(kind, folder).home
-    parallel = reading.parallel_of(kind, folder)
-    if parallel and snapshot.at_work(snapshot.told(parallel)):
-        raise Refused("several agents are at work, and a message reaches one alone", hint="harness watch")
-    message = PersonsMessages(home).leave(text, by=_user())
-    running = now.running(home)
-    when = "with the next session"
-    if running:
-        when = "in the running turn" if "say" in running[0].can else "at its next prompt: it cannot be steered"
+    message, when = saying.say(kind, folder, text, by=saying.user())
     if as_json:
         told = {"ok": True, "verb": "say", "text": message.text, "by": message.by, "at": message.at, "told": when}
         click.echo(json.dumps(told, ensure_ascii=False))
     else:
         show(f"The agent is told {when}.")
     return 0
-
-
-def _user() -> str:
-    from getpass import getuser
-
-    try:
-        return getuser()
-    except (KeyError, OSError):  # a user without a name
-        return "a person"
 
 
 # ---- all projects of this user ---------------------------------------------------------------------------------------

@@ -109,6 +109,8 @@ class AskedQuestion:
     message: str
     item: str | None = None
     options: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()  # what each option does
+    details: tuple[str, ...] = ()  # said below the message
     stops: bool = True  # no session starts before it is answered
     answer: str = ""  # the command
 

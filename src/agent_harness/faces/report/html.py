@@ -12,7 +12,7 @@ from html import escape
 
 __all__ = ["E", "Element", "clean", "render"]
 
-_VOID = frozenset({"meta", "br", "input", "hr"})
+_VOID = frozenset({"meta", "br", "input", "hr", "link"})
 _RAW = frozenset({"style", "script"})
 
 Child = "Element | str | None"

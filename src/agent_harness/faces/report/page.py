@@ -37,8 +37,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
         E("title", title),
         E("style", STYLE),
     )
-    sections = [each for each in _sections(found, costs=costs, full=full) if each is not None]
-    body = E("body", E("main", *_top(found, costs=costs), *sections), E("script", SCRIPT))
+    body = E("body", E("main", *top(found, costs=costs), *sections(found, costs=costs, full=full)), E("script", SCRIPT))
     return f"<!DOCTYPE html>\n{render(E('html', head, body, lang='en'))}\n"
 
 
@@ -135,7 +134,8 @@ def _money(amount: float | None) -> str:
     return "cost unknown" if amount is None else usd(amount)
 
 
-def _top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
+def top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
+    """The title, and what there is in a line or two."""
     yield E("h1", _title(found))
     yield E("p", _said(found))
     if found["since"]:
@@ -152,7 +152,8 @@ def _state(each: JsonObject) -> str:
     return "; ".join(part for part in (each["state"], waits, each["reason"]) if part)
 
 
-def _sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element | None]:
+def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
+    """What is below, but for what there is nothing to say of."""
     if found["waits"]:
         yield _section(1, "Waits for you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:

@@ -33,9 +33,14 @@ NOTHING = frozenset({"no_evidence", "criteria_unmet"})
 
 
 def read(
-    picture: ProjectPicture, *, chain: ChainReport | None, at: datetime, since: datetime | None = None
+    picture: ProjectPicture,
+    *,
+    chain: ChainReport | None,
+    at: datetime,
+    since: datetime | None = None,
+    most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """All values of the page."""
+    """All values of the page; of more sessions than ``most`` the pictures show sums of days."""
     claims = [each for each in picture.claims if _within(each.at, since)]
     sessions = [each for each in picture.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -86,8 +91,8 @@ def read(
         "done": [each for each in done if not _by_word(each)],
         "by_word": [each for each in done if _by_word(each)],
         "honesty": _honesty(judged, claims),
-        "spending": _spending(sessions),
-        "days": _days(sessions),
+        "spending": _spending(sessions, most),
+        "days": _days(sessions, most),
         "kept": _kept(sessions),
         "rows": [{**each.as_json(), "line": redact(each.line)} for each in sessions],
         "chain": {"whole": chain.whole, "sentence": chain.sentence} if chain else None,
@@ -191,25 +196,25 @@ def wilson(part: int, whole: int) -> tuple[float, float] | None:
     return round(100 * max((middle - width) / scale, 0.0), 1), round(100 * min((middle + width) / scale, 1.0), 1)
 
 
-def _spending(sessions: Iterable[PastSession]) -> list[tuple[str, float]]:
+def _spending(sessions: Iterable[PastSession], most: int) -> list[tuple[str, float]]:
     spent, found = 0.0, list[tuple[str, float]]()
     for each in sessions:
         if each.cost_usd is not None:
             spent += each.cost_usd
             found.append((str(each.ended or each.started or "")[:16].replace("T", " "), round(spent, 4)))
-    if len(found) > MOST_SESSIONS:  # the last sum of each day
+    if len(found) > most:  # the last sum of each day
         found = [*{when[:10]: (when[:10], value) for when, value in found}.values()]
     return found
 
 
-def _days(sessions: Sequence[PastSession]) -> list[JsonObject]:
+def _days(sessions: Sequence[PastSession], most: int) -> list[JsonObject]:
     days: dict[str, list[JsonObject]] = {}
     for each in sessions:
         if day := str(each.started or each.ended or "")[:10]:
             said = f"session {each.number}: {each.item or 'no item'}, {each.outcome}"
             bar = {"said": redact(said), "seconds": each.seconds or 0.0, "ending": _ending(each)}
             days.setdefault(day, []).append(bar)
-    if len(sessions) > MOST_SESSIONS:
+    if len(sessions) > most:
         for day, bars in days.items():
             sums = {kind: [each for each in bars if each["ending"] == kind] for kind in ("good", "bad", "other")}
             days[day] = [

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.picture import AskedQuestion, PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     Ask = Callable[[str], bool]
@@ -251,14 +251,17 @@ class FeatureProject:
         self.layout = project.layout
 
     @classmethod
-    def open(cls, folder: Path, *, say: Say = _silent) -> FeatureProject:
-        """The project in ``folder``; ``ConfigurationError`` when its settings are wrong."""
+    def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
+        """The project in ``folder``; ``ConfigurationError`` when its settings are wrong.
+
+        ``by``: the face through which a person acts, which every event then names.
+        """
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
         for warning in config.warnings:
             say(f"Warning: {warning}")
-        return cls(Project.open(folder, config, say))
+        return cls(Project.open(folder, config, say, by=by))
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
@@ -447,17 +450,24 @@ class FeatureProject:
         )
 
     def resume(
-        self, choose: str | None = None, *, budget_usd: float | None = None, feature_id: int | None = None
+        self,
+        choose: str | None = None,
+        *,
+        budget_usd: float | None = None,
+        feature_id: int | None = None,
+        shown: AskedQuestion | None = None,
     ) -> JsonObject:
         """Ends a pause and answers the stored question, the first one or that about a feature; after an abort it begins
-        anew (UAH-058, C12, C39)."""
+        anew (UAH-058, C12, C39). ``Superseded`` where that is not the question that was ``shown``."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
         if takeover.can_begin_anew(self._project):
             return takeover.begin_anew(self._project)
         with self._settled():
-            return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id)
+            return answers.resume(
+                self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown
+            )
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
         """Takes a feature out of the selection, or puts it back (UAH-059, C53)."""

@@ -46,7 +46,7 @@ class Project:
     elsewhere: Callable[[float], float] | None = None  # of the project's budget, as ``BudgetLimit`` asks it
 
     @classmethod
-    def open(cls, root: Path, config: Config, say: Say = silent) -> "Project":
+    def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
         """The project in ``root`` under these settings."""
         layout = FeatureLayout(
             root,
@@ -54,7 +54,7 @@ class Project:
             progress=config.paths.progress,
             state_dir=config.paths.state_dir,
         )
-        store = FeatureStore(layout, log_level=config.logging.level, read_yaml=_read_yaml)
+        store = FeatureStore(layout, log_level=config.logging.level, read_yaml=_read_yaml, by=by)
         return cls(root=root, layout=layout, config=config, store=store, git=Git(root), say=say)
 
     @property

@@ -137,9 +137,14 @@ EXPLAINED: dict[str, dict[str, str]] = {
 
 def option_line(asked: Question, option: str) -> str:
     """The label of an option and what it does; the word alone for one that is not known."""
+    return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
+
+
+def meaning(asked: Question, option: str) -> str:
+    """What an option does; nothing for one that is not known."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
-    return " - ".join(filter(None, [LABELS.get(option, option), meant.replace("{features}", features)]))
+    return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
 
-__all__ = ["FeatureSource", "past_session"]
+__all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
@@ -68,7 +68,7 @@ class FeatureSource:
         return StatePart(
             name=document.project,
             items=tuple(_item(each, works_on, waiting, done) for each in document.features),
-            questions=tuple(_asked(each) for each in asked),
+            questions=tuple(asked_question(each) for each in asked),
             money=read(at.relative(at.costs), lambda: _money(store.costs()), None),
             rests="in your hands" if state.handoff else "paused" if store.pause() or state.paused else None,
         )
@@ -148,12 +148,15 @@ def _item(feature: records.Feature, works_on: object, waiting: Mapping[int | Non
     )
 
 
-def _asked(found: records.Question) -> AskedQuestion:
+def asked_question(found: records.Question) -> AskedQuestion:
+    """A question as it is shown."""
     return AskedQuestion(
         kind=found.kind,
         message=found.message,
         item=None if found.feature_id is None else str(found.feature_id),
         options=found.options,
+        explained=tuple(questions.meaning(found, each) for each in found.options),
+        details=found.details,
         stops=questions.stops(found),
         answer=questions.hint(found),
     )

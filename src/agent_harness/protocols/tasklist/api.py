@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_harness.parallel.people import ParallelRuns
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.picture import AskedQuestion, PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
 __all__ = [
@@ -166,18 +166,18 @@ class TaskList:
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
-    def pause(self, why: str = "") -> JsonObject:
-        """Makes everything rest until ``resume``."""
+    def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
+        """Makes everything rest until ``resume``; the log names ``by`` which face a person asked for it."""
         from agent_harness.protocols.tasklist.claims import sessions
 
-        return _with_next(sessions.pause(self.worker, why), "harness resume")
+        return _with_next(sessions.pause(self.worker, why, by=by), "harness resume")
 
-    def resume(self) -> JsonObject:
-        """Takes back a pause and a halt."""
+    def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
+        """Takes back a pause and a halt; ``Superseded`` where that is another one than was ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
-        return _with_next(sessions.resume(self.worker), "harness run")
+        return _with_next(sessions.resume(self.worker, by=by, shown=shown), "harness run")
 
     def activate(self) -> JsonObject:
         """Makes hooks act here."""

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
 
-__all__ = ["TaskListSource"]
+__all__ = ["TaskListSource", "asked_questions"]
 
 
 class TaskListSource:
@@ -54,7 +54,7 @@ class TaskListSource:
         return StatePart(
             name=os.path.basename(layout.root),
             items=tuple(_item(task, unproven, state, layout.root) for task in state.tasks),
-            questions=_questions(state),
+            questions=asked_questions(state),
             rests="paused" if os.path.lexists(layout.pause) else None,
         )
 
@@ -105,7 +105,8 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
     }.get(word, "harness status")
 
 
-def _questions(state: State) -> tuple[AskedQuestion, ...]:
+def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
+    """The halt, as it is shown."""
     if state.halt is None:
         return ()
     kind, message = (str(state.halt.get(name)) for name in ("category", "message"))

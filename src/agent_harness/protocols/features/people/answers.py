@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable
 
-from agent_harness.errors import Refused, UsageError
+from agent_harness.errors import Refused, Superseded, UsageError
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import marks, progress, questions, records, repository
@@ -18,27 +18,37 @@ from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.people import takeover
 from agent_harness.protocols.features.preflight import running
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.reader import asked_question
 from agent_harness.protocols.features.records import Feature, Question, SessionState
 from agent_harness.protocols.features.selection import next_feature
 from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
+from agent_harness.session.picture import AskedQuestion
 from agent_harness.supervision.starts import go_on
 
 
 def resume(
-    project: Project, choose: str | None, *, budget_usd: float | None = None, feature_id: int | None = None
+    project: Project,
+    choose: str | None,
+    *,
+    budget_usd: float | None = None,
+    feature_id: int | None = None,
+    shown: AskedQuestion | None = None,
 ) -> JsonObject:
     """Ends a pause, answers the question that waits, and says what comes next; starts no session (C40).
 
     Of several questions the first in order, or the first about ``feature_id``. ``UsageError`` for an answer that the
-    question does not have, or where a question waits and none is given.
+    question does not have, or where a question waits and none is given. ``Superseded``, with nothing changed, where it
+    is not the one that was ``shown``.
     """
+    waiting = questions.waiting(project.store.state(), project.store.features())
+    asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
+    if shown is not None and (asked is None or asked_question(asked) != shown):
+        raise Superseded("That question no longer waits", hint="harness status")
     was_paused = locking.end(project)
     go_on(os.path.dirname(project.store.ledger(make=False)))
     state = project.store.state()
-    waiting = questions.waiting(state, project.store.features())
-    asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if asked is None:
         if choose:
             raise UsageError("No question waits for an answer", hint="harness status")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import LimitReached, PreflightFailed
+from agent_harness.errors import LimitReached, PreflightFailed, Superseded
 from agent_harness.kernel import clock, files
 from agent_harness.protocols.tasklist import progress, proven, selection
 from agent_harness.protocols.tasklist.claims import claim, leases
@@ -16,7 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.records import State
     from agent_harness.protocols.tasklist.store import TaskListChange
+    from agent_harness.session.picture import AskedQuestion
 
 
 INIT_SECONDS = 600.0
@@ -162,12 +164,22 @@ def log_stats(worker: Worker) -> JsonObject:
     return {"stats": numbers}
 
 
-def pause(worker: Worker, why: str = "") -> JsonObject:
-    """Makes hooks, claims and runs rest until ``resume``."""
+def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject:
+    """Makes hooks, claims and runs rest until ``resume``; ``by`` names the face through which a person asks for it."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
-    worker.store.note("WARN", f"paused by a person: {why}".rstrip(": "))
+    worker.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
     return {"paused": True}
+
+
+def _is_waiting(shown: AskedQuestion, state: State) -> bool:
+    from agent_harness.protocols.tasklist.reader import asked_questions  # what `session end` need not load
+
+    return shown in asked_questions(state)
+
+
+def _person(by: str | None) -> str:
+    return f"a person (by: {by})" if by else "a person"
 
 
 def _sweep(*folders: str) -> None:
@@ -178,21 +190,26 @@ def _sweep(*folders: str) -> None:
                 files.sweep(os.path.join(folder, name))
 
 
-def resume(worker: Worker) -> JsonObject:
-    """Takes back a pause and a halt, and begins the count of starts anew; what they were."""
-    from agent_harness.supervision.starts import go_on
+def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
+    """Takes back a pause and a halt, and begins the count of starts anew; what they were.
 
-    go_on(os.path.dirname(proven.ledger(worker.layout, make=False)))
+    ``Superseded``, with nothing changed, where another halt is in force than the one that was ``shown``.
+    """
+    from agent_harness.supervision.starts import go_on
 
     def act(change: TaskListChange) -> JsonObject | None:
         found = change.state.halt
+        if shown is not None and not _is_waiting(shown, change.state):
+            raise Superseded("That no longer waits for you", hint="harness status")
         if found is not None:
             change.state.raw["halt"] = None
             change.touch()
-            change.note("WARN", f"a person resumed after {found.get('category')}")
+            change.note("WARN", f"{_person(by)} resumed after {found.get('category')}")
         return found
 
+    halt = worker.store.change(act)
     was_paused = worker.store.paused()
     if was_paused:
         os.unlink(worker.layout.pause)
-    return {"was_paused": was_paused, "halt": worker.store.change(act)}
+    go_on(os.path.dirname(proven.ledger(worker.layout, make=False)))
+    return {"was_paused": was_paused, "halt": halt}
