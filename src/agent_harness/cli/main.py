@@ -11,7 +11,7 @@ from agent_harness.cli import leave
 
 FAST = {
     **dict.fromkeys(("task", "session", "rescue"), "tasks"),  # agents call them on every step
-    **dict.fromkeys(("why", "diff", "costs", "report"), "story"),
+    **dict.fromkeys(("why", "diff", "costs", "report", "serve"), "story"),
     "__complete": "complete",  # a shell waits for it
 }
 """Commands that read their words without click, and the module of each."""

@@ -1,7 +1,7 @@
-"""The story commands, ``harness why``, ``diff``, ``costs``, ``report`` and ``watch``: what is on record of a project.
+"""The story commands, ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``: what is on record.
 
-They read, change nothing of the project, take no lock, and are read without click, so that they start fast. Source:
-``faces.md`` 3, 5.
+They read, change nothing of the project, take no lock, and are read without click, so that they start fast; what is
+done on the page of ``serve`` is another verb. Source: ``faces.md`` 3, 5, 6.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.root import Kind
     from agent_harness.session.picture import PictureReader, ProjectPicture
 
 __all__ = ["main"]
@@ -284,6 +285,83 @@ def _watch(
     return watch.main(item=item, everything=all, plain=plain, once=once, as_json=json)
 
 
+# ---- serve
+
+
+def _serve(
+    *,
+    path: tuple[str, ...] = (),
+    all: bool = False,  # noqa: A002 - as the option is called
+    port: int | None = None,
+    open: bool = False,  # noqa: A002 - as the option is called
+    read_only: bool = False,
+    link: bool = False,
+    allow_host: str = "",
+    json: bool = False,
+) -> int:
+    from agent_harness.errors import ToolMissing, UsageError
+    from agent_harness.installation import command_for_extra
+    from agent_harness.kernel import owner
+
+    if path and all:
+        raise UsageError("--all and a path exclude each other", hint="harness serve --help")
+    owner.refuse_agents(None, "harness serve")  # who has the link decides as a person
+    try:
+        from agent_harness.faces.serve import server
+        from agent_harness.faces.serve.window import Window
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "agent_harness":
+            raise
+        raise ToolMissing("the extra `serve` is not installed.", hint=command_for_extra("serve")) from None
+    if link:
+        found = server.links(port)
+        if json:
+            _say_json("serve", {"links": found})
+        else:
+            _show(found)
+        return 0
+    named = () if all else _projects_at(path)
+
+    def began(address: str, at: int) -> None:
+        if json:
+            _say_json("serve", {"url": address, "port": at, "projects": [folder for _, folder in named]})
+        else:
+            taken = f"Port {port} is taken; " if port and at != port else ""
+            _show(
+                [
+                    f"{taken}{address}",
+                    "The link opens once, within a minute; another: harness serve --link. Ctrl-C ends.",
+                ]
+            )
+        sys.stdout.flush()
+        if open:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    hosts = [each.strip() for each in allow_host.split(",") if each.strip()]
+    server.serve(Window(named, read_only=read_only), port=port, allowed_hosts=hosts, began=began)
+    return 0
+
+
+def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
+    """The projects at or above these folders, or here."""
+    from agent_harness.kernel import root
+
+    found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]
+    for path, project in found:
+        if project is None:
+            raise NotAProject(f"No project at {path} or above", hint="harness serve --all")
+    projects = dict.fromkeys(project for _, project in found)
+    return tuple((each.kind, each.path) for each in projects if each is not None)
+
+
+def _port(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and int(word) < 1 << 16):
+        raise ValueError(f"{word!r} is no port.")
+    return int(word)
+
+
 STORY = Program(
     "harness",
     "What is on record of a project.",
@@ -353,6 +431,23 @@ STORY = Program(
             "never touches a run. Keys: ? lists them. Without a terminal it is --plain.",
             example="harness watch --all",
             act=_watch,
+        ),
+        "serve": Subcommand(
+            "The same in a browser.",
+            Argument("path", "[PATH]...", str, required=False, many=True),
+            Option("--all", None, "All your projects, who needs you first."),
+            Option("--port", "N", "Where to listen; 8770, or the next that is free; 0: any.", _port),
+            Option("--open", None, "Show it in the browser."),
+            Option("--read-only", None, "Without any action."),
+            Option("--link", None, "Another link to the server that runs."),
+            Option("--allow-host", "NAMES", "Names, with commas, by which a proxy with a login of its own asks."),
+            _JSON,
+            purpose="Show projects in a browser of this machine, as they are and as they change, and take what a "
+            "person decides: answers to questions, pause and resume, a line to the agent, hand off and take back. Each "
+            "is the command of that name. It listens on loopback alone, and opens by the link that it prints; from "
+            "elsewhere: ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
+            example="harness serve --all --open",
+            act=_serve,
         ),
     },
     _STYLE,

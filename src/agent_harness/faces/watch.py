@@ -280,7 +280,7 @@ def time_left(picture: ProjectPicture) -> str | None:
 # ---- all projects
 
 
-_ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadable")
+ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadable")
 
 
 class AllProjects:
@@ -301,10 +301,10 @@ class AllProjects:
                 found.append((each.path, each.kind, view.look()))
             except (HarnessError, OSError) as error:
                 found.append((each.path, each.kind, str(error)))
-        return sorted(found, key=lambda row: (_ORDER.index(_class_of(row[2])), row[0]))
+        return sorted(found, key=lambda row: (ORDER.index(class_of(row[2])), row[0]))
 
 
-def _class_of(seen: ProjectLook | str) -> str:
+def class_of(seen: ProjectLook | str) -> str:
     if isinstance(seen, str):
         return "unreadable"
     doing, alive = seen.picture.doing, any(each.alive for each in seen.picture.now)

@@ -465,9 +465,7 @@ class FeatureProject:
         if takeover.can_begin_anew(self._project):
             return takeover.begin_anew(self._project)
         with self._settled():
-            return answers.resume(
-                self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown
-            )
+            return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
         """Takes a feature out of the selection, or puts it back (UAH-059, C53)."""

@@ -1,0 +1,139 @@
+"""Who may ask ``harness serve``, and what: codes that open it once, sessions of a browser, the rules for a request.
+
+A code is a file of the user's state that bears its digest: whoever reads that folder learns no code, ``--link`` of
+another process adds one, and of two who use it one removes it. Source: ``faces.md`` F-SRV-1..3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hmac import compare_digest
+
+from agent_harness.kernel import clock
+
+__all__ = ["AccessRules", "BrowserSessions", "MOST_BYTES", "OneTimeCodes", "SECURITY_HEADERS"]
+
+CODE_SECONDS = 60.0
+MOST_BYTES = 64 * 1024
+MOST_SESSIONS = 64
+
+SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Stand in every answer."""
+
+
+class OneTimeCodes:
+    """The codes that open a server, in its folder: each once, and for a minute."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def make(self) -> str:
+        """A new one."""
+        code = secrets.token_urlsafe(32)
+        os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        return code
+
+    def use(self, code: str) -> bool:
+        """Whether it opens; it never does again."""
+        path = self._path(code)
+        try:
+            made = os.lstat(path).st_mtime
+            os.unlink(path)
+        except OSError:
+            return False
+        return 0 <= time.time() - made < clock.scaled(CODE_SECONDS)
+
+    def _path(self, code: str) -> str:
+        return os.path.join(self._folder, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() + ".code")
+
+    def close(self) -> None:
+        """None of them opens any more; the folder goes."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class BrowserSessions:
+    """The cookies that were given, each with the token of its forms; they die with the server."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, str] = {}
+
+    def new(self) -> str:
+        """The value of a new cookie; the oldest goes where there are too many."""
+        while len(self._tokens) >= MOST_SESSIONS:
+            del self._tokens[next(iter(self._tokens))]
+        cookie = secrets.token_urlsafe(32)
+        self._tokens[cookie] = secrets.token_urlsafe(32)
+        return cookie
+
+    def token(self, cookie: str) -> str | None:
+        """What a form of this session must hold; ``None`` for a cookie that was not given."""
+        given = cookie.encode("utf-8", "replace")
+        return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessRules:
+    """What is asked of every request before anything looks at it."""
+
+    port: int
+    allowed_hosts: tuple[str, ...] = ()  # of a proxy with a login of its own
+
+    @property
+    def cookie(self) -> str:
+        """Its name, by the port: cookies of two servers on one machine do not meet."""
+        return f"harness-{self.port}"
+
+    def hosts(self) -> tuple[str, ...]:
+        """What ``Host`` may be."""
+        return (*(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")), *self.allowed_hosts)
+
+    def origins(self) -> tuple[str, ...]:
+        """What ``Origin`` may be."""
+        ours = [f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+        return (*ours, *(f"{scheme}://{name}" for name in self.allowed_hosts for scheme in ("https", "http")))
+
+    def refusal(
+        self, method: str, headers: Mapping[str, str], *, is_known: bool, has_code: bool
+    ) -> tuple[int, str] | None:
+        """Status and sentence for a request that is not answered; names of headers are in small letters.
+
+        ``is_known``: it has a cookie of ours. ``has_code``: it asks for the first page with a code.
+        """
+        if headers.get("host", "").lower() not in self.hosts():
+            return 403, "This server answers to names of this machine alone."
+        if method not in ("GET", "POST"):
+            return 405, "Pages are read, and forms are sent; there is nothing else."
+        if has_code and method == "GET":
+            return None
+        if not is_known:
+            return 401, "Open the link that harness serve has printed; harness serve --link prints another."
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return 403, "Another page has asked for this."
+        return self._refused_form(headers) if method == "POST" else None
+
+    def _refused_form(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        length = headers.get("content-length", "")
+        if headers.get("origin", "").lower() not in self.origins():
+            return 403, "A form counts only from a page of this server."
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+            return 415, "A form is sent as application/x-www-form-urlencoded."
+        if not (length.isascii() and length.isdecimal()):
+            return 411, "The length of a form is told."
+        if int(length) > MOST_BYTES:
+            return 413, f"A form has at most {MOST_BYTES // 1024} KiB."
+        return None

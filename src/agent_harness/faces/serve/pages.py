@@ -1,0 +1,322 @@
+"""The pages of ``harness serve``, from values; whole without a script, as plain forms.
+
+What somebody wrote is text, by construction (``report.html``). Everything that changes is in ``main``, in which the
+script replaces what is another; what has an ``id`` stays itself. Source: ``faces.md`` 6, F-SRV-5..7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agent_harness.faces.report import page as report
+from agent_harness.faces.report.charts import folded
+from agent_harness.faces.report.html import E, Element, render
+from agent_harness.faces.serve.window import Deed, ServedProject, answerable, mark_of, offered, revision_of
+from agent_harness.faces.watch import ORDER, ProjectLook, class_of, time_left
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.redact import redact
+from agent_harness.parallel import snapshot
+from agent_harness.session.picture import AskedQuestion
+
+__all__ = ["PER_PAGE", "STYLE", "Frame", "all_projects", "one_project", "refused"]
+
+PER_PAGE = 50
+"""Sessions, and proven items, on one page."""
+LOG_LINES = 12
+REFRESH_SECONDS = 10
+STYLE = report.STYLE + (Path(__file__).parent / "serve.css").read_text("utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What is the same on every page of an answer."""
+
+    token: str  # of the forms
+    revision: str  # of the picture, as the stream counts
+    read_only: bool = False
+    holds: bool = False  # does not come again by itself
+    problem: str = ""  # what was refused just now
+
+
+def _page(title: str, here: str, frame: Frame, body: Sequence[Element | None], *, said: str, asks: str) -> str:
+    refresh = E("meta", http_equiv="refresh", content=str(REFRESH_SECONDS))
+    again = E("p", "This page comes again every 10 seconds. ", E("a", "Hold it", href=f"{here}?hold=1"), class_="soft")
+    held = E("p", "This page is held. ", E("a", "Let it come again", href=here), class_="soft")
+    head = E(
+        "head",
+        E("meta", charset="utf-8"),
+        E("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        None if frame.holds or frame.problem else E("noscript", refresh),
+        E("title", title),
+        E("link", rel="stylesheet", href="/serve.css"),
+        E("script", src="/live.js", defer=True),
+    )
+    main = E("main", *body, data_revision=frame.revision, data_said=said, data_asks=asks)
+    shown = E(
+        "body",
+        E("p", frame.problem or None, class_="notice", role="alert", id="refused"),
+        E("p", class_="notice", id="lost", role="status"),
+        E("p", class_="apart", id="said", role="status"),
+        E("p", class_="apart", id="asks", role="alert"),
+        E("noscript", held if frame.holds else again),
+        main,
+    )
+    return f"<!DOCTYPE html>\n{render(E('html', head, shown, lang='en'))}\n"
+
+
+def refused(status: int, sentence: str) -> str:
+    """The page for a request that is not answered."""
+    head = E("head", E("meta", charset="utf-8"), E("title", f"{status}"))
+    return f"<!DOCTYPE html>\n{render(E('html', head, E('body', E('main', E('p', sentence))), lang='en'))}\n"
+
+
+# ---- all projects
+
+
+def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetime) -> str:
+    """A line and the actions of each, by who needs a person first."""
+    rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
+    for each in projects:
+        rooms[class_of(each.seen)].append(each)
+    asks = sum(_asks(each) for each in projects)
+    title = f"{asks} need you" if asks else "nothing needs you"
+    body = [E("h1", f"Your projects: {title}"), _clock(at)]
+    if not projects:
+        body.append(E("p", "No project is known yet: harness init, and it is here after its first session or task."))
+    for name, found in rooms.items():
+        if found:
+            body.append(E("h2", f"{name} ({len(found)})", id=f"is-{name.replace(' ', '-')}"))
+            body += [_in_list(each, frame) for each in found]
+    said = "; ".join(_announced(each) for each in projects)
+    return _page(title, "/", frame, body, said=said, asks=_first_question(projects))
+
+
+def _in_list(project: ServedProject, frame: Frame) -> Element:
+    seen = project.seen
+    if isinstance(seen, str):
+        return E("article", E("h3", project.name), E("p", redact(seen)), class_="project", id=f"p-{project.key}")
+    facts = [_state(project), *_numbers(seen)]
+    return E(
+        "article",
+        E("h3", E("a", project.name, href=f"/p/{project.key}")),
+        E("p", ", ".join(facts)),
+        *_now(seen, most=1),
+        *_questions(project, seen, frame, "/"),
+        _controls(project, frame, "/"),
+        *_deeds(project.deeds),
+        class_="project",
+        id=f"p-{project.key}",
+    )
+
+
+def _asks(project: ServedProject) -> bool:
+    return not isinstance(project.seen, str) and bool(project.seen.picture.state.questions)
+
+
+def _first_question(projects: Sequence[ServedProject]) -> str:
+    asked = ((each.name, each.seen.picture.state.questions) for each in projects if not isinstance(each.seen, str))
+    return next((f"{name} needs you: {redact(found[0].message)}" for name, found in asked if found), "")
+
+
+def _announced(project: ServedProject) -> str:
+    """What is read out when it changes; no clock, which would be read out every second."""
+    seen = project.seen
+    if isinstance(seen, str):
+        return f"{project.name}: {redact(seen)}"
+    return f"{project.name}: {class_of(seen)}, {seen.picture.proven} of {len(seen.picture.items)} proven"
+
+
+def _state(project: ServedProject) -> str:
+    seen = project.seen
+    return seen if isinstance(seen, str) else redact(snapshot.at_work(seen.parallel) or seen.picture.doing)
+
+
+def _numbers(seen: ProjectLook) -> Iterator[str]:
+    picture = seen.picture
+    yield f"{picture.proven}/{len(picture.items)} proven"
+    money = picture.money
+    if money.sessions or money.spent_usd:
+        yield str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else "")
+    if left := time_left(picture):
+        yield left
+
+
+def _clock(at: datetime) -> Element:
+    return E("p", f"As it was at {at.astimezone():%H:%M:%S %Z}.", class_="soft", id="as-of")
+
+
+# ---- one project
+
+
+def one_project(
+    project: ServedProject,
+    seen: ProjectLook,
+    report_of: Callable[[], JsonObject],
+    frame: Frame,
+    *,
+    at: datetime,
+    part: int = 1,
+) -> str:
+    """What runs, what is asked and what can be done, then the sections of the report; ``part`` counts from the newest
+    sessions on."""
+    here = f"/p/{project.key}"
+    found = report_of()
+    last, shown = _parted(found, part)
+    body: list[Element | None] = [
+        E("p", E("a", "All projects", href="/")),
+        *report.top(found, costs=True),
+        _clock(at),
+        E("p", ", ".join([_state(project), *_numbers(seen)]), id="stands"),
+        *_questions(project, seen, frame, here),
+        _controls(project, frame, here),
+        *_deeds(project.deeds),
+        *_running(seen),
+        *_parts(here, part, last),
+        *list(report.sections(shown, costs=True, full=True))[:-1],
+    ]
+    if seen.picture.gaps:
+        gaps = ", ".join(f"{each.file} ({each.why})" for each in seen.picture.gaps)
+        body.insert(2, E("p", f"Cannot be read: {gaps}", class_="bad"))
+    title = f"{project.name}: {_state(project)}"
+    return _page(title, here, frame, body, said=_announced(project), asks=_first_question([project]))
+
+
+def _parted(found: JsonObject, part: int) -> tuple[int, JsonObject]:
+    """How many parts there are, and one of them: the newest sessions are in the first, the first items too."""
+    rows, done = found["rows"], found["done"]
+    last = max(1, -(-len(rows) // PER_PAGE), -(-len(done) // PER_PAGE))
+    end = max(0, len(rows) - (part - 1) * PER_PAGE)
+    shown = rows[max(0, end - PER_PAGE) : end]
+    return last, {
+        **found,
+        "waits": [],
+        "rows": shown,
+        "done": done[(part - 1) * PER_PAGE : part * PER_PAGE],
+        "open": found["open"][: 2 * PER_PAGE],
+    }
+
+
+def _parts(here: str, part: int, last: int) -> Iterator[Element]:
+    if last == 1:
+        return
+    here_now = {part: "page"}
+    links = [E("a", str(n), href=f"{here}?part={n}", aria_current=here_now.get(n)) for n in range(1, last + 1)]
+    said = f"Part {part} of {last}: sessions from the newest on, proven items from the first on"
+    yield E("nav", E("p", said), E("p", *links, class_="row"), aria_label="Parts", id="parts")
+
+
+def _running(seen: ProjectLook) -> Iterator[Element]:
+    yield E("h2", "Now", id="now")
+    yield from _now(seen)
+    if seen.slots:
+        yield E("pre", "\n".join(redact(each.strip()) for each in seen.slots), id="slots")
+    if not seen.picture.now and not seen.slots:
+        yield E("p", "No session runs.", id="none-runs")
+    if seen.rows:
+        lines = (_log_line(each) for each in seen.rows[-LOG_LINES:])
+        yield E("pre", "\n".join(lines), id="log", tabindex="0", aria_label="What the harness says")
+
+
+def _now(seen: ProjectLook, most: int = 4) -> Iterator[Element]:
+    for number, each in enumerate(seen.picture.now[:most]):
+        if most == 1 and not each.alive:
+            return
+        who = f", {each.model}" if each.model else ""
+        said = "\n".join(redact(line) for line in each.last[-1 if most == 1 else -3 :])
+        yield E("p", redact(each.line()) + redact(who), id=None if most == 1 else f"now-{number}")
+        if said:
+            yield E("pre", said)
+
+
+def _log_line(row: JsonObject) -> str:
+    at = clock.parse(row.get("at"))
+    return f"{f'{at.astimezone():%H:%M:%S}' if at else '        '}  {row.get('text')}"
+
+
+# ---- what a person decides
+
+
+def _form(project: ServedProject, verb: str, frame: Frame, back: str, *children: Element | str | None) -> Element:
+    return E(
+        "form",
+        E("input", type="hidden", name="token", value=frame.token),
+        E("input", type="hidden", name="all", value="yes") if back == "/" else None,
+        *children,
+        method="post",
+        action=f"/p/{project.key}/{verb}",
+        autocomplete="off",
+        id=f"{verb}-{project.key}" if verb != "answer" else None,
+    )
+
+
+def _questions(project: ServedProject, seen: ProjectLook, frame: Frame, back: str) -> Iterator[Element]:
+    for each in seen.picture.state.questions:
+        mark = mark_of(each)
+        told = [E("p", E("strong", redact(each.message)))]
+        told += [E("p", redact(line), class_="soft") for line in each.details]
+        if frame.read_only or not answerable(each, seen.picture):
+            told.append(E("p", "Answer with: ", E("code", each.answer)))
+        else:
+            told.append(_form(project, "answer", frame, back, *_answers(each, mark)))
+        yield E("section", *told, class_="asks", id=f"q-{project.key}-{mark}", aria_label="A question")
+
+
+def _answers(asked: AskedQuestion, mark: str) -> Iterator[Element]:
+    yield E("input", type="hidden", name="question", value=mark)
+    explained = (*asked.explained, *[""] * len(asked.options))
+    choices = [
+        E("label", E("input", type="radio", name="choose", value=word, required=True), f" {word}", _meaning(meant))
+        for word, meant in zip(asked.options, explained, strict=False)
+    ]
+    if choices:
+        yield E("fieldset", E("legend", "What shall be done?"), *choices)
+    if "increase" in asked.options:
+        field = E("input", name="budget", inputmode="decimal", size="8")
+        yield E("label", "The new budget in US dollars, for increase; else twice what it is ", field)
+    yield E("button", "answer" if choices else "go on")
+
+
+def _meaning(meant: str) -> str | None:
+    return f": {redact(meant)}" if meant else None
+
+
+def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None:
+    seen = project.seen
+    verbs = offered(project)
+    if frame.read_only or not verbs or isinstance(seen, str):
+        return None
+    shown = E("input", type="hidden", name="revision", value=revision_of(seen.picture))
+    form = {
+        "pause": lambda: (shown, E("button", "pause")),
+        "resume": lambda: (shown, E("button", "resume")),
+        "handoff": lambda: (shown, E("button", "hand off"), " takes the project into your own hands"),
+        "takeback": lambda: (
+            shown,
+            E("label", E("input", type="checkbox", name="mark", value="yes"), " features whose tests pass now count"),
+            E("button", "take back"),
+        ),
+        "say": lambda: (
+            E("label", "say to the agent ", E("input", name="text", maxlength="4000", size="40", required=True)),
+            " ",
+            E("button", "say"),
+        ),
+    }
+    first = [_form(project, verb, frame, back, *form[verb]()) for verb in verbs]
+    return E("div", *first, class_="row", id=f"controls-{project.key}")
+
+
+def _deeds(deeds: Sequence[Deed]) -> Iterator[Element]:
+    lines: list[Element] = []
+    for each in reversed(deeds):
+        at = clock.parse(each.at)
+        how = "done" if each.ended.is_set() else "under way"
+        if each.error is not None:
+            how = f"refused: {redact(each.error.message)}"
+        said = "; ".join(line.strip().replace("\n", " ") for line in each.said[-3:])
+        lines.append(E("li", f"{at.astimezone():%H:%M:%S} {each.verb}: {how}. {said}" if at else each.verb))
+    if lines:
+        yield folded("What you did here", E("ul", *lines)) if len(lines) > 1 else E("ul", *lines)
