@@ -83,7 +83,7 @@ def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetim
     for each in projects:
         rooms[class_of(each.seen)].append(each)
     asks = sum(_asks(each) for each in projects)
-    title = f"{asks} need you" if asks else "nothing needs you"
+    title = f"{asks} need{'s' if asks == 1 else ''} you" if asks else "nothing needs you"
     body = [E("h1", f"Your projects: {title}"), _clock(at)]
     if not projects:
         body.append(E("p", "No project is known yet: harness init, and it is here after its first session or task."))
