@@ -78,7 +78,7 @@ class Served:
         return self.raw("\r\n".join([*lines, "", ""]).encode(), body)
 
     def get(self, path: str = "/", **headers: str | None) -> Answer:
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, b"", **headers)
 
     def page(self, path: str = "/") -> "Page":
         found = self.get(path)
@@ -326,7 +326,7 @@ def test_an_attack_is_refused_and_changes_nothing(what: str, attacked: tuple[Tas
     assert "One" not in found.text or status == 409
     if status not in (400,):  # those are answered before anything of ours looks
         assert "default-src 'none'" in found.headers["content-security-policy"]
-        assert (found.headers["cache-control"], found.headers["referrer-policy"]) == ("no-store", "no-referrer")
+        assert (found.headers["cache-control"], found.headers["referrer-policy"]) == ("no-store", "same-origin")
         assert found.headers["x-content-type-options"] == "nosniff"
 
 

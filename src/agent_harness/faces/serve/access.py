@@ -26,7 +26,7 @@ MOST_SESSIONS = 64
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with none at all browsers send a form with `Origin: null`
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "cross-origin-resource-policy": "same-origin",
