@@ -20,7 +20,7 @@ import pytest
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
-from agent_harness.testing.task_list_project import TaskListProject
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 ATTACK = "</title></script><img src=x onerror=alert(1)><a href=http://x>"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -456,12 +456,61 @@ def test_a_project_is_handed_over_and_taken_back(tmp_path: Path) -> None:
         (here,) = (each for each in served.page().links if each.startswith("/p/"))
         assert served.send(served.page(here).form("handoff")).headers["location"] == here
         assert served.send(served.page(here).form("takeback")).status == 303
-        end = time.monotonic() + 120
-        while not (page := served.page(here)).verbs or "under way" in page.text:
-            assert time.monotonic() < end, page.text
-            time.sleep(0.2)
-        assert "pause" in page.verbs, page.text
+        until(lambda: "pause" in served.page(here).verbs)
         assert project.events("taken_back")[0]["by"] == "serve"
+
+
+def until(found: Callable[[], object]) -> Any:
+    end = time.monotonic() + 120
+    while not (got := found()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return got
+
+
+@pytest.mark.scenario
+def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp_path: Path) -> None:
+    """F-SRV-5, F-SRV-8: what takes long goes on behind the page, and nothing else is done meanwhile."""
+    settings = "project:\n  name: calc\nenvironment: {init: 'true', reset: 'true'}\n"
+    project = FeatureListProject.made(tmp_path / "calc", False, settings=settings)
+    waits = f"touch {tmp_path}/begun; : '<b>look around</b>'; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    run = project.start("run", agent=[{"do": [{"run": waits}]}])
+    with run, ExitStack() as stack:
+        stack.callback((tmp_path / "go").touch)
+        served = stack.enter_context(serving(project.root, cwd=tmp_path)).sign_in()
+        until(lambda: (tmp_path / "begun").exists() or run.poll() is not None)
+        assert run.poll() is None, project.started()
+        (here,) = (each for each in served.page().links if each.startswith("/p/"))
+        page = until(lambda: "<b>look around</b>" in (seen := served.page(here)).text and seen)
+        assert "running (1)" in served.page().text
+        assert "Feature #1" in page.text
+        assert served.send(page.form("say"), text="Use SQLite.").status == 303
+        assert "say: done. The agent is told" in served.page(here).text
+        assert served.send(served.page(here).form("pause")).status == 303
+        paused = served.page(here)
+        assert "pause: under way" in paused.text
+        busy = served.send(paused.form("resume"))
+        assert (busy.status, "Something else is still being done here" in busy.text) == (409, True)
+        (tmp_path / "go").touch()
+        until(lambda: "pause: done" in served.page(here).text)
+        assert project.events("paused")[-1]["by"] == "serve"
+        assert "rests: paused" in project.harness("watch", "--once").out
+
+
+@pytest.mark.scenario
+def test_the_end_of_the_server_ends_no_run(tmp_path: Path) -> None:
+    project = TaskListProject(tmp_path / "list", task("task-001", validation={"command": "test -f done.txt"}))
+    go = tmp_path / "go"
+    agent = project.agent(f"touch begun; while [ ! -e {go} ]; do sleep 0.05; done; touch done.txt")
+    with project.start("run", "--once", "--agent", agent) as run:
+        with serving(cwd=project.root) as served:
+            served.sign_in()
+            until((project.root / "begun").exists)
+            assert "task-001" in until(lambda: "running (1)" in (seen := served.page()).text and seen).text
+        go.touch()
+        run.communicate()
+        assert run.returncode == 0
+    assert project.raw["tasks"][0]["status"] == "completed"
 
 
 @pytest.mark.scenario

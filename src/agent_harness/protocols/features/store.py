@@ -114,7 +114,7 @@ class FeatureStore:
         ``by`` is named by every event, where it is given.
         """
         self.layout = layout
-        self._by: JsonObject = {"by": by} if by else {}
+        self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
@@ -447,7 +447,7 @@ class FeatureStore:
         With the floor at ``routine``, one in ten of the routine events is kept: the same ones whenever it is asked.
         """
         rank = LEVELS.index(level)
-        row = {"type": event_type, "level": level.upper(), **fields, **self._by}
+        row = {"type": event_type, "level": level.upper(), **fields, **self.by}
         if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):
             self.log("events.jsonl", row)
 

@@ -61,7 +61,7 @@ def pause(project: Project, reason: str | None) -> JsonObject:
     """
     project.require_initialised()
     project.store.settle_in()
-    paused = {"reason": reason or "paused by a person", "at": clock.timestamp()}
+    paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}
     project.store.write_pause(paused)
     project.say("Pausing after current operation...")
     wait_and(project, lambda: keep(project, paused))
@@ -88,7 +88,8 @@ def keep(project: Project, paused: JsonObject) -> None:
     state = project.store.state()
     if state.paused != paused:
         project.store.update_state(paused=paused)
-        project.store.event("paused", session=state.last_session, reason=paused.get("reason"))
+        told = {name: paused[name] for name in ("reason", "by") if name in paused}
+        project.store.event("paused", session=state.last_session, **told)
 
 
 def found(project: Project) -> JsonObject | None:
