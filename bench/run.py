@@ -46,6 +46,7 @@ BARS = (
     Bar(name="face-costs", most=6.0, unit="x", what="`harness costs` there"),
     Bar(name="face-watch", most=12.0, unit="x", what="`harness watch --once` there"),
     Bar(name="face-report", most=24.0, unit="x", what="`harness report` there"),
+    Bar(name="face-serve", most=25.0, unit="x", what="`harness serve` there until its first page is answered"),
     Bar(name="face-status-line", most=4.0, unit="x", what="`harness status --line` there"),
     Bar(name="look-first", most=6.0, unit="x", what="a first look at 200 items and 300 sessions, of bare `json.loads`"),
     Bar(name="look-again", most=3.4, unit="%", what="a further look with nothing new, of the first"),

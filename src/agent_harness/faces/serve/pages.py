@@ -218,7 +218,7 @@ def _running(seen: ProjectLook) -> Iterator[Element]:
         yield E("p", "No session runs.", id="none-runs")
     if seen.rows:
         lines = (_log_line(each) for each in seen.rows[-LOG_LINES:])
-        yield E("pre", "\n".join(lines), id="log", tabindex="0", aria_label="What the harness says")
+        yield E("pre", "\n".join(lines), id="log", tabindex="0", role="region", aria_label="What the harness says")
 
 
 def _now(seen: ProjectLook, most: int = 4) -> Iterator[Element]:
