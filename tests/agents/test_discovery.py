@@ -204,6 +204,6 @@ def test_the_command_shows_it_to_people_and_programs(
     assert app.main(["agents", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["keys"] == ["OPENAI_API_KEY"]
-    assert {each["name"] for each in told["extras"]} == {"api", "acp", "github", "notify", "temporal"}
+    assert {each["name"] for each in told["extras"]} == {"api", "acp", "github", "notify", "otel", "serve", "temporal"}
     assert told["chosen"]["kind"] == "claude-code"
     assert "hidden" not in said + json.dumps(told)

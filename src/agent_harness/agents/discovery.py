@@ -67,6 +67,8 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "acp": ("agents of the Agent Client Protocol", ("acp",)),
     "github": ("the mirror of features as issues", ("github",)),
     "notify": ("messages to services by name", ("apprise",)),
+    "otel": ("spans of sessions and verdicts", ("opentelemetry",)),
+    "serve": ("the window in the browser", ("starlette", "uvicorn")),
     "temporal": ("hands of other machines", ("temporalio",)),
 }
 """Extra → what it is for, and the packages by which it shows."""

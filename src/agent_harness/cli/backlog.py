@@ -237,15 +237,38 @@ def _preview(source: str, target: _Target, found: JsonObject) -> None:
 Examples:
   harness export                              a Markdown checklist
   harness export --to beads --out issues.jsonl
-  harness export --to prd | less""",
+  harness export --to prd | less
+  harness export otel --to http://127.0.0.1:4318/v1/traces""",
 )
-@click.option("--to", "form", type=click.Choice(WRITTEN), default="markdown", help="For which program; markdown.")
+@click.argument("what", type=click.Choice(["otel"]), required=False)
+@click.option("--to", "form", metavar="FORM", help=f"For which program: {', '.join(WRITTEN)}. otel: a file or a URL.")
+@click.option("--session", type=int, metavar="N", help="otel: this session alone.")
+@click.option("--since", metavar="WHEN", help="otel: sessions since then: 2h, 3d ago, or a date.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A new file; else stdout.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @json_option
-def export(*, form: str, out: Path | None, force: bool, as_json: bool) -> int:
+def export(
+    *,
+    what: str | None,
+    form: str | None,
+    session: int | None,
+    since: str | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
     """Write what is to be done here, and what is proven, in the form of another program. Only what the harness has
-    proven is written as done."""
+    proven is written as done.
+
+    With otel: sessions, verdicts and their steps as spans of OpenTelemetry, to a file, a receiver, or stdout.
+    """
+    if what == "otel":
+        return _export_spans(form or (str(out) if out else None), session, since, force=force, as_json=as_json)
+    if session is not None or since is not None:
+        raise UsageError("--session and --since go with otel", hint="harness export otel --session 3")
+    form = form or "markdown"
+    if form not in WRITTEN:
+        raise UsageError(f"--to {form} is none of {', '.join(WRITTEN)}", hint="harness export --to markdown")
     from agent_harness.backlog.reading import read
     from agent_harness.backlog.writing import write
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
@@ -276,6 +299,28 @@ def export(*, form: str, out: Path | None, force: bool, as_json: bool) -> int:
         sys.stdout.write(text)
     else:
         show(f"Wrote {len(items)} items to {out}.")
+    return 0
+
+
+def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.faces import otel
+    from agent_harness.faces.reading import reader_of
+    from agent_harness.kernel import clock, root
+    from agent_harness.session.log_rows import moment
+
+    found = root.find()
+    if found is None:
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    at = moment(since, clock.now()) if since else None
+    made = otel.spans(reader_of(found.kind, found.path).look(), session=session, since=at)
+    text = otel.write(made, to, force=force)
+    if as_json:
+        show_json("export", {"format": "otel", "spans": len(made), "to": to}, as_text=False)
+    elif text is not None:
+        sys.stdout.write(text)
+    else:
+        show(f"Wrote {len(made)} spans to {to}.")
     return 0
 
 
