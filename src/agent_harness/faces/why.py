@@ -13,12 +13,10 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import PurePosixPath
 
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.redact import redact
 from agent_harness.session import picture as pictures
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
@@ -144,6 +142,8 @@ def explain(picture: ProjectPicture, item: Item, *, changed: Changes | None = No
 
     ``changed`` is what differs between commits, where that is known already; else git is asked.
     """
+    from agent_harness.kernel.redact import redact
+
     claims = [each for each in picture.claims if each.item == item.id]
     sessions = [each for each in picture.sessions if each.item == item.id]
     proof = _proving(item, claims)
@@ -357,9 +357,9 @@ def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Cha
 
 def is_test_side(path: str) -> bool:
     """Whether a path is a test, or stands among tests."""
-    pure = PurePosixPath(path)
-    named = pure.name.startswith(_TEST_NAMES) or pure.stem.endswith(("_test", ".test", ".spec"))
-    return named or not _TEST_FOLDERS.isdisjoint(pure.parts[:-1])
+    *folders, name = path.split("/")
+    named = name.startswith(_TEST_NAMES) or os.path.splitext(name)[0].endswith(("_test", ".test", ".spec"))
+    return named or not _TEST_FOLDERS.isdisjoint(folders)
 
 
 # ---- what it has cost
