@@ -56,6 +56,7 @@ def test_a_list_is_worked_by_the_hands_of_another_machine(fleet: Callable[..., F
     assert (ran.code, answer["reason"], answer["attempts"]) == (0, "done", 4), (ran, found.log())
     assert found.landed() == ["a", "b", "c", "d"]
     assert answer["cost_usd"] == pytest.approx(0.04)
+    assert answer["checks"] >= 1  # nothing lands on the word of another machine
     assert found.work.statuses() == ["completed"] * 4
     assert found.at_remote() == []
     rows = [json.loads(line) for line in Path(found.work.layout.costs).read_text().splitlines()]
@@ -327,3 +328,15 @@ def test_a_feature_project_is_built_by_the_hands_of_another_machine(
     assert told["spent_usd"] == pytest.approx(0.5), told
     assert "accepted" in made.harness("why", "1").text
     assert found.at_remote() == []
+
+
+def test_nothing_lands_on_the_word_of_another_machine(fleet: Callable[..., Fleet]) -> None:
+    """What passes there and not at home is sent back, and the branch stays as it was."""
+    found = fleet(task("a", validation={"command": 'test -n "$ONLY_THERE" || test -e here', "timeout_seconds": 60}))
+    found.worker("--slots", "1", ONLY_THERE="1")
+    head = found.work.repo.head
+    ran = found.run(WORKS, 1, "--max-tasks", "2", "--json")
+    assert ran.code != 0, ran
+    assert json.loads(ran.out)["bounces"] >= 1, ran
+    assert (found.work.repo.head, found.landed()) == (head, [])
+    assert found.work.statuses() != ["completed"]

@@ -566,10 +566,14 @@ class Coordinator:
             members.append(item)
         if not members:
             return True
-        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head
+        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head and self._is_ours(members[0])
         self._git.update_ref(landing.HEAD_REF, commits[-1])
         self._note("batched", members=members, commits=commits, base=head, vouched=vouched)
         return True
+
+    def _is_ours(self, item: str) -> bool:
+        """Whether it was proven on this machine: what another one has found is looked at here before it lands."""
+        return not _read(os.path.join(self._order_folder(self._plan.work(item).order), RESULT)).get("host")
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
         """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
