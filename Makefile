@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench sim docs requirements record clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench sim docs requirements record site clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -70,9 +70,14 @@ sim: setup ## a day of a fleet of 10,000 projects under a virtual clock (ARGS="-
 docs: setup ## write the generated pages of docs/ again
 	$(BIN)/python scripts/docs.py
 
+site: setup ## build the documentation as pages that open without a server, in build/site; fetches the builder once
+	@$(BIN)/python scripts/tools.py docs
+	PYTHONPATH=.tools/docs $(BIN)/python -m zensical build --strict --clean
+	$(BIN)/python scripts/foreign.py build/site
+
 requirements: setup ## compile requirements/*.txt from pyproject.toml again (needs the package registry)
 	$(BIN)/python scripts/requirements.py
 
 clean: ## remove .venv, caches and build results
-	rm -rf .venv .make .clients .samples build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .make .clients .samples .tools .cache build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Compiles ``dev.txt``, ``build.txt`` and ``engine.txt`` in ``requirements/`` from ``pyproject.toml``.
+"""Compiles the files of pins in ``requirements/`` from ``pyproject.toml``: the build backend, and each group.
 
 Pins carry hashes and no address, hold for every platform and Python version the project supports, and change only
 when this runs. With ``--upgrade`` every pin moves to the newest version that ``pyproject.toml`` allows.
@@ -21,12 +21,12 @@ def main(words: list[str]) -> int:
         ).returncode
         if status:
             return status
-    backend = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    return (
-        compiled("build.txt", ["-"], words, stdin="\n".join(backend))
-        or compiled("dev.txt", ["--group", "dev", "pyproject.toml"], words)
-        or compiled("engine.txt", ["--group", "pyproject.toml:engine"], words)
-    )
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    status = compiled("build.txt", ["-"], words, stdin="\n".join(declared["build-system"]["requires"]))
+    for group in declared["dependency-groups"]:
+        project = ["pyproject.toml"] if group == "dev" else []  # the others stand beside it, not in one environment
+        status = status or compiled(f"{group}.txt", ["--group", group, *project], words)
+    return status
 
 
 def compiled(name: str, source: list[str], words: list[str], stdin: str | None = None) -> int:
