@@ -23,7 +23,7 @@ def main(name: str) -> int:
     print(f"Fetching what requirements/{name}.txt names (only now, and when it changes) ...", flush=True)
     place.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".fetch-") as folder:
-        words = ["install", "-qq", "--disable-pip-version-check", "--no-compile", "--require-hashes"]
+        words = ["install", "-qq", "--disable-pip-version-check", "--no-compile", "--no-deps", "--require-hashes"]
         words += ["--only-binary=:all:", "--target", f"{folder}/{name}", "-r", str(pins)]
         status = subprocess.run([sys.executable, "-m", "pip", *words], check=False).returncode
         if status:
