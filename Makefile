@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine check bench sim docs requirements record site clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine test-browser check bench sim docs requirements record site clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -51,6 +51,11 @@ test-engine: setup ## run the tests that lend hands over a real Temporal server;
 
 record: setup ## record the demo again for the README: docs/demo.svg and docs/demo.cast
 	$(BIN)/python scripts/record.py
+
+test-browser: setup ## look at the pages in the system's Chromium, where there is one; fetches what drives it once, 130 MB
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then \
+	  $(BIN)/python scripts/tools.py browser && PYTHONPATH=.tools/browser sh scripts/marked.sh browser $(PYTEST) $(ARGS); \
+	else echo "There is no Chromium on PATH; nothing was run."; fi
 
 check: setup ## lint, format, types, import direction, generated docs, the shape of the tree, and what must not be in it
 	$(BIN)/ruff check .
