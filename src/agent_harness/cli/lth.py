@@ -275,8 +275,8 @@ def _call(words: list[str]) -> int:
 
             notify.start("longtask", os.path.abspath(folder))
         task = LongTask(folder)
-        if command == "schedule" and (url := options.pop("engine", None)):
-            return _show(_by_server(str(url), task, options))
+        if command == "schedule" and options.get("engine"):
+            return _show(_by_server(task, options))
         answer, code = task.answer(command, options)
         if command == "status":
             answer = _with_what_nobody_was_told(str(answer), os.path.abspath(folder))
@@ -290,22 +290,22 @@ def _call(words: list[str]) -> int:
     return int(code)
 
 
-def _by_server(url: str, task: LongTask, options: dict[str, Any]) -> str:
+def _by_server(task: LongTask, words: dict[str, Any]) -> str:
     """What became of the schedule of a task on a server."""
     from agent_harness.engines.address import address_of
     from agent_harness.engines.temporal import require_extra
     from agent_harness.errors import UsageError
 
-    address = address_of(url)
+    address = address_of(str(words["engine"]))
     if address is None:
         raise UsageError("local: has no clock", hint="lth schedule DIR --print cron")
     require_extra()
     from agent_harness.engines.temporal import schedules
 
-    root = os.path.abspath(task.layout.root)
-    if not any(options.get(each) for each in schedules.VERBS):
-        task.answer("schedule", {**options, "print": "systemd"})  # refuses what could never run
-    return schedules.act(address, root, options)
+    options = schedules.ScheduleOptions(words)
+    if not options.verbs:
+        task.answer("schedule", {**words, "print": "systemd"})  # refuses what could never run
+    return schedules.act(address, os.path.abspath(task.layout.root), options)
 
 
 def _with_what_nobody_was_told(answer: str, folder: str) -> str:

@@ -39,14 +39,13 @@ from agent_harness.engines.temporal.connection import LoopThread, connected
 from agent_harness.errors import HarnessError, NothingEligible, Refused, UsageError
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.protocols.longtask.options import ScheduleOptions
 
 CATCH_UP_SECONDS = 60.0
 MINUTES = 24 * 60.0
 WRAP_UP_SECONDS = 60.0
 _EVERY = re.compile(r"([1-9][0-9]{0,3})(m|h|d)")
 _SECONDS = {"m": 60, "h": 3600, "d": 86400}
-VERBS = ("list", "pause", "resume", "delete")
-"""What is done with a schedule instead of making it."""
 
 
 def schedule_id(root: str) -> str:
@@ -54,19 +53,20 @@ def schedule_id(root: str) -> str:
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
-def act(address: EngineAddress, root: str, words: Mapping[str, Any]) -> str:
-    """Makes the schedule of the task in ``root``, or does what one of ``VERBS`` says; lines for a person.
+def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
+    """Makes the schedule of the task in ``root``, or does what its verb says; lines for a person.
 
     Made again, it has the new span. ``UsageError`` for a span that is none or two verbs, ``NothingEligible`` where
     there is no schedule of the task.
     """
-    verbs = [each for each in VERBS if words.get(each)]
+    verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} exclude each other", hint="lth schedule --help")
-    found = _EVERY.fullmatch(str(words.get("every") or "10m"))
+    found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
-        raise UsageError(f"{words.get('every')!r} is no span", hint="--every 10m, 2h or 1d")
-    given = [each for name in ("worker", "timeout-seconds") if words.get(name) for each in (f"--{name}", words[name])]
+        raise UsageError(f"{options.every!r} is no span", hint="--every 10m, 2h or 1d")
+    given = [word for word in ("--worker", options.worker) if options.worker]
+    given += ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
     loop = LoopThread()
     try:
         client = loop.do(connected(address))

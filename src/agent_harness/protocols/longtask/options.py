@@ -321,10 +321,12 @@ class EventOptions:
 class ScheduleOptions:
     """``schedule``: ``scale.md`` 9."""
 
-    __slots__ = ("every", "form", "timeout_seconds", "worker")
+    __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
 
     def __init__(self, words: Words = NONE) -> None:
+        self.engine = text(words, "engine")
         self.every = text(words, "every")
+        self.verbs = [each for each in ("list", "pause", "resume", "delete") if flag(words, each)]
         self.form = text(words, "print")
         self.timeout_seconds = positive(words, "timeout-seconds")
         self.worker = text(words, "worker")

@@ -32,6 +32,8 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
 
     ``UsageError`` for a form or a span that there is not, or where no worker is named that `lth run` can start.
     """
+    if options.verbs:
+        raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
     if options.form not in FORMS:
         raise UsageError("--print needs cron or systemd", hint=f"lth schedule {layout.root} --print cron")
     task, _ = LongTaskStore(layout).load()
