@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -200,6 +201,85 @@ def test_a_worker_that_is_told_to_end_hands_its_order_on(fleet: Callable[..., Fl
     assert found.landed() == ["a"]
 
 
+def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callable[..., Fleet]) -> None:
+    """SC-54: the agent does not hear the first word; what it had done is where the next hands begin."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first", HARNESS_TIME_SCALE="1")
+    run = found.begin(
+        f'trap "" TERM INT HUP; echo $$ >> "{found.path}/pids-$HARNESS_TASK_ID"; mkdir -p out; '
+        f'if [ -e out/half ]; then echo went-on > "{found.path}/seen"; {WORKS};'
+        " else echo half > out/half; while :; do sleep 1; done; fi",
+        1,
+    )
+    until(lambda: pids(found, "a"))
+    time.sleep(0.5)
+    first.terminate()
+    until(lambda: "No new orders" in found.log("first"))
+    first.terminate()
+    until(lambda: "Told again" in found.log("first"))
+    found.worker("--slots", "1", name="second")
+    assert first.wait(timeout=90) == 0, found.log("first")
+    assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
+    assert (found.path / "seen").read_text() == "went-on\n"
+    assert found.landed() == ["a"]
+
+
+def test_a_worker_keeps_nothing_that_the_remote_has(fleet: Callable[..., Fleet]) -> None:
+    """Folders of orders and refs go with the result; places stay."""
+    found = fleet(job("a"), job("b"))
+    found.worker("--slots", "1")
+    assert found.run(f"{WORKS}; echo mine > stray", 1).code == 0, found.log()
+    (root,) = (path.parent for path in (found.path / "machine-0").rglob("remote.json"))
+    assert [*(root / "orders").iterdir()] == []
+    assert (root / "places" / "w1").is_dir()
+    refs = subprocess.run(
+        ["git", "for-each-ref", "--format=%(refname)"], cwd=root / "project", capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert [ref for ref in refs if "/place" not in ref] == []
+
+
+def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet: Callable[..., Fleet]) -> None:
+    """The remote is away when the hands are done, and the worker is killed: its candidate is a rescue at home."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first")
+    run = found.begin(slow(found, 3), 1)
+    until(lambda: pids(found, "a"))
+    away = found.remote.with_name("away.git")
+    found.remote.rename(away)
+    until(lambda: "once more in" in found.log("first"))
+    first.kill()
+    first.wait()
+    away.rename(found.remote)
+    found.worker("--slots", "1", name="second")
+    assert run.wait(timeout=180) == 0, found.log("second")
+    assert found.landed() == ["a"]
+    found.worker("--slots", "1", name="first")
+    until(lambda: "had left is in" in found.log("first"))
+    found.work.add("b", validation="grep -q . out/b")
+    assert found.run(WORKS, 1).code == 0
+    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    assert any("out/a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
+    assert found.at_remote() == []
+
+
+def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., Fleet]) -> None:
+    """``exchange=``: no remote is needed, and none of the project's is touched."""
+    found = fleet(job("a"), job("b"))
+    share = found.path / "share"
+    share.mkdir()
+    found.worker("--slots", "2", remote=f"{share}/*")
+    url = f"{found.server.url}?exchange={share}&priority=1&weight=2.5"
+    agent = found.work.agent(WORKS)
+    words = ("run", "--workers", "2", "--engine", url, "--agent", agent)
+    ran = found.work.harness(*words, HARNESS_TIME_SCALE=SCALE)
+    assert ran.code == 0, (ran, found.log())
+    assert found.landed() == ["a", "b"]
+    assert found.at_remote() == []
+    assert len([*share.iterdir()]) == 1
+    checked = found.work.harness("engine", "check", url, "--json")
+    assert json.loads(checked.out)["checks"][-1]["ok"], checked
+
+
 @pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
 def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dict[str, str], told: str) -> None:
     """E10, SC-56: the reason is shown at home, and nothing was begun."""
@@ -241,6 +321,10 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url.replace('/default', '/nowhere')}", 4, "no namespace 'nowhere'"),
         (f"{server.url}?remote=upstream", 4, "there is no remote 'upstream'"),
         (f"{server.url}?colour=red", 2, "colour"),
+        (f"{server.url}?exchange=here", 2, "the whole path"),
+        (f"{server.url}?exchange=/nowhere/at/all", 4, "no folder where parcels may lie"),
+        (f"{server.url}?priority=9", 2, "none from 1 to 5"),
+        (f"{server.url}?weight=nan", 2, "no number from"),
     ]:
         ran = tried(url)
         assert ran.code == code, (url, ran)

@@ -1,5 +1,6 @@
 """What ``--engine`` names: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
 
+import os
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,7 +18,9 @@ class EngineAddress:
     """Where the hands of a run are, as ``--engine`` names it.
 
     ``heartbeat`` is the seconds of silence after which hands count as gone, and an order begins elsewhere: longer than
-    the outage of the server that shall cost nothing (SC-53). ``remote`` is the git remote through which code goes.
+    the outage of the server that shall cost nothing (SC-53). ``remote`` is the git remote through which code goes;
+    ``exchange``, where there is none, a folder that all machines have under this path. ``priority`` (1 first, 5 last)
+    and ``weight`` say which orders of several projects come first where hands are few.
     """
 
     host: str
@@ -26,6 +29,9 @@ class EngineAddress:
     pool: str
     remote: str
     heartbeat: float = HEARTBEAT_SECONDS
+    exchange: str = ""
+    priority: int = 3
+    weight: float = 1.0
 
     @property
     def target(self) -> str:
@@ -52,8 +58,15 @@ def address_of(url: str) -> EngineAddress | None:
     except ValueError:
         raise UsageError(f"{url} has no port that is a number", hint=_HINT) from None
     words = dict(parse_qsl(parts.query))
-    if unknown := {*words} - {"pool", "remote", "heartbeat"}:
+    if unknown := {*words} - {"pool", "remote", "heartbeat", "exchange", "priority", "weight"}:
         raise UsageError(f"{url} has {', '.join(sorted(unknown))}, which nobody reads", hint=_HINT)
+    exchange = words.get("exchange") or ""
+    if exchange and ("remote" in words or not os.path.isabs(exchange)):
+        told = f"exchange={exchange} is to be the whole path of a folder, and takes the place of remote="
+        raise UsageError(told, hint="temporal://HOST:PORT/NAMESPACE?exchange=/mnt/share/harness")
+    priority = words.get("priority") or "3"
+    if priority not in ("1", "2", "3", "4", "5"):
+        raise UsageError(f"priority={priority} is none from 1 to 5", hint=_HINT)
     return EngineAddress(
         host=parts.hostname or "127.0.0.1",
         port=port,
@@ -61,7 +74,20 @@ def address_of(url: str) -> EngineAddress | None:
         pool=words.get("pool") or "default",
         remote=words.get("remote") or "origin",
         heartbeat=_seconds(words.get("heartbeat")),
+        exchange=exchange,
+        priority=int(priority),
+        weight=_weight(words.get("weight") or "1"),
     )
+
+
+def _weight(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.001 <= found <= 1000.0:
+        raise UsageError(f"weight={text} is no number from 0.001 to 1000", hint=_HINT)
+    return found
 
 
 def _seconds(text: str | None) -> float:

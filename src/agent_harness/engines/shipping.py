@@ -11,7 +11,7 @@ the other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -100,6 +100,7 @@ class Parcels:
         if result.get("id") != order.id or result.get("fence") != order.fence:
             raise UnsafeTree(f"{ref} holds no result of {order.id}")
         theirs = str(result.pop("folder", ""))
+        contents.pop(ORDER, None)  # home knows what it has ordered
         for path, content in contents.items():
             _write(os.path.join(folder, path), content)
         for name, value in result.items():
@@ -232,15 +233,32 @@ class Parcels:
         self._push(f"{commit}:{ref}")
         return ref
 
+    def leave(self, order_id: str, attempt: int, commits: Sequence[str]) -> list[str]:
+        """Pushes work of a try of which no result tells, unless it is there; its new refs. Repeatable."""
+        mine = f"{RESULTS}/{self.project}/{order_id}/{attempt}"
+        there = self.remote_refs(f"{mine}*")
+        if mine in there:
+            return []
+        numbers = [_order_of_saving(ref)[2] for ref in there if ref.startswith(f"{mine}.left-")]
+        new = [each for each in dict.fromkeys(commits) if each not in there.values()]
+        return [
+            self.save(order_id, attempt, "left", number, commit)
+            for number, commit in enumerate(new, max(numbers, default=0) + 1)
+        ]
+
     def answer(self, order: WorkOrder, attempt: int, folder: str) -> JsonObject:
-        """Pushes the result in ``folder`` with all that it speaks of: the head of it. ``RemoteAway``."""
+        """Pushes the result in ``folder`` with all that it speaks of: the head of it. ``RemoteAway``.
+
+        Of logs beside it only so much that all of it can be taken in again; ``left_out`` names the others.
+        """
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
         kept = [str(each) for each in result.pop("rescues", None) or []]
         commits = [sha for ref in kept if ref.startswith("refs/") and (sha := git.commit_of(ref))]
         result |= {"rescue_commits": commits, "kept_there": [each for each in kept if not each.startswith("refs/")]}
         result |= {"folder": folder, "base": order.base, "host": os.uname().nodename}
-        contents = {RESULT: jsontext.spaced(result).encode("utf-8", "replace")}
+        contents: dict[str, bytes] = {}
+        left_out: list[str] = []
         total = 0
         for at, _, names in os.walk(folder):
             for name in sorted(names):
@@ -248,11 +266,15 @@ class Parcels:
                 inside = os.path.relpath(path, folder)
                 if inside in (RESULT, ORDER) or inside.partition("/")[0] in ("state", "files") or os.path.islink(path):
                     continue
+                size = os.path.getsize(path)
+                if total + size > MOST_BYTES // 2:
+                    left_out.append(inside)
+                    continue
+                total += size
                 content = files.read_bytes(path)
-                total += len(content)
-                if total > MOST_BYTES // 2:
-                    break
                 contents[inside] = redact(content.decode("utf-8", "replace")).encode("utf-8", "replace")
+        told = result | ({"left_out": left_out} if left_out else {})
+        contents[RESULT] = jsontext.spaced(told).encode("utf-8", "replace")
         is_done = result.get("status") == ACCEPTED and git.commit_of(str(result.get("commit")))
         parents = [str(result["commit"]) if is_done else order.base, *commits]
         sha = git.commit_tree(_tree(git, contents), [*dict.fromkeys(parents)], f"Result of {order.id}")
@@ -262,8 +284,9 @@ class Parcels:
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    attempt, kind, number = re.fullmatch(r"(\d+)\.([a-z]+)-(\d+)", ref.rpartition("/")[2]).groups()  # type: ignore[union-attr]
-    return int(attempt), kind == "left", int(number)
+    """Try, whether it was left, number; nothing for a name that is none of ours."""
+    found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
+    return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
 
 def _tree(git: Git, contents: Mapping[str, bytes]) -> str:

@@ -60,6 +60,14 @@ class SharedBudget:
             with self._locked():
                 self._write(f"{order.replace('/', '.')}.json", {"spent": 0.0, "call": 0.0, "allowed": amount})
 
+    def hear(self, order: str, spent: float) -> None:
+        """What an order elsewhere says that it has spent: known also where it comes to no result."""
+        name = f"{order.replace('/', '.')}.json"
+        with self._locked() as known:
+            own = known.get(name, {"spent": 0.0, "call": 0.0})
+            if spent > own["spent"]:
+                self._write(name, own | {"spent": spent})
+
     def settle(self, order: str, spent: float) -> float:
         """The order is over; what it has spent, which is at least what it had written down."""
         name = f"{order.replace('/', '.')}.json"

@@ -337,6 +337,9 @@ class Coordinator:
         attempts.sort(key=lambda each: int(each.order.slot[1:]))
         heard = self._home.heard([each.order for each in attempts])
         elsewhere = self._engine.heard()
+        for each in attempts:
+            if spent := elsewhere.get(each.order.id, {}).get("spent_usd"):
+                self._money.hear(each.order.id, float(spent))
         heard |= {each.order.item: elsewhere[each.order.id] for each in attempts if each.order.id in elsewhere}
         spent, reserved = self._money.standing()
         return {

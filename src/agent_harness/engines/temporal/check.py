@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.temporal import PLAN_QUEUE, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
-from agent_harness.engines.temporal.engine import remote_url
+from agent_harness.engines.temporal.engine import exchange_of, remote_url
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -66,7 +66,8 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
-        url, head = remote_url(git, address.remote), git.head()
+        head = git.head()
+        url = exchange_of(address.exchange, "0" * 24) if address.exchange else remote_url(git, address.remote)
         if head is None:
             return {**row, "told": "there is no commit here yet"}
         ref = f"refs/harness/probe/{time.time_ns()}"

@@ -24,7 +24,7 @@ from agent_harness.engines.temporal import PLAN_QUEUE, REFUSED, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
 from agent_harness.engines.temporal.workflow import OrderWorkflow
 from agent_harness.errors import HarnessError, PreflightFailed
-from agent_harness.kernel import clock, files
+from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
@@ -49,12 +49,13 @@ class TemporalEngine:
         self._folder = folder
         self._say = say
         self._heartbeat = clock.scaled(address.heartbeat)
-        self._remote = remote_url(git, address.remote)
         self._project = ""
+        self._remote = "" if address.exchange else remote_url(git, address.remote)
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._handles: dict[str, WorkflowHandle[Any, Any]] = {}
         self._recalled: dict[str, str] = {}
         self._heard: dict[str, JsonObject] = {}
+        self._costs: dict[str, dict[int, float]] = {}  # of each try of an order, as its hands said last
         self._orders: dict[str, WorkOrder] = {}
         self._loop: LoopThread | None = None
         self._client: Client | None = None
@@ -68,6 +69,8 @@ class TemporalEngine:
         """Connects, looks whether the remote is there, and takes part in what the server asks of workflows."""
         self._ended = ended
         self._project = project_id(self._folder)
+        if exchange := self._address.exchange:
+            self._remote = exchange_of(exchange, self._project)
         self._loop = LoopThread()
         try:
             self._client = self._loop.do(connected(self._address))
@@ -76,8 +79,9 @@ class TemporalEngine:
             self.close()
             if isinstance(error, PreflightFailed):
                 raise
-            told = f"the remote {self._address.remote} cannot be reached: {error.message}"
-            raise PreflightFailed(told, hint=f"git ls-remote {self._address.remote}") from None
+            name = self._address.exchange or self._address.remote
+            told = f"the remote {name} cannot be reached: {error.message}"
+            raise PreflightFailed(told, hint=f"git ls-remote {self._remote}") from None
         self._worker = self._loop.begin(self._take_part(self._client))
 
     async def _take_part(self, client: Client) -> None:
@@ -120,8 +124,12 @@ class TemporalEngine:
             if isinstance(cause, ApplicationError) and cause.type == REFUSED:
                 told = f"the hands refused it: {cause.message}"
                 _write(folder, order, status=FAILED, reason="order_refused", message=told, exit_code=4)
+            else:
+                self._tell(f"{order.id}: {cause or error}")
         except (HarnessError, OSError, RPCError) as error:  # no result that counts: the order is lost
             self._tell(f"{order.id}: {error}")
+        except Exception as error:  # of a message that makes no sense: not silently
+            self._tell(f"{order.id}: {error!r}")
         finally:
             if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 with suppress(HarnessError, OSError):
@@ -169,6 +177,8 @@ class TemporalEngine:
             "harness": agent_harness.__version__,
             "minutes": MINUTES,
             "heartbeat_seconds": self._heartbeat,
+            "priority": self._address.priority,
+            "weight": self._address.weight,
         }
         name = self._workflow_id(order.id)
         try:
@@ -194,7 +204,9 @@ class TemporalEngine:
                 for pending in described.raw_description.pending_activities:
                     payloads = pending.heartbeat_details.payloads
                     found = (await described.data_converter.decode(payloads))[0] if payloads else {"phase": "waiting"}
-                    self._heard[order_id] = dict(found)
+                    costs = self._costs.setdefault(order_id, {})
+                    costs[pending.attempt] = float(found.get("cost_usd") or 0.0)
+                    self._heard[order_id] = {**found, "spent_usd": sum(costs.values())}
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, order_id: str, reason: str) -> None:
@@ -234,7 +246,7 @@ class TemporalEngine:
         return RUNNING if described.close_time is None else ENDED
 
     def heard(self) -> dict[str, JsonObject]:
-        """What the last heartbeats said."""
+        """What the last heartbeats said; ``spent_usd`` is of all tries of an order."""
         return dict(self._heard)
 
     def close(self) -> None:
@@ -262,7 +274,7 @@ def project_id(folder: str) -> str:
 
 def remote_url(git: Git, name: str) -> str:
     """The URL of a remote of the project, as hands can use it. ``PreflightFailed`` for none, or one with a password."""
-    url = git.settings().get(f"remote.{name.lower() if name.islower() else name}.url") or ""
+    url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name
     if not url:
@@ -274,6 +286,20 @@ def remote_url(git: Git, name: str) -> str:
         told = f"the address of the remote {name!r} holds a password, which would be sent to the hands"
         raise PreflightFailed(told, hint="use a credential helper or ssh")
     return url
+
+
+def exchange_of(folder: str, project: str) -> str:
+    """The bare repository of a project in an exchange folder, made where there is none. ``PreflightFailed``."""
+    path = os.path.join(folder, f"{project}.git")
+    if not os.path.isdir(folder) or os.path.islink(path):
+        raise PreflightFailed(f"{folder} is no folder where parcels may lie", hint=f"mkdir -p {folder}")
+    if not os.path.isdir(path):
+        made = process.run(
+            ["git", "init", "-q", "--bare", path], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
+        )
+        if made.exit_code != 0:
+            raise PreflightFailed(f"{path} cannot be made a repository: {made.ending}", hint=f"ls -ld {folder}")
+    return path
 
 
 def _write(folder: str, order: WorkOrder, **found: object) -> None:

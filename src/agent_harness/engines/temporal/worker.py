@@ -2,7 +2,7 @@
 
     DIR/PROJECT/project/           the repository that stands for the project here; places borrow its objects
     DIR/PROJECT/places/w1 ...      as at home
-    DIR/PROJECT/orders/ID.TRY/     order.json, papers, result.json, as at home
+    DIR/PROJECT/orders/ID.TRY/     order.json, papers, result.json, as at home, until the remote has all of it
     DIR/worker.lock                one worker a folder
 
 Whoever can submit to the namespace can run code here: it takes orders of remotes that fit ``--remote`` alone, and of
@@ -13,8 +13,10 @@ import asyncio
 import os
 import queue
 import re
+import shutil
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -30,7 +32,7 @@ from temporalio.worker import Worker
 
 import agent_harness
 from agent_harness.engines.address import EngineAddress
-from agent_harness.engines.shipping import OrderRefused, Parcels, RemoteAway
+from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway
 from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
 from agent_harness.engines.temporal.schedules import SliceHands
@@ -43,7 +45,7 @@ from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import places
 from agent_harness.parallel.engine import run_hands
 from agent_harness.parallel.equipment import PortBlocks
-from agent_harness.parallel.hands import RESULT
+from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import WorkOrder
 from agent_harness.parallel.places import Workplace
 from agent_harness.session import now
@@ -79,6 +81,7 @@ class HandsWorker:
             self._free.put(f"w{number}")
         self._ports = PortBlocks(PORTS)
         self._leaving = asyncio.Event()
+        self._tries: set[OrderTry] = set()
 
     async def run(self) -> int:
         """0 once it has left in order. ``Busy`` where the folder has a worker, ``PreflightFailed`` without a server."""
@@ -91,12 +94,20 @@ class HandsWorker:
             await asyncio.to_thread(self._end_orphans)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._leaving.set)
+                loop.add_signal_handler(number, self._leave)
             await self._serve(client)
             return 0
         finally:
             self._ports.close()
             lock.release()
+
+    def _leave(self) -> None:
+        """Told to end; told again, nobody wraps up any more: what there is, is saved. SC-54."""
+        if self._leaving.is_set():
+            self._say("Told again: what is under way is saved as it is.")
+            for each in self._tries:
+                threading.Thread(target=each.hurry, daemon=True).start()
+        self._leaving.set()
 
     async def _serve(self, client: Client) -> None:
         address = self._terms.address
@@ -148,6 +159,7 @@ class HandsWorker:
         """One try at an order; the head of its result."""
         info = activity.info()
         task = OrderTry(self._terms, head, info.attempt, self._free.get_nowait())
+        self._tries.add(task)
         working = asyncio.ensure_future(asyncio.to_thread(task.work, self._ports))
         leaving = asyncio.ensure_future(self._leaving.wait())
         try:
@@ -174,36 +186,51 @@ class HandsWorker:
             raise ApplicationError(str(error), type=HANDS_LEFT if task.is_leaving else "HandsFailed") from None
         finally:
             leaving.cancel()
+            self._tries.discard(task)
             self._free.put(task.slot)
 
     # ---- what a worker that was killed has left
 
     def _end_orphans(self) -> None:
+        """What a worker that was killed has left comes to the remote, where home finds it; its orders are over."""
         for name in sorted(os.listdir(self._terms.folder)):
-            folder = os.path.join(self._terms.folder, name)
-            if not re.fullmatch(r"[0-9a-f]{24}", name) or not os.path.isdir(os.path.join(folder, "project")):
+            root = os.path.join(self._terms.folder, name)
+            told = _read(os.path.join(root, "remote.json"))
+            if not re.fullmatch(r"[0-9a-f]{24}", name) or not told or not os.path.isdir(os.path.join(root, "project")):
                 continue
-            for place in places.existing(os.path.join(folder, "places")):
+            git = Git(os.path.join(root, "project"))
+            parcels = Parcels(git=git, remote=str(told["remote"]), project=name)
+            for place in places.existing(os.path.join(root, "places")):
                 try:
-                    self._push_left(name, folder, place)
+                    self._rescue(git, place, tuple(told.get("own") or ()))
                 except (HarnessError, OSError) as error:
                     self._say(f"{place.folder}: {error}; it is looked at again next time")
+            for each in sorted(os.listdir(os.path.join(root, "orders"))):
+                try:
+                    self._push_left(git, parcels, os.path.join(root, "orders", each))
+                except (HarnessError, OSError) as error:
+                    self._say(f"{each}: {error}; it is looked at again next time")
 
-    def _push_left(self, project: str, folder: str, place: Workplace) -> None:
+    def _rescue(self, git: Git, place: Workplace, own: tuple[str, ...]) -> None:
         record = _read(place.record)
         process.end_orphans(record.get("process") or {})
-        order_id, told = str(record.get("order") or ""), _read(os.path.join(folder, "remote.json"))
-        if place.at_rest or not order_id or not told:
-            return
-        git = Git(os.path.join(folder, "project"))
-        with place.locked():
-            kept = place.rescue(git, str(record.get("name") or place.name), tuple(told.get("own") or ()))
-            parcels = Parcels(git=git, remote=str(told["remote"]), project=project)
-            commits = [sha for ref in kept if ref.startswith("refs/") and (sha := git.commit_of(ref))]
-            for number, commit in enumerate(commits, 1):
-                ref = parcels.save(order_id, int(record.get("try") or 1), "left", number, commit)
-                self._say(f"{order_id}: what its hands had left is in {ref}")
-            place.at_rest = True
+        if not place.at_rest:
+            with place.locked():
+                place.rescue(git, str(record.get("name") or place.name), own)
+                place.at_rest = True
+
+    def _push_left(self, git: Git, parcels: Parcels, folder: str) -> None:
+        record = _read(os.path.join(folder, ORDER))
+        attempt = folder.rpartition(".")[2]
+        if record and attempt.isdecimal():
+            order = WorkOrder.from_record(record)
+            refs = git.refs_below(f"{places.RESCUE_REFS}/{order.name}/")
+            refs |= git.refs_below(f"{places.WORK_REFS}/{order.name}/")
+            for ref in parcels.leave(order.id, int(attempt), [*refs.values()]):
+                self._say(f"{order.id}: what its hands had left is in {ref}")
+            _forget(git, order, folder, [*refs])
+        else:
+            shutil.rmtree(folder)
 
 
 class OrderTry:
@@ -230,6 +257,11 @@ class OrderTry:
         """The work is saved, and the order begins elsewhere."""
         self.is_leaving = self._recalled = True
 
+    def hurry(self) -> None:
+        """Its hands end now."""
+        if self._order is not None:
+            process.end_orphans(_read(Workplace(self._order.place).record).get("process") or {})
+
     def told(self) -> JsonObject:
         """What the heartbeat says, at most half a kilobyte of it."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
@@ -254,7 +286,7 @@ class OrderTry:
         if self._try > 1 and (saved := parcels.saved(order.id)):
             order = _continued(git, order, saved)
         os.makedirs(os.path.dirname(order.place), mode=0o700, exist_ok=True)
-        files.write_json(os.path.join(folder, "order.json"), order.as_record())
+        files.write_json(os.path.join(folder, ORDER), order.as_record())
         self._order = order
         self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
         told = {**os.environ, **ports.variables(self.slot, self._terms.slots), "HARNESS_HOME_REPOSITORY": order.home}
@@ -267,6 +299,8 @@ class OrderTry:
             self._save(left=True)
             raise HarnessError(f"{socket.gethostname()} has left", hint="harness queue")
         head = self._pushed(lambda: parcels.answer(order, self._try, folder))
+        kept = [str(each) for each in _read(os.path.join(folder, RESULT)).get("rescues") or []]
+        _forget(git, order, folder, [each for each in kept if each.startswith("refs/")])
         self._terms.say(f"{self.slot} {order.id}: {head['status']}")
         return head
 
@@ -322,6 +356,15 @@ class OrderTry:
                 last = error
             time.sleep(clock.scaled(AGAIN_SECONDS))
         raise last
+
+
+def _forget(git: Git, order: WorkOrder, folder: str, kept: list[str]) -> None:
+    """The remote has all of a try: nothing of it is needed here any more. SC-57."""
+    shutil.rmtree(folder, ignore_errors=True)
+    work = f"{places.WORK_REFS}/{order.name}/{order.fence}"
+    for ref in {*kept, work, f"{_SAVED}/{order.name}", *git.refs_below(f"{ORDERS}/")}:
+        if git.commit_of(ref) and (not ref.startswith(ORDERS) or ref.endswith(f"/{order.id}")):
+            git.update_ref(ref, None)
 
 
 def _is_proven(folder: str) -> bool:
