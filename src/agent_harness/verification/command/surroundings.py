@@ -10,7 +10,7 @@ from agent_harness.verification.runner.environment import ALWAYS, own_environmen
 from agent_harness.verification.runner.installed import Installed, look
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
-from agent_harness.verification.runner.interpreters import interpreter_behind
+from agent_harness.verification.runner.interpreters import Interpreters
 
 __all__ = ["Differences", "InstalledRecord", "around", "released"]
 
@@ -20,17 +20,17 @@ def around(commands: Iterable[tuple[str, str]], *, in_place: bool) -> Installed:
 
     These are the ones that the commands name, those of environments in their folders, and those of the PATH.
     """
-    variables = plain_variables()
+    interpreters = Interpreters(plain_variables())
     texts = [(text, Path(folder).absolute()) for text, folder in commands]
     folders = list(dict.fromkeys(folder for _, folder in texts))
     asked = {(each.head, folder): each for text, folder in texts if (each := parse(text)).words}
     asked |= {((name,), folder): parse(name) for name in ("python", "python3") for folder in folders[:1]}
-    found = [interpreter_behind(each, root=folder, variables=variables) for (_, folder), each in asked.items()]
-    found += [each for folder in folders for each in own_environments(folder, variables)]
+    found = [interpreters.behind(each, folder) for (_, folder), each in asked.items()]
+    found += [each for folder in folders for each in own_environments(folder, interpreters)]
     programs = [each.words[0] for text, _ in texts for each in simple_commands(text)]
     return look(
         filter(None, found),
         [*ALWAYS, *(word for word in programs if word.replace("-", "_").isidentifier())],
-        search=variables["PATH"],
+        search=interpreters.variables["PATH"],
         above=os.fspath(folders[0]) if in_place and folders else "",
     )

@@ -20,7 +20,7 @@ from agent_harness.verification.runner.installed_changes import Differences, com
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import (
     Interpreter,
-    interpreter_behind,
+    Interpreters,
     interpreter_of_script,
     is_python,
     program_path,
@@ -107,7 +107,7 @@ class RunEnvironment:
         """
         if command.head in self.interpreters:
             return self
-        found = interpreter_behind(command, root=self.root, variables=self.variables)
+        found = Interpreters(self.variables).behind(command, self.root)
         if found is None:
             return self
         programs = dict(self.programs)
@@ -172,16 +172,16 @@ def resolve(
     variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
     interpreters: dict[tuple[str, ...], Interpreter] = {}
-    texts = list(commands)
+    texts, asked = list(commands), Interpreters(variables)
     for command in map(parse, texts):
         if command.head in programs:
             continue
-        found = interpreter_behind(command, root=place, variables=variables)
+        found = asked.behind(command, place)
         if found:
             interpreters[command.head] = found
         if command.words:
             programs[command.head] = _started(command, found, place, variables["PATH"])
-    by_shell = [] if all(command and parse(command).words for command in texts) else own_environments(place, variables)
+    by_shell = [] if all(command and parse(command).words for command in texts) else own_environments(place, asked)
     return RunEnvironment(
         root=place,
         isolation=isolation,
@@ -200,11 +200,10 @@ def resolve(
     )
 
 
-def own_environments(root: Path, variables: Mapping[str, str]) -> list[Interpreter]:
+def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
     """The virtual environments that lie in a project under one of their usual names."""
     found = [f"{name}/bin/python" for name in _OWN_ENVIRONMENTS if (root / name / "pyvenv.cfg").exists()]
-    asked = (interpreter_behind(parse(word), root=root, variables=variables) for word in found)
-    return [each for each in asked if each]
+    return [each for word in found if (each := asked.behind(parse(word), root))]
 
 
 def plain_variables() -> dict[str, str]:

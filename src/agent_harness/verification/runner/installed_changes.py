@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from agent_harness.errors import HarnessError
@@ -135,8 +136,11 @@ class Differences:
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
     """How ``now`` differs from ``before``; paths in the project are relative to it."""
-    keys = sorted({*before.entries, *now.entries}, key=lambda key: (key.startswith("/"), key))
+    changed = {key for key, _ in before.entries.items() ^ now.entries.items()}
+    keys = sorted(changed, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in keys if not _same(key, before.entries.get(key), now.entries.get(key))]
+    if not differing:
+        return Differences(pythons=tuple(each.executable for each in before.interpreters), known=before.left)
     case = _InstalledComparison(before, now, project)
     for key in differing:
         case.judge(key)
@@ -174,15 +178,21 @@ class _InstalledComparison:
         self._interpreters = before.interpreters
         self._programs = {path for key, path in self._new.items() if _is(key, PROGRAM)}
         self._sites = sorted({*before.sites, *now.sites}, key=len, reverse=True)
-        self._packages = {site: distributions(site) for site in self._sites}
         self._owners: dict[str, dict[str, Distribution]] = {}
-        self._tops = {_top(key, self._sites) for key in self._old}
         rows = {key.removeprefix(RUNNER): text.split("\t") for key, text in self._old.items() if _is(key, RUNNER)}
         self._versions = {name: row[0] for name, row in rows.items()}
         self._places = {name: posixpath.dirname(row[4]) for name, row in rows.items()}
         self._runner_of = {top: name for name, row in rows.items() for top in row[3].split()}
         given = (text.split("\t")[0].split() for key, text in self._old.items() if _is(key, PLUGIN))
         self._known_plugins = {name for names in given for name in names}
+
+    @cached_property
+    def _packages(self) -> "dict[str, list[Distribution]]":
+        return {site: distributions(site) for site in self._sites}
+
+    @cached_property
+    def _tops(self) -> set[str]:
+        return {_top(key, self._sites) for key in self._old}
 
     def judge(self, key: str) -> None:
         """Sorts one entry."""

@@ -1,11 +1,12 @@
 """The interpreters that commands start: found as a shell would find them, and asked where their packages are."""
 
+import filecmp
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,6 +45,12 @@ class Interpreter:
         """The members of the JSON record."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
+    def called(self, name: str) -> Self | None:
+        """The same by another name of its program; ``None`` where that is not the same program."""
+        path = os.path.join(os.path.dirname(self.executable), name)
+        same = os.path.exists(path) and os.path.realpath(path) == os.path.realpath(self.executable)
+        return replace(self, executable=path) if same else None
+
     @classmethod
     def from_record(cls, record: object) -> Self | None:
         """What ``as_record`` wrote, or an interpreter said of itself; ``None`` for anything else."""
@@ -61,13 +68,45 @@ class Interpreter:
             return None
 
 
-def interpreter_behind(command: Command, *, root: Path, variables: Mapping[str, str]) -> Interpreter | None:
-    """The interpreter that ``command`` would start in ``root``; ``None`` when it starts none that can be asked."""
-    for words in _ways_to_ask(command, root, variables):
-        found = _ask(words, root, variables)
-        if found:
-            return found
-    return None
+@dataclass(frozen=True, slots=True)
+class Interpreters:
+    """The interpreters that commands start with these variables; each program is asked once in a folder."""
+
+    variables: Mapping[str, str]
+    answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
+
+    def behind(self, command: Command, root: Path) -> Interpreter | None:
+        """The one that ``command`` would start in ``root``; ``None`` when it starts none that can be asked."""
+        if command.launched:
+            return _ask([*command.words[: command.program], "python"], root, self.variables)
+        return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
+
+    def _candidates(self, command: Command, root: Path) -> Iterator[str]:
+        search = self.variables.get("PATH", os.defpath)
+        if command.words:
+            found = program_path(command.words[command.program], root=root, path=search)
+            python = found and (found if is_python(Path(found).name) else interpreter_of_script(found))
+            if python or not found:
+                yield from filter(None, (python,))
+                return
+        yield from filter(None, (program_path(name, root=root, path=search) for name in ("python", "python3")))
+
+    def _asked(self, path: str, root: Path) -> Interpreter | None:
+        if (path, root) not in self.answers:
+            same = (each for (other, place), each in self.answers.items() if place == root and _one_program(other, path))
+            known = next(filter(None, (each and each.called(os.path.basename(path)) for each in same)), None)
+            self.answers[path, root] = known or _ask([path], root, self.variables)
+        return self.answers[path, root]
+
+
+def _one_program(path: str, other: str) -> bool:
+    """Whether two names of one folder are one program: a link, or a shim, which asks for its own name elsewhere."""
+    if os.path.dirname(path) != os.path.dirname(other):
+        return False
+    try:
+        return os.path.samefile(path, other) or filecmp.cmp(path, other, shallow=False)
+    except OSError:
+        return False
 
 
 def is_python(name: str) -> bool:
@@ -81,21 +120,6 @@ def program_path(word: str, *, root: Path, path: str) -> str | None:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None
     return shutil.which(word, path=path)
-
-
-def _ways_to_ask(command: Command, root: Path, variables: Mapping[str, str]) -> list[list[str]]:
-    probe = ["-I", "-c", _PROBE]
-    path = variables.get("PATH", os.defpath)
-    if command.launched:
-        return [[*command.words[: command.program], "python", *probe]]
-    if command.words:
-        found = program_path(command.words[command.program], root=root, path=path)
-        if found is None:
-            return []
-        python = found if _PYTHON.match(Path(found).name) else interpreter_of_script(found)
-        if python:
-            return [[python, *probe]]
-    return [[name, *probe] for name in ("python", "python3") if shutil.which(name, path=path)]
 
 
 def interpreter_of_script(path: str) -> str | None:
@@ -118,7 +142,7 @@ def interpreter_of_script(path: str) -> str | None:
 
 def _ask(words: Sequence[str], root: Path, variables: Mapping[str, str]) -> Interpreter | None:
     try:
-        done = process.run(list(words), cwd=root, env=variables, timeout_seconds=_LIMIT_SECONDS)
+        done = process.run([*words, "-I", "-c", _PROBE], cwd=root, env=variables, timeout_seconds=_LIMIT_SECONDS)
     except HarnessError:
         return None
     for line in done.output.decode(errors="replace").splitlines():
