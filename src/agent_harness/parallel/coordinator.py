@@ -230,6 +230,7 @@ class Coordinator:
             raise
         finally:
             self._engine.close()
+            self._here.close()
             self._ports.close()
             for each in self._of_host.values():
                 each.release()

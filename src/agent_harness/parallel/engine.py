@@ -5,12 +5,13 @@ more; ``result.json`` in that folder is all that counts then, and an order witho
 budgets and state are never in an engine.
 """
 
+import json
 import os
 import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.hands import ORDER, RESULT
+from agent_harness.parallel.hands import LOG, ORDER, OVER, RESULT
 from agent_harness.parallel.items import WorkOrder
 
 LOOK_SECONDS = 0.5
@@ -81,6 +82,7 @@ class LocalEngine:
     def __init__(self) -> None:
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._recalls: dict[str, threading.Event] = {}
+        self._idle: dict[str, HandsProcess] = {}  # by place
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
         """Nothing has to be there."""
@@ -100,11 +102,14 @@ class LocalEngine:
         ).start()
 
     def _carry_out(self, order: WorkOrder, folder: str, environment: dict[str, str]) -> None:
+        hands = self._idle.pop(order.place, None) or HandsProcess()
         try:
-            run_hands(order, folder, environment, self._recalls[order.id].is_set)
+            hands.carry_out(order, folder, environment, self._recalls[order.id].is_set)
+            self._idle[order.place] = hands
         except (HarnessError, OSError) as error:
+            hands.close()
             with suppress(OSError):
-                Path(folder, "hands.log").write_text(f"{error}\n")
+                Path(folder, LOG).write_text(f"{error}\n")
         finally:
             self._ended.put(order.id)
 
@@ -122,7 +127,62 @@ class LocalEngine:
         return {}
 
     def close(self) -> None:
-        """Threads and processes end with this one."""
+        """Ends those that wait for an order; what carries one out ends with this process."""
+        while self._idle:
+            self._idle.popitem()[1].close()
+
+
+class HandsProcess:
+    """A process on a lifeline of this one that carries orders out, one at a time; begun when there is an order.
+
+    One that has ended, by whatever, is begun anew for the next order.
+    """
+
+    def __init__(self) -> None:
+        self._running: process.Running | None = None
+
+    def carry_out(
+        self,
+        order: WorkOrder,
+        folder: str,
+        environment: Mapping[str, str],
+        is_recalled: Callable[[], bool],
+        *,
+        wrap_up_seconds: float = WRAP_UP_SECONDS,
+        attempt: int = 1,
+    ) -> None:
+        """Carries out the order whose folder this is; returns when nothing of it runs any more."""
+        running = self._begun(environment)
+        told = {"order": order.id, "item": order.item, "name": order.name, "try": attempt}
+        files.write_json(f"{order.place}.json", {**told, "process": running.record})
+        request = {"folder": folder, "hands": order.hands, "environment": dict(environment)}
+        running.write(json.dumps(request).encode() + b"\n")
+        with Path(folder, LOG).open("ab") as log:
+            while not running.at_end:
+                line = running.read_line(LOOK_SECONDS)
+                if line == OVER:
+                    return
+                if line is not None:
+                    log.write(line + b"\n")
+                if is_recalled() and not running.exited:
+                    running.stop(clock.scaled(wrap_up_seconds))
+        self.close()
+
+    def _begun(self, environment: Mapping[str, str]) -> process.Running:
+        if self._running is not None:
+            self._running.read_line(0)
+            if not self._running.exited:
+                return self._running
+            self.close()
+        command = [sys.executable, "-P", "-m", "agent_harness.parallel.hands"]
+        self._running = process.start(command, cwd=os.getcwd(), env=environment)
+        return self._running
+
+    def close(self) -> None:
+        """Ends the process at once."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
 
 
 def run_hands(
@@ -134,15 +194,6 @@ def run_hands(
     wrap_up_seconds: float = WRAP_UP_SECONDS,
     attempt: int = 1,
 ) -> None:
-    """Carries out the order whose folder this is, in a process on a lifeline of this one; returns when it is over."""
-    command = [sys.executable, "-P", "-m", "agent_harness.parallel.hands", folder]
-    with (
-        Path(folder, "hands.log").open("ab") as log,
-        process.start(command, cwd=os.getcwd(), env=environment, input=b"", on_output=log.write) as running,
-    ):
-        told = {"order": order.id, "item": order.item, "name": order.name, "try": attempt}
-        files.write_json(f"{order.place}.json", {**told, "process": running.record})
-        while not running.at_end:
-            running.read_line(LOOK_SECONDS)
-            if is_recalled() and not running.exited:
-                running.stop(clock.scaled(wrap_up_seconds))
+    """Carries out one order in a process of its own; returns when nothing of it runs any more."""
+    with closing(HandsProcess()) as hands:
+        hands.carry_out(order, folder, environment, is_recalled, wrap_up_seconds=wrap_up_seconds, attempt=attempt)

@@ -1,20 +1,30 @@
-"""The process that carries one order out: ``python -m agent_harness.parallel.hands ORDER_FOLDER``.
+"""The process that carries orders out, one after the other: ``python -m agent_harness.parallel.hands``.
 
-It has the place for itself, makes it what the order asks for, lets the protocol work there, and takes home what came of
-it: a candidate under a ref of its own, all other work as rescues. ``result.json`` is the last thing it writes, by
-rename; without it nothing has happened but what is in the project's refs. SC-11..13, SC-29.
+Each line of its standard input asks for one: ``{"folder", "hands", "environment"}``. A fork of this process does it,
+which has all that it needs imported already; ``over`` is written once nothing of the order runs any more. Where a fork
+is killed, or leaves something behind, this process ends, and its lifeline ends the rest.
+
+The fork has the place for itself, makes it what the order asks for, lets the protocol work there, and takes home what
+came of it: a candidate under a ref of its own, all other work as rescues. ``result.json`` is the last thing it writes,
+by rename; without it nothing has happened but what is in the project's refs. SC-11..13, SC-29.
 """
 
+import gc
+import json
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process import orphans
+from agent_harness.kernel.process.supervisor import find_prctl
 from agent_harness.parallel import equipment, places
 from agent_harness.parallel.equipment import SetUp
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, WorkOrder
@@ -29,9 +39,88 @@ class PlaceNotSetUp(PreflightFailed):
 
 RESULT = "result.json"
 ORDER = "order.json"
+LOG = "hands.log"
+OVER = b"over"
+_PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
+_OURS = "agent_harness."
 
 
-def main(folder: str) -> int:
+def main() -> int:
+    """Carries out what is asked for until nothing more is, or an order has not ended by itself."""
+    prctl = find_prctl()
+    prctl(_CHILD_SUBREAPER, 1)  # what a fork leaves behind becomes a child of this process
+    is_told = False
+
+    def end(*_: object) -> None:
+        nonlocal is_told
+        is_told = True
+        if not fork:
+            os._exit(0)
+
+    fork = 0
+    signal.signal(signal.SIGTERM, end)
+    while not is_told and (line := sys.stdin.buffer.readline()):
+        request = json.loads(line)
+        with suppress(ImportError):  # the fork says so in its log
+            import_module(request["hands"].partition(":")[0])
+        gc.freeze()
+        known, told = os.pipe()
+        fork = os.fork()
+        if not fork:
+            _become_hands(prctl, request, told)
+        os.close(told)
+        with open(known, "rb") as pipe:
+            more = pipe.read()
+        _, status = os.waitpid(fork, 0)
+        if status or _any_child():
+            return 1
+        fork = 0
+        sys.stdout.buffer.write(OVER + b"\n")
+        sys.stdout.buffer.flush()
+        _import(more.decode().split())
+    return 0
+
+
+def _become_hands(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
+    """In the fork: one order, with its own environment and log; then its modules are told. Never returns."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    prctl(_PDEATHSIG, int(signal.SIGKILL))
+    code = 1
+    try:
+        log = os.open(os.path.join(request["folder"], LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for descriptor, stream in ((null, 0), (log, 1), (log, 2)):
+            os.dup2(descriptor, stream)
+        tag = {name: value for name in (orphans.RUN_ID,) if (value := os.environ.get(name))}
+        os.environ.clear()
+        os.environ.update(request["environment"] | tag)
+        code = carried_out(request["folder"])
+        os.write(told, " ".join(name for name in sys.modules if name.startswith(_OURS)).encode())
+    except BaseException:  # whatever it is: the log says it, and the order is lost
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _any_child() -> bool:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        return True
+    return False
+
+
+def _import(names: Iterable[str]) -> None:
+    """What the last order needed, the next one finds imported."""
+    for name in names:
+        if name not in sys.modules:
+            with suppress(ImportError):
+                import_module(name)
+
+
+def carried_out(folder: str) -> int:
     """Carries out the order in ``folder``; 0 where there is a result."""
     order = WorkOrder.from_record(files.read_json(os.path.join(folder, ORDER)))
     try:
@@ -106,4 +195,4 @@ def _set_up(order: WorkOrder, place: Workplace, home: Git) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())

@@ -47,9 +47,9 @@ class Interpreter:
 
     def called(self, name: str) -> Self | None:
         """The same by another name of its program; ``None`` where that is not the same program."""
-        path = os.path.join(os.path.dirname(self.executable), name)
-        same = os.path.exists(path) and os.path.realpath(path) == os.path.realpath(self.executable)
-        return replace(self, executable=path) if same else None
+        path = Path(self.executable).with_name(name)
+        same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
+        return replace(self, executable=os.fspath(path)) if same else None
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
@@ -93,18 +93,18 @@ class Interpreters:
 
     def _asked(self, path: str, root: Path) -> Interpreter | None:
         if (path, root) not in self.answers:
-            same = (each for (other, place), each in self.answers.items() if place == root and _one_program(other, path))
-            known = next(filter(None, (each and each.called(os.path.basename(path)) for each in same)), None)
+            same = (each for (other, at), each in self.answers.items() if at == root and _one_program(other, path))
+            known = next(filter(None, (each and each.called(Path(path).name) for each in same)), None)
             self.answers[path, root] = known or _ask([path], root, self.variables)
         return self.answers[path, root]
 
 
 def _one_program(path: str, other: str) -> bool:
     """Whether two names of one folder are one program: a link, or a shim, which asks for its own name elsewhere."""
-    if os.path.dirname(path) != os.path.dirname(other):
+    if Path(path).parent != Path(other).parent:
         return False
     try:
-        return os.path.samefile(path, other) or filecmp.cmp(path, other, shallow=False)
+        return Path(path).samefile(other) or filecmp.cmp(path, other, shallow=False)
     except OSError:
         return False
 
