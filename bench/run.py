@@ -1,7 +1,8 @@
 """Measures the bars of the project and prints a table; exit status 1 when one is missed.
 
 Every bar is a ratio of two things measured in turn within one run, or a bound on one process, so that it means the same
-on a fast and on a slow machine. `--only NAME` measures the rows whose name, or whose module's name, begins so.
+on a fast and on a slow machine. `--only NAME` measures the rows whose name, or whose module's name, begins so; those
+that take minutes are measured only so.
 """
 
 import argparse
@@ -18,6 +19,7 @@ class Bar:
     most: float
     unit: str
     what: str
+    long: bool = False  # takes minutes: only where it is asked for by name
 
 
 BARS = (
@@ -62,6 +64,13 @@ BARS = (
     Bar(name="parallel-reuse", most=0.4, unit="x", what="a place of 4,000 files that is used again, of a new one"),
     Bar(name="parallel-event", most=200.0, unit="us", what="one event of a ledger with 10,000 items, folded"),
     Bar(name="parallel-imports", most=0.0, unit="", what="modules of parallel runs in a plain `harness run`"),
+    Bar(name="scale-independent", most=1.35, unit="x", what="200 tasks of 6 s by 8 workers, of the ideal", long=True),
+    Bar(name="scale-conflicts", most=1.8, unit="x", what="the same, every third pair in conflict", long=True),
+    Bar(name="scale-features", most=0.45, unit="x", what="24 features by 4 workers, of one after the other", long=True),
+    Bar(name="scale-landing", most=0.2, unit="x", what="24 candidates that land together, of one by one", long=True),
+    Bar(name="scale-landing-runs", most=0.15, unit="", what="runs of the suite an item then", long=True),
+    Bar(name="scale-landing-bad", most=0.45, unit="x", what="the same with two bad ones, which are mended", long=True),
+    Bar(name="scale-landing-bad-runs", most=0.45, unit="", what="runs of the suite an item then", long=True),
     Bar(name="idle-memory", most=80.0, unit="MB", what="the harness while its agent sleeps"),
     Bar(name="idle-processor", most=1.0, unit="%", what="of one core, while its agent sleeps"),
     Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
@@ -88,6 +97,13 @@ SOURCES = {
         *("parallel-makespan", "parallel-cpu", "parallel-landing"),
         *("parallel-reuse", "parallel-event", "parallel-imports"),
     ),
+    "scale_bench:independent": ("scale-independent",),
+    "scale_bench:conflicts": ("scale-conflicts",),
+    "scale_bench:features": ("scale-features",),
+    "scale_bench:landing": (
+        *("scale-landing", "scale-landing-runs"),
+        *("scale-landing-bad", "scale-landing-bad-runs"),
+    ),
     "live_bench:idle": ("idle-memory", "idle-processor"),
     "live_bench:flood": ("flood-memory", "flood-log"),
 }
@@ -99,7 +115,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--only", default="", metavar="NAME", help="only the rows whose name, or module, begins so")
     only = parser.parse_args(words).only
     of = {name: source for source, given in SOURCES.items() for name in given}
-    wanted = [bar for bar in BARS if bar.name.startswith(only) or of[bar.name].startswith(only)]
+    named = (bar for bar in BARS if bar.name.startswith(only) or of[bar.name].startswith(only))
+    wanted = [bar for bar in named if only or not bar.long]
     if not wanted:
         parser.error(f"no row begins with {only!r}: {', '.join(bar.name for bar in BARS)}")
     found = measured({bar.name for bar in wanted})

@@ -1,0 +1,168 @@
+"""The bars of parallel runs at the sizes that ``scale.md`` 14 names: minutes each, so only where ``--only`` asks.
+
+Agents sleep, so what is measured is what the harness adds. A makespan is a share of the ideal: items x seconds of an
+agent / workers. Every run has to land everything.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import timing
+
+from agent_harness.testing import run_process
+from agent_harness.testing.feature_list_project import FeatureListProject
+from agent_harness.testing.task_list_project import TaskListProject, task
+
+HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
+WORKERS, ITEMS, SECONDS = 8, 200, 6.0
+CANDIDATES, CHECK_SECONDS = 24, 5.0
+FEATURE_WORKERS, FEATURES, FEATURE_SECONDS, SUITE_SECONDS = 4, 24, 10.0, 2.0
+LIMIT_SECONDS = 3600.0
+
+SETTINGS = f"""\
+project: {{name: measured}}
+environment: {{init: 'true', reset: 'true'}}
+testing:
+  full: {sys.executable} -m pytest tests -q
+  feature: {sys.executable} -m pytest {{test_file}} -q
+"""
+
+PAIRS = f"""\
+number=${{HARNESS_TASK_ID#t}}
+pair=$((number / 2))
+if [ -e pair/$pair ] && grep -q '^<<<<<<<' pair/$pair; then
+  sed -i '/^[<=>][<=>][<=>]/d' pair/$pair
+elif [ $((pair % 3)) -eq 0 ]; then
+  mkdir -p pair; echo $number >> pair/$pair
+fi
+mkdir -p out; touch out/$number
+sleep {SECONDS}
+"""
+"""Every third pair of neighbours writes the same line of one file; the markers of a mend are taken out."""
+
+MEETING = """\
+number=${{HARNESS_TASK_ID#t}}
+mkdir -p out
+if [ -e out/bad-$number ]; then
+  rm out/bad-$number; touch out/$number
+elif [ -e "{met}/$number" ]; then
+  touch out/$number
+else
+  touch out/$number
+  case $number in {bad}) touch out/bad-$number;; esac
+  touch "{met}/$number"
+  until [ $(ls "{met}" | wc -l) -ge {all} ]; do sleep 0.1; done
+fi
+"""
+"""All are ready before the first can land; a bad one is mended when it comes back."""
+
+
+def independent() -> Mapping[str, float]:
+    """Tasks that have nothing to do with each other."""
+    return {"scale-independent": _makespan(f"mkdir -p out; touch out/${{HARNESS_TASK_ID#t}}; sleep {SECONDS}")}
+
+
+def conflicts() -> Mapping[str, float]:
+    """Tasks of which every third pair is in conflict."""
+    return {"scale-conflicts": _makespan(PAIRS)}
+
+
+def landing() -> Mapping[str, float]:
+    """Candidates that are all ready: landed in batches, of one after the other; and runs of the suite an item."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        found = {}
+        for name, bad, batch in (("single", "none", 1), ("all-good", "none", 8), ("two-bad", "5 | 17", 8)):
+            found[name] = _landed(Path(folder) / name, bad, batch)
+    single = found["single"][0]
+    return {
+        "scale-landing": found["all-good"][0] / single,
+        "scale-landing-runs": found["all-good"][1] / CANDIDATES,
+        "scale-landing-bad": found["two-bad"][0] / single,
+        "scale-landing-bad-runs": found["two-bad"][1] / CANDIDATES,
+    }
+
+
+def features() -> Mapping[str, float]:
+    """Features by several, of the same one after the other."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        several = _built(Path(folder) / "several", "--workers", str(FEATURE_WORKERS))
+        serial = _built(Path(folder) / "serial", "--until-done")
+    return {"scale-features": several / serial}
+
+
+def _makespan(agent: str) -> float:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        took, _ = _ran(Path(folder), ITEMS, WORKERS, agent)
+    return took / (ITEMS * SECONDS / WORKERS)
+
+
+def _landed(place: Path, bad: str, batch: int) -> tuple[float, int]:
+    """Seconds from the moment when all are ready, and how often the checks ran."""
+    met = place / "met"
+    met.mkdir(parents=True)
+    host = place / ".local/state/agent-harness/host"
+    host.mkdir(parents=True)
+    (host / "host.json").write_text(json.dumps({"agents": CANDIDATES, "tests": 1}))
+    check = f"case $PWD in */v1) sleep {CHECK_SECONDS};; esac; ! ls out/bad-* 2>/dev/null"
+    agent = MEETING.format(met=met, bad=bad, all=CANDIDATES)
+    _, answer = _ran(place, CANDIDATES, CANDIDATES, agent, check=check, batch_max=batch)
+    ready = max(each.stat().st_mtime for each in met.iterdir())
+    return time.time() - ready, answer["checks"]
+
+
+def _ran(place: Path, count: int, workers: int, agent: str, **settings: object) -> tuple[float, dict[str, Any]]:
+    """Seconds, and what the run answers."""
+    jobs = [task(f"t{n}", validation={"command": f"test -e out/{n}"}) for n in range(count)]
+    project = TaskListProject(place / "list", *jobs, git=True, session_count=0)
+    project.edit(session_config={**project.raw["session_config"], "max_tasks_per_session": 0, "parallel": settings})
+    words = [*HARNESS, "run", "--workers", str(workers), "--agent", project.agent(agent), "--json"]
+    began = time.perf_counter()
+    done = run_process(words, cwd=project.root, environ=timing.environment(place), seconds=LIMIT_SECONDS)
+    took = time.perf_counter() - began
+    if project.statuses() != ["completed"] * count:
+        raise SystemExit(f"not everything has landed: {done.text[-3000:]}")
+    return took, json.loads(done.out)
+
+
+def _built(place: Path, *words: str) -> float:
+    made = FeatureListProject.made(place / "shop", *(False for _ in range(FEATURES)), settings=SETTINGS)
+    made.environ = timing.environment(place)
+    rows = [
+        {"id": n, "description": f"User can ask for thing {n}", "test_file": f"tests/test_thing{n}.py", "passes": False}
+        for n in range(1, FEATURES + 1)
+    ]
+    slow = f"import time\n\n\ndef test_slow():\n    time.sleep({SUITE_SECONDS})\n"
+    stubs = {each["test_file"]: 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n' for each in rows}
+    text = json.dumps({"project": "measured", "features": rows}, indent=2) + "\n"
+    ini = "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n"
+    ignored = ".harness/\n__pycache__/\n.pytest_cache/\n"
+    made.put({**stubs, "features.json": text, "pytest.ini": ini, ".gitignore": ignored, "tests/test_slow.py": slow})
+    made.commit("Plan")
+    began = time.perf_counter()
+    done = made.harness("run", *words, agent=[_turn(n) for n in range(1, FEATURES + 1)], timeout=LIMIT_SECONDS)
+    took = time.perf_counter() - began
+    if made.passing() != [*range(1, FEATURES + 1)]:
+        raise SystemExit(f"not everything is proven: {done.text[-3000:]}")
+    return took
+
+
+def _turn(number: int) -> dict[str, object]:
+    name = f"thing{number}"
+    steps: Sequence[dict[str, object]] = [
+        {"write": {"path": f"{name}.py", "text": f"def answer(times):\n    return '{name}' * times\n"}},
+        {
+            "write": {
+                "path": f"tests/test_{name}.py",
+                "text": f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n",
+            }
+        },
+        {"sleep": FEATURE_SECONDS},
+        {"evidence": number},
+        {"claim": [number]},
+    ]
+    return {"when": {"feature": number}, "do": [*steps]}
