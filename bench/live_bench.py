@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import timing
 
 import project
+from agent_harness.testing.task_list_project import TaskListProject, task
 
+WORKERS = 8
 SETTLE_SECONDS = 3.0
 WATCH_SECONDS = 10.0
 FLOOD_BYTES = 1_000_000_000
@@ -43,6 +46,42 @@ def idle() -> Mapping[str, float]:
         time.sleep(WATCH_SECONDS)
         spent, took = processor_seconds(harness.pid) - before, time.monotonic() - began
         return {"idle-memory": largest_megabytes(harness.pid), "idle-processor": 100 * spent / took}
+
+
+def several() -> Mapping[str, float]:
+    """A coordinator while eight agents sleep: its memory in MB, and per cent of one core; the largest of its hands.
+
+    And the median start of `harness status` meanwhile, of that of bare Python.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Path(folder)
+        jobs = [task(f"t{n}", validation={"command": "true"}) for n in range(WORKERS)]
+        made = TaskListProject(place / "list", *jobs, git=True, session_count=0)
+        spec, env = made.agent(f"touch {place}/reached.$HARNESS_TASK_ID; sleep 600"), timing.environment(place)
+        command = [project.HARNESS, "run", "--workers", str(WORKERS), "--agent", spec]
+        with (place / "output").open("wb") as output:
+            run = subprocess.Popen(
+                command, cwd=made.root, env=env, stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            )
+        try:
+            for n in range(WORKERS):
+                wait_for(place / f"reached.t{n}", run)
+            time.sleep(SETTLE_SECONDS)
+            before, began = processor_seconds(run.pid), time.monotonic()
+            time.sleep(WATCH_SECONDS)
+            spent, took = processor_seconds(run.pid) - before, time.monotonic() - began
+            known = psutil.Process(run.pid).children(recursive=True)
+            hands = [each.pid for each in known if "agent_harness.parallel.hands" in each.cmdline()]
+            commands = {"status": (project.HARNESS, "status"), "python": (sys.executable, "-c", "pass")}
+            seconds = timing.medians(commands, cwd=made.root, env=env, rounds=7)
+            return {
+                "several-memory": largest_megabytes(run.pid),
+                "several-processor": 100 * spent / took,
+                "several-hands-memory": max(map(largest_megabytes, hands)),
+                "several-status": seconds["status"] / seconds["python"],
+            }
+        finally:
+            end(run)
 
 
 def flood() -> Mapping[str, float]:

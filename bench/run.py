@@ -73,6 +73,10 @@ BARS = (
     Bar(name="scale-landing-bad-runs", most=0.45, unit="", what="runs of the suite an item then", long=True),
     Bar(name="idle-memory", most=80.0, unit="MB", what="the harness while its agent sleeps"),
     Bar(name="idle-processor", most=1.0, unit="%", what="of one core, while its agent sleeps"),
+    Bar(name="several-memory", most=60.0, unit="MB", what="a coordinator while its 8 agents sleep"),
+    Bar(name="several-processor", most=2.0, unit="%", what="of one core, while its agents sleep"),
+    Bar(name="several-hands-memory", most=80.0, unit="MB", what="the largest process of its hands, without the agent"),
+    Bar(name="several-status", most=4.0, unit="x", what="`harness status` meanwhile, of `python -c pass`"),
     Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
     Bar(name="flood-log", most=16.0, unit="MB", what="what that session left in the project's log folder"),
 )
@@ -86,7 +90,7 @@ SOURCES = {
     "verification_bench:measure": ("verification", "verification-fast"),
     "sandbox_bench:measure": ("sandbox-check", "sandbox-agent"),
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
-    "faces_bench:measure": ("face-why", "face-costs", "face-watch", "face-report", "face-status-line"),
+    "faces_bench:measure": ("face-why", "face-costs", "face-watch", "face-report", "face-serve", "face-status-line"),
     "reader_bench:measure": ("look-first", "look-again", "look-memory"),
     "snapshot_bench:measure": ("snapshot",),
     "git_processes_bench:measure": (
@@ -105,6 +109,7 @@ SOURCES = {
         *("scale-landing-bad", "scale-landing-bad-runs"),
     ),
     "live_bench:idle": ("idle-memory", "idle-processor"),
+    "live_bench:several": ("several-memory", "several-processor", "several-hands-memory", "several-status"),
     "live_bench:flood": ("flood-memory", "flood-log"),
 }
 
