@@ -50,6 +50,8 @@ BARS = (
     Bar(name="face-report", most=24.0, unit="x", what="`harness report` there"),
     Bar(name="face-serve", most=25.0, unit="x", what="`harness serve` there until its first page is answered"),
     Bar(name="face-status-line", most=4.0, unit="x", what="`harness status --line` there"),
+    Bar(name="import", most=2.0, unit="s", what="`harness import` of 1,000 items, the slowest of five formats"),
+    Bar(name="import-again", most=2.0, unit="s", what="the same once more, which brings nothing twice"),
     Bar(name="look-first", most=6.0, unit="x", what="a first look at 200 items and 300 sessions, of bare `json.loads`"),
     Bar(name="look-again", most=3.4, unit="%", what="a further look with nothing new, of the first"),
     Bar(name="look-memory", most=60.0, unit="MB", what="the process that looks, at its largest"),
@@ -91,6 +93,7 @@ SOURCES = {
     "sandbox_bench:measure": ("sandbox-check", "sandbox-agent"),
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
     "faces_bench:measure": ("face-why", "face-costs", "face-watch", "face-report", "face-serve", "face-status-line"),
+    "import_bench:measure": ("import", "import-again"),
     "reader_bench:measure": ("look-first", "look-again", "look-memory"),
     "snapshot_bench:measure": ("snapshot",),
     "git_processes_bench:measure": (
