@@ -175,6 +175,12 @@ class LimitInForce(Busy):
     code = "rate_limited"
 
 
+class NoRoom(LimitInForce):
+    """No provider refuses, but as many agents work as the machine or the account may have; ``until`` is not known."""
+
+    code = "no_room"
+
+
 class StateDamaged(HarnessError):
     """A state file is missing, not UTF-8, not JSON or of the wrong shape; it was left as it is."""
 

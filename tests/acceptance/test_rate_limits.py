@@ -1,10 +1,12 @@
 """What a provider refuses is nobody's fault: no attempt, no rollback, a moment to come back, or another agent."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from agent_harness.agents import registry
+from agent_harness.kernel import host, trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
 
 from .calc import CalcProject
@@ -118,3 +120,39 @@ def test_who_plans_is_told_too_and_nothing_is_written(bare: CalcProject) -> None
     assert ran.code == 5, ran.text
     assert "next: harness init --spec FILE then, or at once: harness limits clear " in ran.err
     assert bare.fingerprint() == before
+
+
+def one_agent() -> host.HostSeat:
+    """This machine may have one, and somebody else has it."""
+    Path(trusted_state.of_user(host.FOLDER) or "", "host.json").write_text('{"agents": 1}')
+    seat = host.take(host.AGENTS, {"project": "another"})
+    assert seat
+    return seat
+
+
+def test_a_machine_without_a_seat_ends_a_session_that_may_not_wait(calc: CalcProject) -> None:
+    """SC-40: exit 5, and nothing was changed; nobody is refused by a provider."""
+    seat, script = one_agent(), calc.agent([turn(honest(1))])
+    ran = calc.harness("run", "--no-wait", agent=script)
+    assert (ran.code, "All 1 agents of this machine are at work" in ran.text) == (5, True), ran.text
+    before = calc.fingerprint()
+    again = calc.harness("run", "--no-wait", "--json", agent=script)
+    assert (again.code, again.json["error"]["code"]) == (5, "no_room"), again.text
+    assert (calc.fingerprint(), limits(calc)) == (before, [])
+    seat.release()
+
+
+@pytest.mark.scenario
+def test_a_session_waits_for_its_seat_holding_nothing_and_gives_it_back(calc: CalcProject) -> None:
+    """SC-40: also where nobody watches; others may have the project meanwhile."""
+    seat = one_agent()
+    running = calc.start("run", agent=[turn(honest(1))])
+    try:
+        calc.wait_until(lambda: "All 1 agents of this machine" in calc.started(), "the wait")
+        assert calc.harness("skip", "--feature", "6").code == 0
+        seat.release()
+        assert running.wait(240) == 0, calc.started()
+    finally:
+        running.kill()
+    assert calc.passing() == [1]
+    assert host.holders() == []

@@ -108,6 +108,24 @@ def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.scenario
+def test_a_session_that_is_refused_goes_back_with_its_work_and_another_account_goes_on(tmp_path: Path) -> None:
+    """SC-43: its own place begins nothing again for the account; the next session of the feature continues."""
+    made = project(tmp_path, "ham", "egg")
+    half: Steps = [{"write": {"path": "half.py", "text": "HALF = 1\n"}}, {"rate_limit": {"retry_after_seconds": 7200}}]
+    tired = made.agent([turn(n, [*half, {"exit": 1}]) for n in (1, 2)])
+    fresh = made.agent([turn(1, work(1, "ham")), turn(2, work(2, "egg"))])
+    ran = made.harness("run", "--workers", "1", "--json", "--agent", tired, "--agent", fresh)
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["attempts"], answer["lost"]) == (0, 2, 0), ran.text
+    assert made.passing() == [1, 2]
+    (limit,) = json.loads(made.harness("limits", "--json").out)["limits"]
+    assert limit["account"].startswith("scripted:")
+    assert limit["attempt"] == 1
+    assert made.git("log", "--format=%s", "--", "half.py")  # what was begun went along
+    assert made.state["stuck_count"] == 0
+
+
+@pytest.mark.scenario
 def test_a_single_feature_lands_with_the_verdict_that_it_has(tmp_path: Path) -> None:
     """SC-32: on the commit that it was proven on, its suite is not run again."""
     made = project(tmp_path, "ham")

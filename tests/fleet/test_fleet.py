@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from agent_harness.agents import registry
+from agent_harness.kernel import trusted_state
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.task_list_project import TaskListProject, task
 
@@ -143,6 +146,37 @@ def test_a_project_without_a_budget_or_with_a_pause_is_left_alone(tmp_path: Path
     assert shop.statuses() == ["pending"]
 
 
+def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:
+    """SC-60: what fleet.yaml says, less what the gate of the account holds back; another account has its own."""
+    one, two, other = (listed(tmp_path / name, "a", "b", "c") for name in ("one", "two", "other"))
+    agent = one.agent(WORKS)
+    account = registry.from_spec(agent).account
+    rows = "".join(f"  - {{path: {each.root}, agent: '{agent}'}}\n" for each in (one, two))
+    rows += f"  - {{path: {other.root}, agent: '{other.agent(WORKS, name='other.sh')}'}}\n"
+    roster(tmp_path, f'agents: 9\naccounts: {{"{account}": {{agents: 3}}}}\nprojects:\n{rows}')
+
+    def given() -> dict[str, int]:
+        assert harness(tmp_path, "pause").code == 0
+        assert harness(tmp_path, "run", "--once").code == 0
+        return {name: row["share"] for name, row in states(tmp_path).items()}
+
+    assert given() == {"one": 2, "two": 1, "other": 3}
+    told = harness(tmp_path, "why", str(two.root)).text
+    assert f"those of {account}, of which the fleet may have 3 at once" in " ".join(told.split())
+    for _ in range(2):
+        LimitClock().note(account, said="429", retry_after_seconds=1)
+    (gate,) = json.loads(one.harness("limits", "--json").out)["gates"]
+    assert gate["size"] == 4
+    host = Path(trusted_state.of_user("host") or "", "host.json")
+    host.write_text(json.dumps({"accounts": {account: {"agents": 2}}}))
+    assert given() == {"one": 1, "two": 1, "other": 3}
+    host.write_text("{}")
+    LimitClock().forget(account)
+    LimitClock().note(account, said="429", retry_after_seconds=1)
+    roster(tmp_path, f"agents: 9\nprojects:\n{rows}")
+    assert given() == {"one": 2, "two": 2, "other": 3}
+
+
 def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path) -> None:
     shop, other = listed(tmp_path / "shop", "a"), listed(tmp_path / "other", "b")
     file = roster(tmp_path, f"# mine\nagents: 5 # all of them\nprojects:\n  - {{path: {other.root}}} # keep\n")
@@ -169,6 +203,9 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
         ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
         ("projects: 7\n", 3, "projects is no list"),
         ("- a\n", 3, "no set of settings"),
+        ("agents: 2\naccounts: [x]\n", 3, "line 2: accounts is no set of accounts"),
+        ("accounts:\n  x: 3\n", 3, "line 2: x does not say how many agents: {agents: 12}"),
+        ("accounts:\n  x: {agents: 0}\n", 3, "line 2: agents is no number"),
     ],
 )
 def test_a_roster_that_is_wrong_is_one_line(tmp_path: Path, text: str, code: int, told: str) -> None:

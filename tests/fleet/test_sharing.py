@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +37,37 @@ def test_nobody_gets_more_than_it_can_use_and_nothing_is_left_idle(agents: int, 
     found = shares(agents, wishes)
     assert all(0 < found[each.project] <= each.count for each in wishes if each.project in found)
     assert sum(found.values()) == min(agents, sum(each.count for each in wishes))
+
+
+ROOMS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 12))
+
+
+@given(st.integers(0, 60), WISHES, ROOMS, st.randoms(use_true_random=False))
+def test_no_account_gets_more_agents_than_it_has_room_for(
+    agents: int, rows: list[tuple[object, ...]], rooms: dict[str, int], random: Random
+) -> None:
+    """SC-60: and nothing is left idle that a project of another account, or of a lower class, could take."""
+    names = ("wants", "most", "priority", "weight", "minutes")
+    wishes = [
+        Wish(project=f"p{n}", account=random.choice("xyz"), **dict(zip(names, row, strict=True)))  # type: ignore[arg-type]
+        for n, row in enumerate(rows)
+    ]
+    found = shares(agents, wishes, rooms)
+    could = 0
+    for account in "xyz":
+        ours = [each for each in wishes if each.account == account]
+        wanted = sum(each.count for each in ours)
+        room = min(wanted, rooms.get(account, wanted))
+        assert sum(found.get(each.project, 0) for each in ours) <= room
+        could += room
+    assert sum(found.values()) == min(agents, could)
+    assert all(0 < found[each.project] <= each.count for each in wishes if each.project in found)
+
+
+def test_what_a_full_account_cannot_take_is_the_others() -> None:
+    rows = [wish("a", 50, priority=1, account="x"), wish("b", 50, priority=1, account="y"), wish("c", 50, priority=4)]
+    assert shares(40, rows, {"x": 3}) == {"a": 3, "b": 35, "c": 2}
+    assert shares(40, rows, {"x": 3, "y": 1}) == {"a": 3, "b": 1, "c": 36}
 
 
 def test_a_class_below_the_first_keeps_a_twentieth() -> None:

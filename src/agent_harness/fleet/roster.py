@@ -2,6 +2,7 @@
 
     agents: 40
     budget: {day_usd: 500}                  # UTC days
+    accounts: {"claude-code:login": {agents: 12}}
     projects:
       - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
       - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
@@ -12,7 +13,7 @@ A type that is wrong is one line with its place; a project that cannot be opened
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from glob import glob
 from typing import Any
 
@@ -21,7 +22,7 @@ from agent_harness.kernel import files, root
 
 FILE = "fleet.yaml"
 MOST_BYTES = 4 << 20
-_TOP = ("agents", "budget", "projects", "engine")
+_TOP = ("agents", "budget", "projects", "engine", "accounts")
 _ROW = ("path", "glob", "weight", "priority", "workers", "budget", "agent")
 
 
@@ -46,6 +47,7 @@ class Roster:
     agents: int = 8
     day_usd: float | None = None
     engine: str | None = None
+    accounts: Mapping[str, int] = field(default_factory=dict)  # as they are named there -> agents at once
     members: tuple[Member, ...] = ()
     problems: tuple[str, ...] = ()  # a line for each row that is no project
 
@@ -100,6 +102,7 @@ def _roster(file: str, found: Any) -> Roster:
         agents=_number(file, found, "agents", 8, least=1),
         day_usd=_day(file, found),
         engine=_text(file, found, "engine"),
+        accounts=_accounts(file, found),
         members=tuple(members.values()),
         problems=tuple(problems),
     )
@@ -190,6 +193,17 @@ def _day(file: str, found: Any) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
         raise _wrong(file, budget, "day_usd", "is no amount of dollars")
     return float(value)
+
+
+def _accounts(file: str, found: Any) -> dict[str, int]:
+    rows = found.get("accounts") or {}
+    if not isinstance(rows, dict):
+        raise _wrong(file, found, "accounts", "is no set of accounts")
+    for name, row in rows.items():
+        if not isinstance(name, str) or not isinstance(row, dict) or "agents" not in row:
+            raise _wrong(file, rows, name, "does not say how many agents: {agents: 12}")
+        _refuse_unknown(file, row, ("agents",), 1)
+    return {str(name): _number(file, row, "agents", 1, least=1) for name, row in rows.items()}
 
 
 # ---- changing it -----------------------------------------------------------------------------------------------------

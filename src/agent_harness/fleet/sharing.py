@@ -1,7 +1,8 @@
 """How many agents each project gets, as a rule without a clock, a disk or an agent. SC-60.
 
 Classes by priority, 1 before 5: each class below the first one that wants anything keeps a twentieth of the agents for
-itself. Within a class agent-minutes are shared by weight: who has had the least of them for its weight is next.
+itself. Within a class agent-minutes are shared by weight: who has had the least of them for its weight is next. Nobody
+gets an agent of an account that has no room for one.
 """
 
 import heapq
@@ -23,6 +24,7 @@ class Wish:
     priority: int = 3
     weight: float = 1.0
     minutes: float = 0.0  # agent-minutes that count for it, see ``FairClock``
+    account: str = ""  # of its agents, where that is known
 
     @property
     def count(self) -> int:
@@ -30,8 +32,11 @@ class Wish:
         return min(self.wants, self.most)
 
 
-def shares(agents: int, wishes: Iterable[Wish]) -> dict[str, int]:
-    """Agents by project; projects that get none are left out. All agents are given as long as somebody wants them."""
+def shares(agents: int, wishes: Iterable[Wish], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Agents by project; projects that get none are left out. All agents are given as long as somebody may have them.
+
+    ``rooms``: of each account that has a limit, how many agents there may be of all projects together.
+    """
     classes: dict[int, list[Wish]] = {}
     for wish in wishes:
         if wish.count > 0:
@@ -39,31 +44,37 @@ def shares(agents: int, wishes: Iterable[Wish]) -> dict[str, int]:
     order = sorted(classes)
     wanted = {priority: sum(wish.count for wish in classes[priority]) for priority in order}
     kept = {priority: min(wanted[priority], int(agents * KEPT_SHARE)) for priority in order[1:]}
-    left = agents
-    given: dict[int, int] = {}
+    left, room = agents, dict(rooms or {})
+    found: dict[str, int] = {}
     for priority in order:
         others = sum(kept.get(lower, 0) for lower in order if lower > priority)
-        given[priority] = min(wanted[priority], max(0, left - others))
-        left -= given[priority]
-    found: dict[str, int] = {}
-    for priority in order:
-        found |= _within(given[priority], classes[priority])
+        left -= _give(left - others, classes[priority], found, room)
+    for priority in order:  # what others could not take, since their accounts are full
+        left -= _give(left, classes[priority], found, room)
     return found
 
 
-def _within(agents: int, wishes: Sequence[Wish]) -> dict[str, int]:
-    """Start-time fair queueing: each agent goes to whose virtual time is the smallest."""
-    heap = [(wish.minutes / wish.weight, number) for number, wish in enumerate(wishes)]
+def _give(agents: int, wishes: Sequence[Wish], found: dict[str, int], room: dict[str, int]) -> int:
+    """Start-time fair queueing: each agent goes to whose virtual time is the smallest. How many were given."""
+    count = [found.get(wish.project, 0) for wish in wishes]
+    heap = [
+        ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(wishes) if count[n] < w.count
+    ]
     heapq.heapify(heap)
-    found: dict[str, int] = {}
-    while agents > 0 and heap:
+    left = max(0, agents)
+    while left > 0 and heap:
         at, number = heapq.heappop(heap)
         wish = wishes[number]
-        found[wish.project] = found.get(wish.project, 0) + 1
-        agents -= 1
-        if found[wish.project] < wish.count:
+        if room.get(wish.account, 1) <= 0:
+            continue
+        if wish.account in room:
+            room[wish.account] -= 1
+        count[number] += 1
+        found[wish.project] = count[number]
+        left -= 1
+        if count[number] < wish.count:
             heapq.heappush(heap, (at + QUANTUM_MINUTES / wish.weight, number))
-    return found
+    return max(0, agents) - left
 
 
 class FairClock:

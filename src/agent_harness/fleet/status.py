@@ -65,6 +65,7 @@ def _row(member: Member, told: object) -> JsonObject:
         "open": kept.get("open"),
         "proven": kept.get("proven"),
         "today_usd": kept.get("today_usd") or 0.0,
+        "account": kept.get("account"),
     }
     if alive and run:
         row["blocked"] = run.get("blocked")

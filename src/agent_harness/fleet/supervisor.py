@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from agent_harness.errors import Busy, HarnessError, Refused
 from agent_harness.faces.reading import parallel_of, reader_of
-from agent_harness.fleet import status
+from agent_harness.fleet import accounts, status
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.fleet.sharing import FairClock, Wish, shares
 from agent_harness.kernel import clock, files, journal, trusted_state
@@ -67,6 +67,7 @@ class _Watched:
     workable: int = 0
     proven: int | None = None
     share: int = 0
+    account: str | None = None  # of its agents; not looked at yet
     agents: int = 0
     given: int = 0  # workers that its run was told last
     alive: bool = False
@@ -99,6 +100,7 @@ class FleetSupervisor:
         self._clock = FairClock()
         self._ticked = time.monotonic()
         self._said: dict[str, str] = {}
+        self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
         """Supervises until a signal, or one round with ``once``; 0. ``Busy`` where somebody supervises already."""
@@ -145,20 +147,25 @@ class FleetSupervisor:
             if each.agents:
                 self._clock.used(each.member.path, each.agents * passed / 60)
         total = sum(today.values()) + sum(each.spent_live for each in self._watched.values())
+        self._rooms = accounts.rooms(roster)
         wishes = [wish for each in self._watched.values() if (wish := self._wish(each, roster, today, total))]
         self._clock.wanting((wish.project, wish.weight) for wish in wishes)
-        given = shares(roster.agents, wishes)
+        given = shares(roster.agents, wishes, self._rooms)
         is_paused = status.is_paused()
         free = roster.agents - sum(each.at_work for each in self._watched.values())
+        room = {account: most - self._at_work(account) for account, most in self._rooms.items()}
         for each in sorted(self._watched.values(), key=self._turn):
             each.share = given.get(each.member.path, 0)
-            may = min(each.share, each.at_work + max(0, free))  # others may still have what is no more their share
+            least = min(free, room.get(each.account or "", free))
+            may = min(each.share, each.at_work + max(0, least))  # others may still have what is no more their share
+            more = max(0, may - each.at_work)
             if each.alive:
                 self._scale(each, max(1, may))
             elif may and not is_paused and time.monotonic() >= each.begin_at and self._begin(each, roster, may):
-                free -= may
-                continue
-            free -= max(0, may - each.at_work)
+                more = may
+            free -= more
+            if each.account in room:
+                room[each.account] -= more
         self._write(today)
         for problem in roster.problems:
             self._tell("roster", problem)
@@ -188,7 +195,18 @@ class FleetSupervisor:
             priority=each.member.priority,
             weight=each.member.weight,
             minutes=self._clock.minutes(each.member.path),
+            account=self._account(each),
         )
+
+    def _account(self, each: _Watched) -> str:
+        """Whose agents its runs start, where any account has a limit."""
+        if self._rooms and each.account is None:
+            each.account = accounts.of_member(each.member)
+        return each.account or ""
+
+    def _at_work(self, account: str) -> int:
+        at_work = (each for each in self._watched.values() if each.at_work)
+        return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
         """Reads what has changed: the snapshot of its run each round, its items when their file did."""
@@ -225,6 +243,7 @@ class FleetSupervisor:
         """The items as they are now, counted; ``None`` for a project that cannot be read, which is parked."""
         member = each.member
         each.stamp, each.look_at = files.stamp_of(self._truth(each)), time.monotonic() + clock.scaled(LOOK_SECONDS)
+        each.account = None
         try:
             picture = reader_of(member.kind, member.path).look()
         except (HarnessError, OSError) as error:
@@ -341,10 +360,12 @@ class FleetSupervisor:
                 "proven": each.proven,
                 "today_usd": round(today.get(each.member.path, 0.0) + each.spent_live, 4),
                 "started": each.started,
+                "account": each.account,
             }
             for each in self._watched.values()
         }
         known = {"v": 1, "at": clock.timestamp(), "projects": projects, "minutes": self._clock.as_record()}
+        known |= {"accounts": self._rooms}
         files.write_json(os.path.join(self._folder, status.STATE), known)
 
     def _tell(self, about: str, text: str) -> None:
@@ -378,6 +399,9 @@ def why(roster: Roster, path: str) -> list[str]:
         f"Priority {found['priority']}, weight {found['weight']:g}; {minutes:.0f} agent-minutes count for it, and the "
         f"supervisor has looked at {status.age()}."
     )
+    account, rooms = found["account"], status.seen().get("accounts")
+    if account and isinstance(rooms, dict) and account in rooms:
+        text.append(f"Its agents are those of {account}, of which the fleet may have {rooms[account]} at once.")
     above = [row for row in status.rows(roster) if row["priority"] < found["priority"] and row["share"]]
     if above and not found["share"]:
         text.append(

@@ -1,6 +1,7 @@
 """The clock of rate limits: which account's provider refuses until when, for every harness of this user.
 
     $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json
+    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     how many of its agents may work, once it was refused
 
 It outlives a kill and a reboot. It never stops a run: a file that is damaged is no limit, and what cannot be written is
 only known to whoever noted it. The moment comes from the first source that has one:
@@ -13,7 +14,7 @@ only known to whoever noted it. The moment comes from the first source that has 
 A limit that is lifted leaves the moment behind at which it was, so that whoever has written its end down elsewhere
 hears of it. Reading loads little, and makes nothing.
 
-Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6.
+Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6. Of gates: ``scale.md`` SC-43.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from agent_harness.kernel.gates import Gate
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.lock import Lock
 
@@ -52,13 +54,14 @@ FORGOTTEN_AFTER_SECONDS = 86_400.0
 """Refusals further apart than this are not in a row."""
 
 _FOLDER = "limits"
-_ENDING = ".json"
+_ENDING, _GATE = ".json", ".gate"
 _LONGEST_SAID = 300
 _LONGEST_NAME = 120
 _READ = 2000  # characters of a message that are looked at
 _LOCK_SECONDS = 20.0
 _SLACK_SECONDS = 2.0
 _GUESSED = ("guess", "contract")
+_LONGEST_QUIET = 40 * 86_400.0  # beyond any limit, a gate says what no clock of ours writes
 
 
 class RateLimit:
@@ -195,6 +198,7 @@ class LimitClock:
             now = self._now()
             before = self._read(account)
             made.append(_after(before, account, now, (said, resets_at, retry_after_seconds, guess_seconds)))
+            self._narrow(account, now, made[-1])
             return made[-1]
 
         kept = self._changed(account, act)
@@ -208,7 +212,8 @@ class LimitClock:
         """Lifts the limit of an account, since a person says so, or it works; whether one was known.
 
         With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing is
-        written where none is known. Without it, ``decided_since`` tells of it in any case.
+        written where none is known. Without it, ``decided_since`` tells of it in any case, and the gate of the account
+        is gone.
         """
         if noted_before and self._read(account) is None:
             return False
@@ -217,6 +222,8 @@ class LimitClock:
             return False
         try:
             with self._locked():
+                if noted_before is None:
+                    files.unlink(self._path(account, _GATE))
                 found = self._read(account)
                 if noted_before and (found is None or found.noted_at >= noted_before):
                     return False
@@ -238,6 +245,85 @@ class LimitClock:
             return lifted if lifted > seen else None
         found = _limit_in(record, account)
         return found.until if found and found.noted_at > seen else None
+
+    # -- gates ---------------------------------------------------------------------------------------------------------
+
+    def gate(self, account: str, most: int) -> Gate | None:
+        """How an account that may have ``most`` agents is let in by now; ``None`` where nobody has to wait."""
+        if not self._place() or not os.path.lexists(self._path(account, _GATE)):
+            return None
+        from agent_harness.kernel import gates
+
+        found = self._read_gate(account)
+        return gates.grown(found, most, _seconds(self._now())) if found else None
+
+    def gated(self) -> list[str]:
+        """The accounts for which a gate is kept."""
+        return self._accounts(_GATE)
+
+    def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
+        """Until one more of its agents may begin beside so many; ``None``: once one of these has ended."""
+        from agent_harness.kernel import gates
+
+        gate = self.gate(account, most)
+        if gate is None:
+            return 0.0 if working < most else None
+        left = gates.seconds_to_wait(gate, working, _seconds(self._now()))
+        return None if left is None else clock.scaled(left)
+
+    def note_start(self, account: str, most: int) -> None:
+        """One of its agents begins. To be called by whoever keeps others from asking meanwhile."""
+        from agent_harness.kernel import gates
+
+        if self.gate(account, most) is None:
+            return
+        try:
+            with self._locked():
+                if gate := self.gate(account, most):
+                    self._write_gate(account, gates.started(gate, _seconds(self._now())))
+        except (HarnessError, OSError):
+            return
+
+    def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
+        """A refusal has come, and the clock is locked: fewer may work."""
+        from agent_harness.kernel import gates, host
+
+        if not self._place():
+            return
+        most, at = host.account_terms(account).agents, _seconds(now)
+        found = self._read_gate(account)
+        found = gates.grown(found, most, at) if found else None
+        wait = limit.seconds_left(now) / clock.time_scale()
+        try:
+            self._write_gate(account, gates.refused(found, most, at, wait))
+        except (HarnessError, OSError):
+            return
+
+    def _read_gate(self, account: str) -> Gate | None:
+        """What the file holds; ``None`` where there is none, or a damaged one."""
+        from agent_harness.kernel.gates import Gate
+
+        try:
+            record = files.read_json(self._path(account, _GATE), exact=False)
+        except (HarnessError, OSError):
+            return None
+        counts = [record.get(name) for name in ("size", "began")]
+        moments = [clock.parse(record.get(name)) for name in ("refused_at", "quiet_since", "last_start")]
+        if record.get("account") != account or not all(type(each) is int and 0 <= each < 10**6 for each in counts):
+            return None
+        at = [_seconds(each) for each in moments if each is not None]
+        if len(at) < len(moments) or at[1] > _seconds(self._now()) + _LONGEST_QUIET:
+            return None
+        size, began = (int(str(each)) for each in counts)
+        return Gate(size=max(1, size), began=began, refused_at=at[0], quiet_since=at[1], last_start=at[2])
+
+    def _write_gate(self, account: str, gate: Gate) -> None:
+        moments = {
+            name: getattr(gate, name) * clock.time_scale() for name in ("refused_at", "quiet_since", "last_start")
+        }
+        told = {name: clock.timestamp(clock.moment(at), fraction=True) for name, at in moments.items()}
+        record = {"account": account, "size": gate.size, "began": gate.began, **told}
+        files.write_json(self._path(account, _GATE), record, follow=False)
 
     # -- the files -----------------------------------------------------------------------------------------------------
 
@@ -294,24 +380,29 @@ class LimitClock:
         except (HarnessError, OSError):
             return {}
 
-    def _accounts(self) -> list[str]:
+    def _accounts(self, ending: str = _ENDING) -> list[str]:
         try:
             names = sorted(os.listdir(self._place() or ""))
         except OSError:
             return []
         found = []
         for name in names:
-            if name.endswith(_ENDING):
+            if name.endswith(ending):
                 try:
                     account = files.read_json(os.path.join(self._folder or "", name), exact=False).get("account")
                 except (HarnessError, OSError):
                     continue
-                if isinstance(account, str) and os.path.basename(self._path(account)) == name:
+                if isinstance(account, str) and os.path.basename(self._path(account, ending)) == name:
                     found.append(account)
         return found
 
-    def _path(self, account: str) -> str:
-        return os.path.join(self._folder or "", f"{_file_name(account)}{_ENDING}")
+    def _path(self, account: str, ending: str = _ENDING) -> str:
+        return os.path.join(self._folder or "", f"{_file_name(account)}{ending}")
+
+
+def _seconds(at: datetime) -> float:
+    """The moment on the clock of gates, on which waits are as long as they are said to be."""
+    return at.timestamp() / clock.time_scale()
 
 
 def _after(

@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
-from agent_harness.errors import Busy, HarnessError, NothingEligible, Refused, UnsafeTree
-from agent_harness.kernel import clock, files, owner, process
+from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, Refused, UnsafeTree
+from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
+from agent_harness.kernel.rate_limits import LimitClock, RateLimit, sentence
 from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
@@ -47,6 +49,8 @@ from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.session.parallel_settings import ParallelSettings
+from agent_harness.supervision import seats
+from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -72,6 +76,8 @@ class RunTerms:
     sandbox: object = None  # of a set-up, as the project's settings have it
     only_land: bool = False  # what is proven lands, and no attempt is begun
     engine: Engine | None = None  # that carries attempts out; none named: processes of this machine
+    accounts: tuple[str, ...] = ()  # of the agents, in their order: the first that may begin does
+    policy: RefusalPolicy = field(default_factory=RefusalPolicy)
 
 
 @dataclass(kw_only=True)
@@ -103,9 +109,13 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
-        self._of_host: dict[str, LockFile] = {}  # what orders have of this machine
-        self._is_full = False  # this machine, for an order that could be given now
-        self._said_full = False
+        self._of_host: dict[str, HostSeat] = {}  # what orders have of this machine
+        self._limits = LimitClock()
+        self._ignores_limits = terms.policy.ignore_once
+        self._is_full = False  # this machine, or every account, for an order that could be given now
+        self._refused: RateLimit | None = None  # every account is, and this one not for the longest
+        self._said_full: dict[str, str] = {}
+        self._memory = slots.MemoryWatch(terms.settings.min_free_mb << 20)
         self._mailbox = Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
@@ -241,8 +251,10 @@ class Coordinator:
             self._home.keep()
             self._read_mail()
             self._snapshot.show(self._picture)
+            self._ease_memory()
             ending = self._why_not()
             moved = self._is_full = False
+            self._refused = None
             is_over = ending is not None and ending[0] in (130, 5)
             steps = plan.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
@@ -255,7 +267,7 @@ class Coordinator:
             if moved:
                 continue
             if not self._under and not self._waits(ending):
-                return ending or self._nothing_left()
+                return ending or self._all_refused() or self._nothing_left()
             with suppress(queue.Empty):
                 self._ended(self._ended_orders.get(timeout=LOOK_SECONDS))
                 while True:
@@ -306,8 +318,14 @@ class Coordinator:
         return most is None or self._money.left(most) >= -1e-9
 
     def _waits(self, ending: tuple[int, str, str] | None) -> bool:
-        """Whether a landing that a person's files are in the way of is to be tried again, or the machine is full."""
-        return (bool(self._in_the_way) or self._is_full) and ending is None
+        """Whether a landing that a person's files are in the way of is to be tried again, or no agent may begin yet."""
+        is_refused = self._refused is not None and self._terms.policy.wait
+        return (bool(self._in_the_way) or self._is_full or is_refused) and ending is None
+
+    def _all_refused(self) -> tuple[int, str, str] | None:
+        if self._refused is None:
+            return None
+        return LimitInForce.exit_code, LimitInForce.code, sentence(self._refused.as_notice())
 
     def _nothing_left(self) -> tuple[int, str, str]:
         failed, still = self._home.left()
@@ -460,8 +478,8 @@ class Coordinator:
     def _order(self, step: plan.StartAttempt) -> bool:
         if not self._can_pay():
             return False
-        host = self._of_machine(slots.AGENTS, step.item.id) if self._engine.is_local else None
-        if self._engine.is_local and host is None:
+        seated = self._seated(step.item.id) if self._engine.is_local else None
+        if self._engine.is_local and seated is None:
             return False
         item, work = step.item, self._plan.work(step.item.id)
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
@@ -469,6 +487,9 @@ class Coordinator:
         base = str(self._git.commit_of(self._branch))
         mend = self._seeded(work, item, base) if work.mend else None
         papers = self._home.papers(item.id, mend)
+        if seated:
+            papers |= {"account": seated[1], "now": self._ignores_limits}
+            self._ignores_limits = False
         fence = work.fence + 1
         order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=base, papers=papers)
         if not self._engine.is_local:
@@ -478,8 +499,8 @@ class Coordinator:
         self._home.claim([order])
         if order.allowance_usd is None:
             self._money.elsewhere(order.id, 0.0)
-        if host:
-            self._of_host[order.id] = host
+        if seated:
+            self._of_host[order.id] = seated[0]
         self._begin(_Under(order=order, title=item.title))
         self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
         return True
@@ -493,19 +514,53 @@ class Coordinator:
         self._money.allow(order.id, allowance)
         return replace(order, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
-    def _of_machine(self, kind: str, item: str) -> LockFile | None:
-        """An agent, or a run of checks, that this machine has room for; said once where it has none."""
-        told = {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
-        is_beside = kind == slots.AGENTS and any(each.order.kind == ATTEMPT for each in self._under.values())
+    def _seated(self, item: str) -> tuple[HostSeat, str] | None:
+        """What an agent needs here, and its account: the first that is not refused and lets one more begin. SC-43."""
+        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
         short = slots.shortage(self._folder, self._terms.settings.min_free_mb << 20) if is_beside else None
-        found = None if short else slots.take(kind, told)
-        if found is None and not self._said_full:
-            most = slots.limits()[kind]
-            full = f"All {most} {kind} of this machine are at work; waiting for one: harness limits --host"
-            self._say(f"No further agent begins: {short}" if short else full)
-        self._is_full = self._is_full or found is None
-        self._said_full = found is None
-        return found
+        if short:
+            return self._without_seat(f"No further agent begins: {short}")
+        refused: list[RateLimit] = []
+        full: list[str] = []
+        for account in self._terms.accounts:
+            limit = None if self._ignores_limits else self._limits.in_force(account)
+            if limit:
+                refused.append(limit)
+                continue
+            seat = seats.taken(account, self._told(item), self._limits)
+            if isinstance(seat, HostSeat):
+                self._said_full.pop(host.AGENTS, None)
+                return seat, account
+            full.append(seat)
+        if full:
+            return self._without_seat(full[0])
+        self._refused = min(refused, key=lambda limit: limit.until)
+        self._say_full(host.AGENTS, sentence(self._refused.as_notice()))
+        return None
+
+    def _without_seat(self, why: str) -> None:
+        self._is_full = True
+        self._say_full(host.AGENTS, why)
+
+    def _say_full(self, kind: str, why: str) -> None:
+        """Once for each reason, until somebody has begun."""
+        if self._said_full.get(kind) != why:
+            self._said_full[kind] = why
+            self._say(why)
+
+    def _told(self, item: str) -> JsonObject:
+        return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
+
+    def _ease_memory(self) -> None:
+        """Takes the youngest attempt back where memory is scarce for a minute, unless it is the only one. SC-41."""
+        if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
+            return
+        at_work = [each for each in self._under.values() if each.order.kind == ATTEMPT and not each.recalled]
+        if len(at_work) > 1 and self._engine.is_local:
+            order = at_work[-1].order
+            self._note("recalled", item=order.item, order=order.id, slot=order.slot, why="memory")
+            self._say(f"{order.slot} {order.item}: is taken back, since memory is scarce; its work is kept")
+            self._recall(at_work[-1], "memory is scarce")
 
     def _seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
@@ -613,13 +668,18 @@ class Coordinator:
         return False
 
     def _order_checks(self, name: str, commit: str, checks: list[JsonObject], **what: object) -> None:
-        host = self._of_machine(slots.TESTS, name)
-        if host is None:
+        seat = host.take(host.TESTS, self._told(name))
+        if seat is None:
+            self._is_full = True
+            most = host.limits()[host.TESTS]
+            full = f"All {most} tests of this machine are at work; waiting for one: harness limits --host"
+            self._say_full(host.TESTS, full)
             return
+        self._said_full.pop(host.TESTS, None)
         papers = self._home.check_papers(checks)
         number = len(self._ledger.events)
         order = self._written(VERIFY, "", name, fence=number, slot="v1", base=commit, papers=papers)
-        self._of_host[order.id] = host
+        self._of_host[order.id] = seat
         self._begin(_Under(order=order, **what))  # type: ignore[arg-type]
 
     def _verified(self, batch: int, trial: Trial, result: str, failing: Sequence[str]) -> None:
@@ -695,8 +755,8 @@ class Coordinator:
 
     def _ended(self, order_id: str) -> None:
         under = self._under.pop(order_id)
-        if host := self._of_host.pop(order_id, None):
-            host.release()
+        if seat := self._of_host.pop(order_id, None):
+            seat.release()
         order = under.order
         if order.kind == VERIFY:
             self._take_checks(under)

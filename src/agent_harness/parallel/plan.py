@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from agent_harness.errors import LimitInForce
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.batching import Search, Trial, next_size
 from agent_harness.parallel.items import ACCEPTED, PARKED, PARTIAL, REJECTED, OpenItem
@@ -56,7 +57,7 @@ class ItemProgress:
     mend: JsonObject | None = None  # what its next attempt has to repair
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
-    recalled: str = ""  # the order that a person has ended
+    recalled: str = ""  # the order that a person has ended, or that the machine had no memory for
 
 
 @dataclass
@@ -193,7 +194,10 @@ class RunPlan:
         work = self._move(event["item"], PARTIAL if status not in (ACCEPTED, REJECTED, PARKED) else status)
         work.lost = 0
         self.last_end = event
-        self.barren = 0 if status in (ACCEPTED, REJECTED) or event.get("recalled") else self.barren + 1
+        if status in (ACCEPTED, REJECTED) or event.get("recalled"):
+            self.barren = 0
+        elif event.get("reason") != LimitInForce.code:  # a provider that refuses says nothing of the agent
+            self.barren += 1
         if event.get("uncounted") or (work.recalled == event["order"] and work.state == OPEN and status != REJECTED):
             self.attempts -= 1
         if status == ACCEPTED:

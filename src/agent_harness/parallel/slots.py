@@ -1,55 +1,14 @@
-"""How many agents and test runs there are at once on this machine, over all parallel runs of the user.
+"""Whether this machine has memory and disk for one more agent, and for all that are at work. SC-41.
 
-    $XDG_STATE_HOME/agent-harness/host/
-        host.json          {"agents": 8, "tests": 1}: how many; the number of cores decides where it does not say
-        agents/K.lock      held by the run that has an agent there, for as long as the agent works
-        agents/K.json      what it works on
-        tests/K.lock ...   the same of runs of checks before landing
-
-A lock is the kernel's, so that any death gives it back. Nothing here counts a run without ``--workers``. SC-40.
+How many there may be at once, and who has what, is ``kernel/host.py``.
 """
 
 import os
-from collections.abc import Mapping
 
-from agent_harness.errors import HarnessError
-from agent_harness.kernel import files, trusted_state
-from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.process.resource_watch import free_memory
 
 FREE_DISK = 2 << 30
-AGENTS, TESTS = "agents", "tests"
-MOST = 1024
-
-
-def limits() -> Mapping[str, int]:
-    """How many there may be of each kind."""
-    usual = {AGENTS: 8, TESTS: max(1, (os.cpu_count() or 1) // 2)}
-    folder = trusted_state.of_user("host", make=False)
-    try:
-        found = files.read_json(os.path.join(folder, "host.json")) if folder else {}
-    except (OSError, HarnessError):
-        return usual
-    known = {kind: found.get(kind) for kind in usual}
-    return {
-        kind: each if type(each := known[kind]) is int and 1 <= each <= MOST else count for kind, count in usual.items()
-    }
-
-
-def take(kind: str, told: JsonObject) -> LockFile | None:
-    """One of those of this machine, until it is released; ``None`` when all are taken. ``told``: what for."""
-    folder = trusted_state.of_user("host")
-    if folder is None:
-        return LockFile(os.devnull)  # nobody counts where nothing can be written
-    there = os.path.join(folder, kind)
-    os.makedirs(there, mode=0o700, exist_ok=True)
-    for number in range(1, limits()[kind] + 1):
-        lock = LockFile(os.path.join(there, f"{number}.lock"))
-        if lock.try_take() is None:
-            files.write_json(os.path.join(there, f"{number}.json"), told)
-            return lock
-    return None
+SHORT_SECONDS = 60.0
 
 
 def shortage(folder: str, memory: int) -> str | None:
@@ -60,20 +19,24 @@ def shortage(folder: str, memory: int) -> str | None:
     return f"less than 2 GB are free at {folder}" if disk.f_bavail * disk.f_frsize < FREE_DISK else None
 
 
-def holders() -> list[JsonObject]:
-    """Who has what now: ``kind``, ``number``, ``pid``, and what was said of it."""
-    folder = trusted_state.of_user("host", make=False)
-    found: list[JsonObject] = []
-    for kind in (AGENTS, TESTS) if folder else ():
-        there = os.path.join(str(folder), kind)
-        names = os.listdir(there) if os.path.isdir(there) else []
-        for number in sorted(int(name[:-5]) for name in names if name.endswith(".lock") and name[:-5].isdecimal()):
-            holder = LockFile(os.path.join(there, f"{number}.lock")).holder()
-            if holder is None:
-                continue
-            try:
-                told = files.read_json(os.path.join(there, f"{number}.json"))
-            except (OSError, HarnessError):
-                told = JsonObject()
-            found.append({**told, "kind": kind, "number": number, "pid": holder.pid})
-    return found
+class MemoryWatch:
+    """Says when an agent is to be taken back: while less than half of ``memory`` is free, one a minute.
+
+    A rule of values: moments are seconds of one clock.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self._least = memory // 2
+        self._short_since: float | None = None
+
+    def is_due(self, free: int, now: float) -> bool:
+        """Whether one is, by what is free now; to be asked all the time."""
+        if free >= self._least:
+            self._short_since = None
+            return False
+        if self._short_since is None:
+            self._short_since = now
+        if now - self._short_since < SHORT_SECONDS:
+            return False
+        self._short_since = now
+        return True

@@ -1,7 +1,8 @@
 """Which of the allowed agents may be started now: by the clock of rate limits, the first that is not refused.
 
 Asked right before an agent is needed, so that work without a model goes on. Whoever may wait does so holding nothing
-that others need; the wait is in the clock, not in the process. Source: ``features.md`` C28, UAH-374.
+that others need; the wait is in the clock, not in the process. An agent has a seat as long as it may work (``seats``).
+Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
 """
 
 import shlex
@@ -9,11 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from agent_harness.agents.base import Agent
-from agent_harness.errors import LimitInForce, ToolMissing
+from agent_harness.errors import LimitInForce, NoRoom, ToolMissing
 from agent_harness.kernel import clock
+from agent_harness.kernel.host import HostSeat
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit
+from agent_harness.supervision import seats
 
 __all__ = ["Dispatcher", "RefusalPolicy", "spoken", "startable"]
 
@@ -26,70 +31,131 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """What is done when every allowed agent is refused for now."""
+    """What is done when every allowed agent is refused for now, or there is no seat for one."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
+    wait_for_seat: bool = True  # until one is free; else NoRoom
+    account: str | None = None  # whose agent somebody else has chosen, and has a seat for; a refusal goes back to them
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
+
+    def waits(self, refusal: LimitInForce) -> bool:
+        """Whether it is waited for the end of that."""
+        return self.wait_for_seat if isinstance(refusal, NoRoom) else self.wait
+
+    @classmethod
+    def of_order(cls, papers: JsonObject) -> "RefusalPolicy":
+        """That of hands: where an account was chosen for them, they neither wait nor let another agent take over."""
+        account = papers.get("account")
+        return cls(wait=papers["wait"] and not account, ignore_once=papers["now"], account=account)
 
 
 class Dispatcher:
     """Chooses among agents in their order."""
 
-    def __init__(self, agents: Sequence[Agent], patience: RefusalPolicy, say: Callable[[str], None] = _silent) -> None:
-        self.agents = tuple(agents)
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        patience: RefusalPolicy,
+        say: Callable[[str], None] = _silent,
+        *,
+        told: JsonObject | None = None,
+    ) -> None:
+        """With ``told``, for what, each agent that is chosen has a seat until ``rest`` or the next choice."""
+        chosen = tuple(agent for agent in agents if agent.account == patience.account)
+        self.agents = chosen or tuple(agents)
         self.patience = patience
         self._say = say
         self._ignore = patience.ignore_once
         self._limits = LimitClock()
         self._last = self.agents[0]
+        self._told = None if patience.account else told
+        self._seat: HostSeat | None = None
+        self._found: Agent | None = None  # while it was waited: its seat is held
 
     def choose(self) -> Agent:
-        """The first agent that is not refused; ``LimitInForce`` with the first moment at which one may be tried."""
+        """The first agent that is not refused and has a seat.
+
+        ``LimitInForce`` with the first moment at which one may be tried; ``NoRoom`` where only a seat is missing.
+        """
+        if found := self._found:
+            self._found = None
+            return found
+        self.rest()
         if self._ignore:
             self._ignore = False
+            self._take_seat(self.agents[0])  # counted where there is one
             return self.agents[0]
         refused: list[RateLimit] = []
+        full: tuple[str, str] | None = None
         for agent in self.agents:
-            limit = self._limits.in_force(agent.account)
-            if limit is None:
+            if limit := self._limits.in_force(agent.account):
+                refused.append(limit)
+            elif why := self._take_seat(agent):
+                full = full or (agent.account, why)
+            else:
                 if agent is not self._last:
-                    why = f" ({refused[0]})" if refused else ""
+                    because = f" ({refused[0]})" if refused else ""
                     name = agent.name if agent.name != self._last.name else agent.account
-                    self._say(f"{name} takes over{why}.")
+                    self._say(f"{name} takes over{because}.")
                 self._last = agent
                 return agent
-            refused.append(limit)
+        if full:
+            raise NoRoom(full[1], hint=f"{self.patience.again} later", account=full[0], until=None)
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
+    def _take_seat(self, agent: Agent) -> str | None:
+        """Why there is none for this agent."""
+        if self._told is None:
+            return None
+        found = seats.taken(agent.account, self._told, self._limits)
+        if isinstance(found, str):
+            return found
+        self._seat = found
+        return None
+
+    def rest(self) -> None:
+        """No agent works any more."""
+        if self._seat:
+            self._seat.release()
+        self._seat = self._found = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.rest()
+
     def has_spare(self, agent: Agent) -> bool:
-        """Whether another agent could be started in this one's place."""
+        """Whether another agent could be started in this one's place, here or by whoever has chosen this one."""
+        if self.patience.account:
+            return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
         """Waits until an agent may be tried; false when a stop was asked for first."""
         self._say(refusal.message)
-        account = shlex.quote(str(refusal.data["account"]))
-        self._say(f"Waiting; Ctrl-C ends it. To go on at once: harness limits clear {account}")
+        if not isinstance(refusal, NoRoom):
+            account = shlex.quote(str(refusal.data["account"]))
+            self._say(f"Waiting; Ctrl-C ends it. To go on at once: harness limits clear {account}")
         try:
             while not stop_requested():
-                limit = self._first()
-                if limit is None:
+                try:
+                    self._found = self.choose()
                     return True
-                left = limit.seconds_left(clock.now())
-                self.patience.countdown(f"{limit.account}: {spoken(left)} left")
-                time.sleep(min(left, LOOK_SECONDS))
+                except LimitInForce as still:
+                    left = LOOK_SECONDS
+                    told = still.message
+                    if not isinstance(still, NoRoom) and (limit := self._limits.in_force(str(still.data["account"]))):
+                        left = limit.seconds_left(clock.now())
+                        told = f"{limit.account}: {spoken(left)} left"
+                    self.patience.countdown(told)
+                    time.sleep(min(left, LOOK_SECONDS))
             return False
         finally:
             self.patience.countdown("")
-
-    def _first(self) -> RateLimit | None:
-        """The limit that ends first, ``None`` as soon as one agent is free."""
-        limits = [self._limits.in_force(agent.account) for agent in self.agents]
-        there = [limit for limit in limits if limit is not None]
-        return min(there, key=lambda limit: limit.until) if len(there) == len(limits) else None
 
     def _refusal(self, limit: RateLimit) -> LimitInForce:
         left = spoken(limit.seconds_left(clock.now()))

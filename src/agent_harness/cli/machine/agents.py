@@ -95,13 +95,14 @@ Examples:
   harness limits clear claude-code
   harness limits clear --all""",
 )
-@click.option("--host", "of_host", is_flag=True, help="What parallel runs have of this machine, and who has it.")
+@click.option("--host", "of_host", is_flag=True, help="What there may be at once on this machine, and who has it.")
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
     """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock.
 
-    With --host: how many agents and runs of checks parallel runs may have at once on this machine, and who has them.
+    Also of which accounts fewer agents may work since they were refused. With --host: how many agents, also of one
+    account, and runs of checks there may be at once on this machine, and who has them.
     """
     if ctx.invoked_subcommand:
         return 0
@@ -111,33 +112,61 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
     from agent_harness.kernel.rate_limits import LimitClock
     from agent_harness.supervision.dispatch import spoken
 
-    found, now = LimitClock().all(), clock.now()
+    found, now, gates = LimitClock().all(), clock.now(), _gates()
     if as_json:
         rows = [
             {**each.as_notice(), **each.as_record(), "seconds_left": round(each.seconds_left(now), 1)} for each in found
         ]
-        click.echo(json.dumps({"ok": True, "limits": rows}, ensure_ascii=False))
+        click.echo(json.dumps({"ok": True, "limits": rows, "gates": gates}, ensure_ascii=False))
         return 0
     for each in found:
         show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} here")
         show(f"  said: {each.said or 'nothing'}")
-    show("next: harness limits clear ACCOUNT   to try at once" if found else "No account is rate limited.")
+    for gate in gates:
+        let_in = f"since it was refused {gate['size']} of {gate['most']} may be, one more at {gate['grows_local']}"
+        show(f"{gate['account']}: {gate['working']} agents at work; {let_in} if nobody is refused until then")
+    if not found:
+        show("No account is rate limited.")
+    if found or gates:
+        show("next: harness limits clear ACCOUNT   to try at once")
     return 0
 
 
-def _limits_of_host(as_json: bool) -> int:
-    from agent_harness.parallel import slots
+def _gates() -> list[dict[str, Any]]:
+    """The accounts that fewer agents may work for since they were refused."""
+    from agent_harness.kernel import clock, host
+    from agent_harness.kernel.gates import QUIET
+    from agent_harness.kernel.rate_limits import LimitClock
 
-    known, found = slots.limits(), slots.holders()
+    rows: list[dict[str, Any]] = []
+    for account in LimitClock().gated():
+        most = host.account_terms(account).agents
+        if gate := LimitClock().gate(account, most):
+            grows = clock.moment((gate.quiet_since + QUIET) * clock.time_scale())
+            told = {"account": account, "size": gate.size, "most": most, "working": host.working(account)}
+            rows.append(told | {"grows_at": clock.timestamp(grows), "grows_local": clock.local(grows)})
+    return rows
+
+
+def _limits_of_host(as_json: bool) -> int:
+    from agent_harness.kernel import host
+
+    known, found = host.limits(), host.holders()
+    accounts = {name: each.agents for name, each in host.terms_of_accounts().items()}
     if as_json:
-        click.echo(json.dumps({"ok": True, "host": {**known}, "holders": found}, ensure_ascii=False))
+        answer = {"ok": True, "host": {**known}, "accounts": accounts, "holders": found}
+        click.echo(json.dumps(answer, ensure_ascii=False))
         return 0
     for kind, most in known.items():
         held = [each for each in found if each["kind"] == kind]
         show(f"{kind}: {len(held)} of {most}")
         for each in held:
             where = f"{each.get('project')}: {each.get('item')}"
-            show(f"  {each['number']}  {where} (run {each.get('run')}, process {each['pid']})")
+            run = f"run {each['run']}, " if each.get("run") else ""
+            account = f"{each['account']}, " if each.get("account") else ""
+            show(f"  {each['number']}  {where} ({account}{run}process {each['pid']})")
+    for account, most in accounts.items():
+        show(f"{account}: {sum(each.get('account') == account for each in found)} of {most}")
     return 0
 
 
@@ -162,8 +191,10 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
     if everything == bool(account):
         raise UsageError("Name one account, or --all", hint="harness limits")
     clock = LimitClock()
-    accounts = [each.account for each in clock.all()] if everything else [_account(str(account))]
-    cleared = {each: clock.forget(each) for each in accounts}
+    known = [*(each.account for each in clock.all()), *clock.gated()]
+    accounts = list(dict.fromkeys(known)) if everything else [_account(str(account))]
+    held = clock.gated()
+    cleared = {each: clock.forget(each) or each in held for each in accounts}
     if as_json:
         named = {} if everything else {"account": accounts[0], "cleared": cleared[accounts[0]]}
         lifted = [each for each, there in cleared.items() if there]
@@ -180,7 +211,7 @@ def _account(named: str) -> str:
     """The account that is meant: one that is known, else that of the client of this name, else the name itself."""
     from agent_harness.kernel.rate_limits import LimitClock
 
-    if any(each.account == named for each in LimitClock().all()):
+    if named in LimitClock().gated() or any(each.account == named for each in LimitClock().all()):
         return named
     from agent_harness.agents import registry
 

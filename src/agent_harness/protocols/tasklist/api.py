@@ -232,7 +232,15 @@ class TaskList:
             from agent_harness.protocols.tasklist import parallel
 
             return parallel.run_parallel(
-                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, lend=lend, **limits
+                self.worker,
+                workers=workers,
+                agents=agents,
+                accounts=[each.account for each in allowed],
+                policy=policy,
+                say=say,
+                branch=branch,
+                lend=lend,
+                **limits,
             )
         if left := self._left_by_run():
             from agent_harness.protocols.tasklist import parallel
@@ -240,14 +248,22 @@ class TaskList:
             say("A run of several agents was ended before all of its work had landed; that is done first.")
             workers, branch = left
             landed = parallel.run_parallel(
-                self.worker, workers=workers, agents=agents, policy=policy, say=say, branch=branch, only_land=True
+                self.worker,
+                workers=workers,
+                agents=agents,
+                accounts=(),
+                policy=policy,
+                say=say,
+                branch=branch,
+                only_land=True,
             )
             if landed["exit_code"]:
                 return landed
         elif not self.layout.linked():
             with suppress(OSError):  # of a run of several agents that is dead, and has left nothing
                 os.unlink(self.layout.parallel)
-        return run.run(self.worker, Dispatcher(allowed, policy, say), say=say, **limits)
+        seated = {"project": self.layout.root, "item": "harness run"}
+        return run.run(self.worker, Dispatcher(allowed, policy, say, told=seated), say=say, **limits)
 
     @property
     def workers(self) -> int | None:

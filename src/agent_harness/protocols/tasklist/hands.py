@@ -49,7 +49,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     worker = Worker.open(layout, worker_id=order.slot, cwd=layout.root)
     found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
-    policy = RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"])
+    policy = RefusalPolicy.of_order(papers)
     seed = papers["seed"]
     pot = SharedBudget(papers["parallel"])
     ran = run.run(

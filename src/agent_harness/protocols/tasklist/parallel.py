@@ -433,6 +433,7 @@ def run_parallel(
     *,
     workers: int,
     agents: Sequence[str],
+    accounts: Sequence[str],
     policy: RefusalPolicy,
     say: Callable[[str], None],
     max_tasks: int | None = None,
@@ -444,6 +445,7 @@ def run_parallel(
 ) -> JsonObject:
     """Works the list down with so many agents at once; the members of the answer are the coordinator's.
 
+    ``accounts`` are those of the agents, in their order.
     With ``only_land`` no attempt is begun: what an earlier run has proven lands, what it had under way is given back.
     Work lands on ``branch``, the one that is checked out where none is named. ``UnsafeTree`` where there is none, or
     where another work tree has it checked out. Attempts are made by the engine that ``lend`` makes.
@@ -486,6 +488,8 @@ def run_parallel(
             sandbox=state.config.sandbox,
             only_land=only_land,
             engine=engine,
+            accounts=tuple(accounts),
+            policy=policy,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}
         home = TaskListHome(worker, int(begun["session"]), claimed, attempt)

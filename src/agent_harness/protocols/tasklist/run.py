@@ -121,7 +121,7 @@ def run(
             ending = None
             chosen = terms.agent
             while ending is None:
-                ending = _before_next(made, used, max_tasks, terms)
+                ending = _before_next(made, used, max_tasks, terms, dispatcher.patience)
                 if ending is None:
                     chosen, ending = _chosen(dispatcher, worker, terms)
                 if ending is None:
@@ -134,6 +134,7 @@ def run(
         except KeyboardInterrupt:
             ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was under way.")
         finally:
+            dispatcher.rest()
             with stop.held():
                 ended = sessions.end(worker)
     following = next_command(worker)
@@ -150,7 +151,7 @@ def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tupl
         try:
             return dispatcher.choose(), None
         except LimitInForce as refusal:
-            if not dispatcher.patience.wait:
+            if not dispatcher.patience.waits(refusal):
                 code, hint = refusal.exit_code, refusal.hint
                 return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
             with now.waiting(proven.now_path(worker.layout, worker.id), refusal):
@@ -189,12 +190,14 @@ class _Present:
         change.touch()
 
 
-def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, terms: AttemptTerms) -> _Ending | None:
+def _before_next(
+    made: list[Attempted], used: Totals, max_tasks: int | None, terms: AttemptTerms, policy: RefusalPolicy
+) -> _Ending | None:
     if made and made[-1].ends_run:
         paused = terms.stop.requested() and not terms.stop.signalled
         code = 130 if terms.stop.signalled else 0 if paused else made[-1].exit_code
         return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}")
-    if repeated := _repeated(made):
+    if repeated := _goes_back(made, policy) or _repeated(made):
         return repeated
     if terms.stop.requested():
         code = 130 if terms.stop.signalled else 0
@@ -206,6 +209,13 @@ def _before_next(made: list[Attempted], used: Totals, max_tasks: int | None, ter
         message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
         return _Ending(reason="budget", exit_code=9, message=message)
     return None
+
+
+def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
+    """The ending when the provider refused an agent that somebody else has chosen."""
+    if not (policy.account and made and made[-1].refused):
+        return None
+    return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:

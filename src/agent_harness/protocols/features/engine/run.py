@@ -72,6 +72,7 @@ class Runs:
         self._project = project
         self._cleanup_only = False
         self._spare = False  # another agent can take over from the one at work
+        self._goes_back = False  # a refusal does, to whoever has chosen the agent
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
@@ -108,15 +109,18 @@ class Runs:
         except HarnessError:
             _refuse_waiting(project, feature_id)
             raise
-        dispatcher = Dispatcher(allowed, policy, project.say)
+        self._goes_back = policy.account is not None
+        dispatcher = Dispatcher(
+            allowed, policy, project.say, told={"project": str(project.root), "item": "harness run"}
+        )
         results: list[Result] = []
         limits = _Limits(max_sessions, until_done, feature_id)
-        with interruption.watched(lambda: project.store.pause() is not None) as stop:
+        with interruption.watched(lambda: project.store.pause() is not None) as stop, dispatcher:
             while True:
                 try:
                     return self._stretch(dispatcher, stop, results, limits)
                 except LimitInForce as refusal:
-                    if not policy.wait:
+                    if not policy.waits(refusal):
                         return _refused(project, refusal, results)
                     with now.waiting(project.store.now_path(), refusal):
                         waited = dispatcher.wait(refusal, stop.requested)
@@ -252,7 +256,7 @@ class Runs:
             locking.keep(self._project, paused)
             return True
         if result.reason == "rate_limited":
-            return False
+            return self._goes_back
         if result.asked:
             return not until_done
         if result.exit_code in (0, 1) and result.reason not in ("error", "user_pause"):

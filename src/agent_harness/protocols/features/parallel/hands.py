@@ -69,7 +69,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     try:
         ran = Runs(project).run(
             agents=tuple(papers["agents"]),
-            policy=RefusalPolicy(wait=papers["wait"], ignore_once=papers["now"]),
+            policy=RefusalPolicy.of_order(papers),
             max_sessions=1,
             feature_id=papers["feature"],
         )

@@ -49,9 +49,10 @@ def run_parallel(
     is_here = target == project.git.branch()
     migrations.refuse_newer(project)
     locking.refuse_resting(project)
+    accounts: list[str] = []
     if not only_land:
         questions.refuse_pending(project.store.state())
-        choose_agents(project, agents)
+        accounts = [each.account for each in choose_agents(project, agents)]
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -90,6 +91,8 @@ def run_parallel(
             sandbox=project.config.sandbox.model_dump(mode="json"),
             only_land=only_land,
             engine=engine,
+            accounts=tuple(accounts),
+            policy=policy,
         )
         try:
             with stop.listening():

@@ -1,0 +1,54 @@
+"""Whose agents the runs of a fleet start, and how many of an account there may be at once. SC-60."""
+
+import os
+from pathlib import Path
+
+from agent_harness.agents import registry
+from agent_harness.errors import HarnessError
+from agent_harness.fleet.roster import Member, Roster
+from agent_harness.kernel import host
+from agent_harness.kernel.rate_limits import LimitClock
+
+_LOGIN = ":login"
+
+
+def rooms(roster: Roster) -> dict[str, int]:
+    """Of each account that has a limit, its agents: what fleet.yaml says, and here what ``host.json`` and its gate do.
+
+    Agents of other machines are bounded by fleet.yaml alone: the gates are those of this one.
+    """
+    found = {named(name): agents for name, agents in roster.accounts.items()}
+    if roster.engine is not None:
+        return found
+    for account, terms in host.terms_of_accounts().items():
+        found[account] = min(terms.agents, found.get(account, terms.agents))
+    limits = LimitClock()
+    for account in limits.gated():
+        if gate := limits.gate(account, host.account_terms(account).agents):
+            found[account] = min(gate.size, found.get(account, gate.size))
+    return found
+
+
+def named(name: str) -> str:
+    """The account that is meant: that of a client, as ``claude-code`` or ``claude-code:login``, or the name itself."""
+    kind = name.removesuffix(_LOGIN)
+    if kind not in registry.KINDS or kind in registry.NEEDED:
+        return name
+    try:
+        return registry.from_spec(kind).account
+    except HarnessError:
+        return name
+
+
+def of_member(member: Member) -> str:
+    """That of the first agent that a run of the project takes; empty where it cannot be known."""
+    try:
+        configured = None
+        if member.kind == "features" and not member.agents:
+            from agent_harness.protocols.features import api
+
+            configured = api.settings(Path(member.path)).agent
+        found = registry.resolve_all(member.agents, configured=configured, environ=os.environ, root=Path(member.path))
+        return found[0].account
+    except (HarnessError, OSError):
+        return ""

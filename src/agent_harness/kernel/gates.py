@@ -1,0 +1,62 @@
+"""How many agents of one account may work at once after its provider has refused: a rule of values.
+
+    refused for up to ten minutes     half as many from now on, at least one
+    refused for longer (used up)      as many as before
+    refused within a minute of that   the same refusal
+    once it may be tried again        one agent begins, the others a quarter of a minute apart
+    ten minutes without a refusal     one more, up to what the account may have; then there is no gate
+
+Moments are seconds of one clock, which may have been set back. Until when nobody begins is the clock's of limits to
+say (``rate_limits``). Source: ``scale.md`` SC-43.
+"""
+
+from dataclasses import dataclass, replace
+
+MINUTE = 60.0
+APART = 15.0
+QUIET = 600.0
+USED_UP = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What is kept of an account that was refused."""
+
+    size: int  # agents that may work at once
+    refused_at: float  # when the refusal came that was counted last
+    quiet_since: float  # from when on the next ten minutes without a refusal are counted
+    began: int = 0  # agents that have begun since it may be tried again, up to ``size``
+    last_start: float = 0.0  # of the last of these
+
+
+def refused(gate: Gate | None, most: int, now: float, wait: float) -> Gate:
+    """The gate of an account that may have ``most`` agents, after a refusal for so many seconds."""
+    opens = now + max(0.0, wait)
+    if gate and 0 <= now - gate.refused_at < MINUTE:
+        return replace(gate, quiet_since=max(opens, gate.quiet_since), began=0)
+    size = min(gate.size, most) if gate else most
+    return Gate(size=size if wait > USED_UP else max(1, size // 2), refused_at=now, quiet_since=opens)
+
+
+def grown(gate: Gate, most: int, now: float) -> Gate | None:
+    """The gate as it is by now; ``None`` once as many may work as ever, and nobody has to wait for another."""
+    steps = max(0, int((now - gate.quiet_since) // QUIET))
+    size = min(most, gate.size + steps)
+    began = size if steps else min(gate.began, size)
+    if size >= most and began >= size:
+        return None
+    return replace(gate, size=size, began=began, quiet_since=gate.quiet_since + steps * QUIET)
+
+
+def seconds_to_wait(gate: Gate, working: int, now: float) -> float | None:
+    """Until one more may begin beside so many; ``None`` while as many work as may."""
+    if working >= gate.size:
+        return None
+    if gate.began in (0, gate.size):
+        return 0.0
+    return min(APART, max(0.0, gate.last_start + APART - now))
+
+
+def started(gate: Gate, now: float) -> Gate:
+    """The gate once an agent has begun."""
+    return replace(gate, began=min(gate.size, gate.began + 1), last_start=now)

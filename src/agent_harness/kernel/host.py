@@ -1,0 +1,200 @@
+"""How many agents and runs of checks there are at once on this machine, over all projects of the user.
+
+    $XDG_STATE_HOME/agent-harness/host/
+        host.json          {"agents": 8, "tests": 1, "accounts": {ACCOUNT: {"agents": 4}}}: how many at most
+        lock               held while somebody looks whether an account may have one more
+        agents/K.lock      held by the run that has an agent there, for as long as the agent works
+        agents/K.json      what it works on, and by which account
+        tests/K.lock ...   the same of runs of checks before landing
+
+Where ``host.json`` says nothing there may be eight agents, as many of each account, and runs of checks on half of the
+cores. A lock is the kernel's, so that any death gives it back. Source: ``scale.md`` SC-40, SC-43, SC-44.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import files, trusted_state
+from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.lock import LockFile, await_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from agent_harness.kernel.json import JsonObject
+
+__all__ = [
+    "AGENTS",
+    "FOLDER",
+    "MOST",
+    "TESTS",
+    "AccountTerms",
+    "HostSeat",
+    "account_terms",
+    "choosing",
+    "holders",
+    "limits",
+    "take",
+    "terms_of_accounts",
+    "working",
+]
+
+FOLDER = "host"
+AGENTS, TESTS = "agents", "tests"
+MOST = 1024
+_MOST_TOKENS = 10**12
+_CHOOSING_SECONDS = 2.0
+
+
+class AccountTerms:
+    """What one account may have."""
+
+    __slots__ = ("agents", "input_tokens_per_minute")
+
+    def __init__(self, agents: int, input_tokens_per_minute: int | None = None) -> None:
+        self.agents = agents
+        self.input_tokens_per_minute = input_tokens_per_minute  # uncached ones; ``None``: nobody has said
+
+
+class HostSeat:
+    """One of those that this machine may have, until it is released; nothing where nothing can be written."""
+
+    __slots__ = ("_lock", "_path")
+
+    def __init__(self, lock: LockFile | None = None, path: str = "") -> None:
+        self._lock = lock
+        self._path = path
+
+    def tell(self, told: JsonObject) -> None:
+        """Says what it is used for: in place, since nobody has to find it after a crash. A full disk stops nobody."""
+        if not self._path:
+            return
+        text = jsontext.dumps(told).encode()
+        try:
+            descriptor = files.open_regular(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            return
+        try:
+            os.pwrite(descriptor, text, 0)
+            os.ftruncate(descriptor, len(text))
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Gives it back. Safe to repeat."""
+        if self._lock:
+            self._lock.release()
+
+
+def _settings() -> JsonObject:
+    folder = trusted_state.of_user(FOLDER, make=False)
+    try:
+        return files.read_json(os.path.join(folder, "host.json"), exact=False) if folder else {}
+    except (OSError, HarnessError):
+        return {}
+
+
+def limits() -> Mapping[str, int]:
+    """How many there may be of each kind."""
+    return _limits(_settings())
+
+
+def _limits(found: JsonObject) -> dict[str, int]:
+    usual = {AGENTS: 8, TESTS: max(1, (os.cpu_count() or 1) // 2)}
+    return {kind: _count(found.get(kind), MOST) or count for kind, count in usual.items()}
+
+
+def account_terms(account: str) -> AccountTerms:
+    """What an account may have: as many agents as this machine, where nothing is said of it."""
+    found = _settings()
+    return _terms(found, account)
+
+
+def terms_of_accounts() -> Mapping[str, AccountTerms]:
+    """Those of which something is said."""
+    found = _settings()
+    said = found.get("accounts")
+    return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}
+
+
+def _terms(found: JsonObject, account: str) -> AccountTerms:
+    said = found.get("accounts")
+    own = said.get(account) if isinstance(said, dict) else None
+    own = own if isinstance(own, dict) else {}
+    most = _count(own.get("agents"), MOST) or _limits(found)[AGENTS]
+    return AccountTerms(most, _count(own.get("input_tokens_per_minute"), _MOST_TOKENS))
+
+
+def _count(value: object, most: int) -> int | None:
+    return value if type(value) is int and 1 <= value <= most else None
+
+
+def take(kind: str, told: JsonObject) -> HostSeat | None:
+    """One of those of this machine, until it is released; ``None`` when all are taken. ``told``: what for."""
+    folder = trusted_state.of_user(FOLDER)
+    if folder is None:
+        return HostSeat()
+    there = os.path.join(folder, kind)
+    try:
+        os.makedirs(there, mode=0o700, exist_ok=True)
+        for number in range(1, limits()[kind] + 1):
+            lock = LockFile(os.path.join(there, f"{number}.lock"))
+            if lock.try_take() is None:
+                seat = HostSeat(lock, os.path.join(there, f"{number}.json"))
+                seat.tell(told)
+                return seat
+    except (OSError, HarnessError):  # a disk that is full, or knows no such locks: nobody counts
+        return HostSeat()
+    return None
+
+
+@contextmanager
+def choosing() -> Iterator[None]:
+    """Nobody else chooses in this block, unless somebody has done so for seconds: then nobody is waited for."""
+    folder = trusted_state.of_user(FOLDER)
+    descriptor = -1
+    with suppress(OSError):
+        if folder:
+            descriptor = files.open_regular(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            await_lock(descriptor, _CHOOSING_SECONDS)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def holders() -> list[JsonObject]:
+    """Who has what now: ``kind``, ``number``, ``pid``, and what was said of it."""
+    folder = trusted_state.of_user(FOLDER, make=False)
+    return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
+
+
+def working(account: str) -> int:
+    """How many agents of an account are at work now."""
+    folder = trusted_state.of_user(FOLDER, make=False)
+    return sum(each.get("account") == account for each in _holders(folder, AGENTS)) if folder else 0
+
+
+def _holders(folder: str, kind: str) -> list[JsonObject]:
+    there = os.path.join(folder, kind)
+    found: list[JsonObject] = []
+    names = os.listdir(there) if os.path.isdir(there) else []
+    for number in sorted(int(name[:-5]) for name in names if name.endswith(".lock") and name[:-5].isdecimal()):
+        try:
+            holder = LockFile(os.path.join(there, f"{number}.lock")).holder()
+        except (OSError, HarnessError):
+            continue
+        if holder is None:
+            continue
+        row: JsonObject = {"kind": kind, "number": number, "pid": holder.pid}
+        with suppress(OSError, HarnessError):
+            row = {**files.read_json(os.path.join(there, f"{number}.json"), exact=False), **row}
+        found.append(row)
+    return found

@@ -1,0 +1,112 @@
+"""How many agents this machine may have: seats that any death gives back, and what is said of accounts. SC-40."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_harness.kernel import host, trusted_state
+from agent_harness.kernel.host import AGENTS, HostSeat
+from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.supervision import seats
+
+
+def said(**members: object) -> Path:
+    folder = Path(trusted_state.of_user(host.FOLDER) or "")
+    (folder / "host.json").write_text(json.dumps(members))
+    return folder
+
+
+def test_there_are_as_many_seats_as_are_said_and_each_says_what_it_is_for() -> None:
+    said(agents=2)
+    one, two = (host.take(AGENTS, {"item": name, "account": "x"}) for name in "ab")
+    assert one and two
+    assert host.take(AGENTS, {"item": "c"}) is None
+    assert [(each["number"], each["item"], each["pid"]) for each in host.holders()] == [
+        (1, "a", os.getpid()),
+        (2, "b", os.getpid()),
+    ]
+    assert (host.working("x"), host.working("y")) == (2, 0)
+    one.release()
+    one.release()
+    three = host.take(AGENTS, {"item": "c"})
+    assert three
+    assert [each.get("item") for each in host.holders()] == ["c", "b"]
+    two.release()
+    three.release()
+    assert host.holders() == []
+
+
+def test_a_death_gives_a_seat_back() -> None:
+    said(agents=1)
+    words = "from agent_harness.kernel import host; import time\n"
+    words += "seat = host.take('agents', {'item': 'a'}); print('taken', flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout and other.stdout.readline() == "taken\n"
+        assert host.take(AGENTS, {}) is None
+        other.send_signal(signal.SIGKILL)
+        other.wait(60)
+    seat = host.take(AGENTS, {})
+    assert seat
+    seat.release()
+
+
+ODD = ["", "[]", "{", '{"agents": "8", "accounts": 7}', '{"agents": 0, "accounts": {"x": 7}}']
+ODD += ['{"agents": true, "accounts": {"x": {"agents": -1, "input_tokens_per_minute": "many"}}}', "[" * 5000]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_is_no_number_is_passed_over(odd: str) -> None:
+    (said() / "host.json").write_text(odd)
+    assert (host.limits()[AGENTS], host.limits()[host.TESTS] >= 1) == (8, True)
+    terms = host.account_terms("x")
+    assert (terms.agents, terms.input_tokens_per_minute) == (8, None)
+
+
+def test_links_in_the_shared_folder_are_not_followed(tmp_path: Path) -> None:
+    folder = said(agents=1)
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (folder / "agents").mkdir()
+    (folder / "agents/1.json").symlink_to(precious)
+    seat = host.take(AGENTS, {"item": "a"})
+    assert seat
+    assert precious.read_text() == "mine"
+    seat.release()
+
+
+def taken(account: str) -> HostSeat | str:
+    return seats.taken(account, {"item": "a"}, LimitClock())
+
+
+def test_an_account_may_have_fewer_than_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SC-43: also before any refusal, of which nothing is left then."""
+    monkeypatch.chdir(tmp_path)
+    said(agents=8, accounts={"x": {"agents": 1}})
+    first = taken("x")
+    assert isinstance(first, HostSeat)
+    assert str(taken("x")).startswith("As many agents of x are at work as may be")
+    other = taken("y")
+    assert isinstance(other, HostSeat)
+    first.release()
+    second = taken("x")
+    assert isinstance(second, HostSeat)
+    assert {name: each.agents for name, each in host.terms_of_accounts().items()} == {"x": 1}
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_after_a_refusal_agents_come_back_one_after_the_other() -> None:
+    """SC-43: the second is held back by the start of the first; an account that was not refused is not."""
+    LimitClock().note("x", said="429", retry_after_seconds=0.001)
+    first = taken("x")
+    assert isinstance(first, HostSeat)
+    assert taken("x") == "Agents of x begin one after the other, since it was refused: harness limits"
+    other = taken("y")
+    assert isinstance(other, HostSeat)
+    LimitClock().forget("x")
+    second = taken("x")
+    assert isinstance(second, HostSeat)
