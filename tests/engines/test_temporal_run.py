@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -260,6 +261,42 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
     assert any("out/a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
     assert found.at_remote() == []
+
+
+def test_a_result_that_the_remote_has_lost_is_made_anew(fleet: Callable[..., Fleet]) -> None:
+    """The remote is lost between push and fetch, and an empty one is there instead: nobody waits for what is gone."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1")
+    run = found.begin(slow(found, 3), 1)
+    until(lambda: pids(found, "a"))
+    run.send_signal(signal.SIGSTOP)
+    until(lambda: "a/1: accepted" in found.log())
+    shutil.rmtree(found.remote)
+    subprocess.run(["git", "init", "-q", "--bare", str(found.remote)], check=True)
+    run.send_signal(signal.SIGCONT)
+    assert run.wait(timeout=180) == 0, (found.log(), (found.path / "run.log").read_text())
+    assert found.landed() == ["a"]
+    assert len(pids(found, "a")) == 2
+
+
+def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
+    """No attempt is spent on a full disk: the order waits there, and begins elsewhere when that worker ends."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=64m tmpfs "{small}" && exec "$@"', "sh")
+    if subprocess.run([*mounted, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no small file system can be mounted here")
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", "--places", str(small), name="first", within=mounted)
+    run = found.begin(WORKS, 1)
+    until(lambda: "waits, less than 512 MB are free" in found.log("first"))
+    first.terminate()
+    found.worker("--slots", "1", name="second")
+    assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
+    assert ": begins (try" not in found.log("first")
+    assert "Traceback" not in found.log("first")
+    assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
+    assert found.landed() == ["a"]
 
 
 def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., Fleet]) -> None:

@@ -92,7 +92,7 @@ class Parcels:
         if not ref.startswith(f"{RESULTS}/{self.project}/{order.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
             raise UnsafeTree(f"the result of {order.id} names {ref!r}, which is none of its own")
         if self.git.commit_of(sha) is None:
-            self._fetch(f"+{ref}:{ref}")
+            self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
             raise UnsafeTree(f"{ref} is not the commit {sha[:10]} that was reported")
         contents = _contents(self.git, sha)
@@ -166,6 +166,15 @@ class Parcels:
         done = self.git.push(self.remote, *refspecs, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git push {self.remote} {refspecs[0]}")
+
+    def _fetch_existing(self, ref: str) -> None:
+        """Fetches a ref; ``UnsafeTree`` where the remote answers and does not have it, for which no waiting helps."""
+        try:
+            self._fetch(f"+{ref}:{ref}")
+        except RemoteAway:
+            if ref not in self.remote_refs(ref):
+                raise UnsafeTree(f"{ref} is gone from {self.remote}") from None
+            raise
 
     def _fetch(self, *refspecs: str) -> None:
         done = self.git.fetch(self.remote, *refspecs, tags=False, timeout_seconds=SECONDS)
