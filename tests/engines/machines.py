@@ -72,7 +72,7 @@ class Fleet:
         return sorted(self.work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split())
 
     def at_remote(self) -> list[str]:
-        return Repo(self.remote).git("for-each-ref", "--format=%(refname)", "refs/harness").split()
+        return Repo(self.remote, init=False).git("for-each-ref", "--format=%(refname)", "refs/harness").split()
 
     def close(self) -> None:
         for each in self.workers:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from agent_harness.engines import exchange
 from agent_harness.errors import HarnessError, Refused, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
@@ -158,12 +159,23 @@ class Parcels:
     def remote_refs(self, pattern: str) -> dict[str, str]:
         """The refs of the remote that fit, and their commits. ``RemoteAway``."""
         try:
-            return self.git.remote_refs_like(self.remote, pattern, timeout_seconds=SECONDS)
+            given = self._served_by("upload-pack")
+            return self.git.remote_refs_like(self.remote, pattern, served_by=given, timeout_seconds=SECONDS)
         except GitFailed as error:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
+    def _served_by(self, program: str) -> str | None:
+        """How the other side answers; ``None`` for a remote of the user's own."""
+        if not exchange.is_exchange(self.remote, self.project):
+            return None
+        try:
+            return exchange.served_by(self.remote, program)
+        except UnsafeTree as error:  # not mounted, or damaged: until a person has looked
+            raise RemoteAway(error.message, hint=f"ls -la {self.remote}") from None
+
     def _push(self, *refspecs: str) -> None:
-        done = self.git.push(self.remote, *refspecs, timeout_seconds=SECONDS)
+        given = self._served_by("receive-pack")
+        done = self.git.push(self.remote, *refspecs, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git push {self.remote} {refspecs[0]}")
 
@@ -177,7 +189,8 @@ class Parcels:
             raise
 
     def _fetch(self, *refspecs: str) -> None:
-        done = self.git.fetch(self.remote, *refspecs, tags=False, timeout_seconds=SECONDS)
+        given = self._served_by("upload-pack")
+        done = self.git.fetch(self.remote, *refspecs, tags=False, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 

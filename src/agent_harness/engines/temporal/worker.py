@@ -333,7 +333,7 @@ class OrderTry:
 
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
-        if not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
+        if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
             raise OrderRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
