@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,14 @@ class Fleet:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def worker(
-        self, *words: str, name: str = "", remote: str | None = None, **environment: str
+        self, *words: str, name: str = "", remote: str | None = None, within: Sequence[str] = (), **environment: str
     ) -> subprocess.Popen[bytes]:
+        """``within``: the words of a program that runs it."""
         home = self.path / (name or f"machine-{len(self.workers)}")
         home.mkdir(exist_ok=True)
         (home / ".gitconfig").write_text("[user]\n\tname = Hands\n\temail = hands@localhost\n")
         told = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_TIME_SCALE": SCALE}
-        command = [*HARNESS, "worker", "--engine", self.server.url]
+        command = [*within, *HARNESS, "worker", "--engine", self.server.url]
         command += ["--remote", remote or str(self.remote), *words]
         with (home / "worker.log").open("ab") as log:
             found = subprocess.Popen(command, cwd=home, env={**told, **environment}, stdout=log, stderr=log)
@@ -71,7 +72,7 @@ class Fleet:
         return sorted(self.work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split())
 
     def at_remote(self) -> list[str]:
-        return Repo(self.remote).git("for-each-ref", "--format=%(refname)", "refs/harness").split()
+        return Repo(self.remote, init=False).git("for-each-ref", "--format=%(refname)", "refs/harness").split()
 
     def close(self) -> None:
         for each in self.workers:

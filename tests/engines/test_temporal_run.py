@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from agent_harness.testing import CommandResult
 from agent_harness.testing.feature_list_project import FeatureListProject
+from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import task
 from agent_harness.testing.temporal_server import TemporalServer
 
@@ -262,22 +264,64 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     assert found.at_remote() == []
 
 
+def test_a_result_that_the_remote_has_lost_is_made_anew(fleet: Callable[..., Fleet]) -> None:
+    """The remote is lost between push and fetch, and an empty one is there instead: nobody waits for what is gone."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1")
+    run = found.begin(slow(found, 3), 1)
+    until(lambda: pids(found, "a"))
+    run.send_signal(signal.SIGSTOP)
+    until(lambda: "a/1: accepted" in found.log())
+    shutil.rmtree(found.remote)
+    subprocess.run(["git", "init", "-q", "--bare", str(found.remote)], check=True)
+    run.send_signal(signal.SIGCONT)
+    assert run.wait(timeout=180) == 0, (found.log(), (found.path / "run.log").read_text())
+    assert found.landed() == ["a"]
+    assert len(pids(found, "a")) == 2
+
+
+def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
+    """No attempt is spent on a full disk: the order waits there, and begins elsewhere when that worker ends."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=64m tmpfs "{small}" && exec "$@"', "sh")
+    if subprocess.run([*mounted, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no small file system can be mounted here")
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", "--places", str(small), name="first", within=mounted)
+    run = found.begin(WORKS, 1)
+    until(lambda: "waits, less than 512 MB are free" in found.log("first"))
+    first.terminate()
+    found.worker("--slots", "1", name="second")
+    assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
+    assert ": begins (try" not in found.log("first")
+    assert "Traceback" not in found.log("first")
+    assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
+    assert found.landed() == ["a"]
+
+
 def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., Fleet]) -> None:
-    """``exchange=``: no remote is needed, and none of the project's is touched."""
+    """``--exchange``: no remote is needed, none of the project's is touched, and nothing of others is run at home."""
     found = fleet(job("a"), job("b"))
-    share = found.path / "share"
+    share = found.path / "the share"
     share.mkdir()
-    found.worker("--slots", "2", remote=f"{share}/*")
-    url = f"{found.server.url}?exchange={share}&priority=1&weight=2.5"
+    found.worker("--slots", "2", "--exchange", str(share), remote="/elsewhere/*")
     agent = found.work.agent(WORKS)
-    words = ("run", "--workers", "2", "--engine", url, "--agent", agent)
+    url = f"{found.server.url}?priority=1&weight=2.5"
+    words = ("run", "--workers", "2", "--engine", url, "--exchange", str(share), "--agent", agent)
     ran = found.work.harness(*words, HARNESS_TIME_SCALE=SCALE)
     assert ran.code == 0, (ran, found.log())
     assert found.landed() == ["a", "b"]
     assert found.at_remote() == []
-    assert len([*share.iterdir()]) == 1
-    checked = found.work.harness("engine", "check", url, "--json")
+    (parcels,) = share.iterdir()
+    assert Repo(parcels, init=False).git("for-each-ref") == ""
+    checked = found.work.harness("engine", "check", url, "--exchange", str(share), "--json")
     assert json.loads(checked.out)["checks"][-1]["ok"], checked
+    assert [*share.iterdir()] == [parcels]
+    (parcels / "config").write_text((parcels / "config").read_text() + '[remote "x"]\n\tuploadpack = touch here\n')
+    again = found.work.harness(*words)
+    assert again.code == 4, again
+    assert "a setting that is none of ours" in again.text
 
 
 @pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
@@ -325,12 +369,18 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url}?exchange=/nowhere/at/all", 4, "no folder where parcels may lie"),
         (f"{server.url}?priority=9", 2, "none from 1 to 5"),
         (f"{server.url}?weight=nan", 2, "no number from"),
+        (f"{server.url}?pool=a&pool=b", 2, "says something twice"),
     ]:
         ran = tried(url)
         assert ran.code == code, (url, ran)
         assert told in ran.text, (url, ran)
         assert "secret" not in ran.text
     assert tried(server.url, "--max-tasks", "1").code == 2
+    assert tried(f"{server.url}?remote=hands", "--workers", "2", "--exchange", "/tmp").code == 2
+    alone = found.work.harness("run", "--workers", "2", "--exchange", "/tmp", "--agent", agent)
+    assert (alone.code, "--exchange needs --engine" in alone.text) == (2, True)
+    worker = found.work.harness("worker", "--engine", server.url, "--exchange", "/nowhere/at/all")
+    assert (worker.code, "no folder where parcels may lie" in worker.text) == (4, True)
     assert [each["status"] for each in found.work.raw["tasks"]] == [each["status"] for each in before["tasks"]]
     assert found.at_remote() == []
 

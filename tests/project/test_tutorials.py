@@ -20,6 +20,25 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [*sorted(f"tutorials/{path.name}" for path in (DOCS / "tutorials").glob("*.md")), "long-tasks.md"]
 MARK = "----- ended with"
 SECONDS = 240
+KILLED = """\
+```console
+$ mkdir -p ~/src/shop && cd ~/src/shop && git init -q && git commit -q --allow-empty -m Begin && harness init .
+$ for n in 1 2 3; do harness add "Part $n" --validate "grep -q made task-00$n.txt" || exit; done
+$ cat > ~/agent.yaml <<'END'
+turns:
+  - do:
+      - run: while [ ! -e ~/held ] || { [ $HARNESS_TASK_ID = task-003 ] && [ ! -e ~/go ]; }; do sleep 0.2; done
+      - run: echo made > "$HARNESS_TASK_ID.txt"
+END
+$ export HARNESS_AGENT=scripted:$HOME/agent.yaml
+$ harness run --workers 3 > ~/run.log 2>&1 & pid=$!
+$ until harness queue hold task-001; do sleep 0.2; done; touch ~/held
+$ until harness status | grep '1 of 3 proven' && harness queue | grep 'held  attempt'; do sleep 0.5; done
+$ kill -9 $pid; wait $pid; touch ~/go
+$ cd ~
+```
+"""
+"""The list of docs/runbook.md, whose run was killed: one candidate is held, one task was under way."""
 
 
 class Typed(NamedTuple):
@@ -82,10 +101,12 @@ def shows(prints: list[str], said: str) -> bool:
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "runbook.md"])
 def test_what_a_page_types_works_and_prints_what_it_shows(name: str, tmp_path: Path) -> None:
     commands = list(typed((DOCS / name).read_text()))
     assert len(commands) > 5
+    if name == "runbook.md":
+        commands = [*typed(KILLED), *commands]
     ends = played(commands, tmp_path)
     for each, (status, said) in zip(commands, ends, strict=False):
         assert status == each.status, f"$ {each.command}\n{said}"

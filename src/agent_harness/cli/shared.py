@@ -134,6 +134,7 @@ Examples:
 @click.option("--branch", metavar="NAME", help="Where the work of several lands; else here.")
 @click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
 @click.option("--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Whose hands: temporal://HOST:PORT; else here.")
+@click.option("--exchange", metavar="DIR", help="A folder of all machines, instead of a git remote.")
 @agent_option
 @wait_option
 @now_option
@@ -151,6 +152,7 @@ def run(
     branch: str | None,
     workers: int | None,
     engine: str | None,
+    exchange: str | None,
     agents: tuple[str, ...],
     wait: bool | None,
     now: bool,
@@ -165,7 +167,9 @@ def run(
     paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
     kind, folder = kind_here()
-    lend = _engine(engine) if engine and (workers or _was_typed("engine")) else None
+    lend = _engine(engine, exchange) if engine and (workers or _was_typed("engine")) else None
+    if exchange is not None and lend is None:
+        raise UsageError("--exchange needs --engine", hint="harness run --workers 4 --engine URL --exchange DIR")
     if not dry_run:
         _tell_people(kind, folder)
     if kind == "features":
@@ -216,13 +220,14 @@ def _was_typed(name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _engine(url: str) -> "EngineFactory | None":
+def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
     """What makes the engine of that address. ``UsageError`` for one that is none."""
     from functools import partial
 
     from agent_harness.engines import engine_for
-    from agent_harness.engines.address import address_of
+    from agent_harness.engines.address import address_of, with_exchange
 
+    url = url if exchange is None else with_exchange(url, exchange)
     return None if address_of(url) is None else partial(engine_for, url)
 
 

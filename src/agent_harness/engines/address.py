@@ -2,11 +2,11 @@
 
 import os
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from agent_harness.errors import UsageError
 
-__all__ = ["EngineAddress", "address_of"]
+__all__ = ["EngineAddress", "address_of", "with_exchange"]
 
 HEARTBEAT_SECONDS = 90.0
 LEAST_HEARTBEAT_SECONDS = 30.0
@@ -57,7 +57,10 @@ def address_of(url: str) -> EngineAddress | None:
         port = parts.port or 7233
     except ValueError:
         raise UsageError(f"{url} has no port that is a number", hint=_HINT) from None
-    words = dict(parse_qsl(parts.query))
+    pairs = parse_qsl(parts.query)
+    words = dict(pairs)
+    if len(words) < len(pairs):
+        raise UsageError(f"{url} says something twice", hint=_HINT)
     if unknown := {*words} - {"pool", "remote", "heartbeat", "exchange", "priority", "weight"}:
         raise UsageError(f"{url} has {', '.join(sorted(unknown))}, which nobody reads", hint=_HINT)
     exchange = words.get("exchange") or ""
@@ -78,6 +81,16 @@ def address_of(url: str) -> EngineAddress | None:
         priority=int(priority),
         weight=_weight(words.get("weight") or "1"),
     )
+
+
+def with_exchange(url: str, folder: str) -> str:
+    """The address with an exchange folder, as ``--exchange`` names it. ``UsageError`` as of ``address_of``."""
+    whole = os.path.abspath(os.path.expanduser(folder))
+    found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
+    if url in ("local", "local:"):
+        raise UsageError("--exchange is for hands of other machines", hint=f"--engine {_HINT}")
+    address_of(found)
+    return found
 
 
 def _weight(text: str) -> float:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from agent_harness.engines import exchange
 from agent_harness.errors import HarnessError, Refused, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
@@ -92,7 +93,7 @@ class Parcels:
         if not ref.startswith(f"{RESULTS}/{self.project}/{order.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
             raise UnsafeTree(f"the result of {order.id} names {ref!r}, which is none of its own")
         if self.git.commit_of(sha) is None:
-            self._fetch(f"+{ref}:{ref}")
+            self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
             raise UnsafeTree(f"{ref} is not the commit {sha[:10]} that was reported")
         contents = _contents(self.git, sha)
@@ -158,17 +159,38 @@ class Parcels:
     def remote_refs(self, pattern: str) -> dict[str, str]:
         """The refs of the remote that fit, and their commits. ``RemoteAway``."""
         try:
-            return self.git.remote_refs_like(self.remote, pattern, timeout_seconds=SECONDS)
+            given = self._served_by("upload-pack")
+            return self.git.remote_refs_like(self.remote, pattern, served_by=given, timeout_seconds=SECONDS)
         except GitFailed as error:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
+    def _served_by(self, program: str) -> str | None:
+        """How the other side answers; ``None`` for a remote of the user's own."""
+        if not exchange.is_exchange(self.remote, self.project):
+            return None
+        try:
+            return exchange.served_by(self.remote, program)
+        except UnsafeTree as error:  # not mounted, or damaged: until a person has looked
+            raise RemoteAway(error.message, hint=f"ls -la {self.remote}") from None
+
     def _push(self, *refspecs: str) -> None:
-        done = self.git.push(self.remote, *refspecs, timeout_seconds=SECONDS)
+        given = self._served_by("receive-pack")
+        done = self.git.push(self.remote, *refspecs, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git push {self.remote} {refspecs[0]}")
 
+    def _fetch_existing(self, ref: str) -> None:
+        """Fetches a ref; ``UnsafeTree`` where the remote answers and does not have it, for which no waiting helps."""
+        try:
+            self._fetch(f"+{ref}:{ref}")
+        except RemoteAway:
+            if ref not in self.remote_refs(ref):
+                raise UnsafeTree(f"{ref} is gone from {self.remote}") from None
+            raise
+
     def _fetch(self, *refspecs: str) -> None:
-        done = self.git.fetch(self.remote, *refspecs, tags=False, timeout_seconds=SECONDS)
+        given = self._served_by("upload-pack")
+        done = self.git.fetch(self.remote, *refspecs, tags=False, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 

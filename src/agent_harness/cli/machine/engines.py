@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from glob import escape
 
 import click
 
@@ -29,12 +30,20 @@ Examples:
 @click.option(
     "--remote", "remotes", multiple=True, metavar="PATTERN", help="Remotes whose orders are taken; may repeat."
 )
+@click.option("--exchange", metavar="DIR", help="Take orders that come through this folder.")
 @click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
 @click.option("--pool", metavar="NAME", help="The pool whose orders are taken; that of the URL.")
 @click.option("--lth", "tasks", multiple=True, metavar="DIR", help="Carry out scheduled slices of this long task.")
 @click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
 def worker(
-    *, url: str, remotes: tuple[str, ...], slots: int, pool: str | None, tasks: tuple[str, ...], places: str | None
+    *,
+    url: str,
+    remotes: tuple[str, ...],
+    exchange: str | None,
+    slots: int,
+    pool: str | None,
+    tasks: tuple[str, ...],
+    places: str | None,
 ) -> int:
     """Take orders of runs on other machines, and carry them out in places here.
 
@@ -44,8 +53,15 @@ def worker(
     Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
     """
     address = _address(url, pool)
+    if shared := exchange or address.exchange:
+        shared = os.path.abspath(os.path.expanduser(shared))
+        if not os.path.isdir(shared):
+            raise Refused(f"{shared} is no folder where parcels may lie", hint=f"mkdir -p {shared}")
+        remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
-        raise UsageError("name the remotes whose orders are taken", hint="harness worker --remote 'git@HOST:GROUP/*'")
+        raise UsageError(
+            "name the remotes whose orders are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR"
+        )
     long_tasks = tuple(os.path.abspath(os.path.expanduser(each)) for each in tasks)
     for each in long_tasks:
         if not os.path.isfile(os.path.join(each, "task.json")):
@@ -80,13 +96,16 @@ Examples:
   harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json""",
 )
 @click.argument("url", envvar="HARNESS_ENGINE")
+@click.option("--exchange", metavar="DIR", help="The folder of all machines, instead of the remote.")
 @json_option
-def check(url: str, as_json: bool) -> int:
+def check(url: str, exchange: str | None, as_json: bool) -> int:
     """Reach the server, ask for its hands, and push and delete a ref at the remote of the project here.
 
     Exit code: 0 a run would find all of it, 2 the address, 4 something is missing.
     """
-    address = _address(url, None)
+    from agent_harness.engines.address import with_exchange
+
+    address = _address(url if exchange is None else with_exchange(url, exchange), None)
     from agent_harness.engines.temporal.check import looked_at
 
     found = looked_at(address, os.getcwd())

@@ -1,5 +1,7 @@
 """What a run over Temporal would find: server, namespace, hands, and the remote of the project here."""
 
+import secrets
+import shutil
 import time
 from datetime import timedelta
 
@@ -9,10 +11,11 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, GetSyste
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from agent_harness.engines import exchange
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.temporal import PLAN_QUEUE, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
-from agent_harness.engines.temporal.engine import exchange_of, remote_url
+from agent_harness.engines.temporal.engine import remote_url
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -67,9 +70,11 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
     try:
         git = Git(folder)
         head = git.head()
-        url = exchange_of(address.exchange, "0" * 24) if address.exchange else remote_url(git, address.remote)
         if head is None:
             return {**row, "told": "there is no commit here yet"}
+        if address.exchange:
+            return {**row, **_of_exchange(address.exchange, git, head)}
+        url = remote_url(git, address.remote)
         ref = f"refs/harness/probe/{time.time_ns()}"
         for refspec in (f"{head}:{ref}", f":{ref}"):
             done = git.push(url, refspec, timeout_seconds=SECONDS)
@@ -79,3 +84,15 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
     except HarnessError as error:
         return {**row, "told": error.message}
     return {**row, "ok": True, "told": f"{url} takes refs/harness/*"}
+
+
+def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
+    """Whether a repository can be made there, and takes a parcel; it is gone afterwards."""
+    path = exchange.made(folder, secrets.token_hex(12))
+    try:
+        given = exchange.served_by(path, "receive-pack")
+        done = git.push(path, f"{head}:refs/harness/probe", served_by=given, timeout_seconds=SECONDS)
+        told = done.message.splitlines() or ["it did not answer"]
+        return {"ok": done.ok, "told": f"{folder} takes parcels" if done.ok else f"{folder}: {told[-1]}"}
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

@@ -17,6 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 import agent_harness
+from agent_harness.engines import exchange
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import Parcels, RemoteAway
 from agent_harness.engines.temporal import ORDER as ORDER_WORKFLOW
@@ -24,7 +25,7 @@ from agent_harness.engines.temporal import PLAN_QUEUE, REFUSED, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
 from agent_harness.engines.temporal.workflow import OrderWorkflow
 from agent_harness.errors import HarnessError, PreflightFailed
-from agent_harness.kernel import clock, files, process
+from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
@@ -69,8 +70,8 @@ class TemporalEngine:
         """Connects, looks whether the remote is there, and takes part in what the server asks of workflows."""
         self._ended = ended
         self._project = project_id(self._folder)
-        if exchange := self._address.exchange:
-            self._remote = exchange_of(exchange, self._project)
+        if folder := self._address.exchange:
+            self._remote = exchange.made(folder, self._project)
         self._loop = LoopThread()
         try:
             self._client = self._loop.do(connected(self._address))
@@ -286,20 +287,6 @@ def remote_url(git: Git, name: str) -> str:
         told = f"the address of the remote {name!r} holds a password, which would be sent to the hands"
         raise PreflightFailed(told, hint="use a credential helper or ssh")
     return url
-
-
-def exchange_of(folder: str, project: str) -> str:
-    """The bare repository of a project in an exchange folder, made where there is none. ``PreflightFailed``."""
-    path = os.path.join(folder, f"{project}.git")
-    if not os.path.isdir(folder) or os.path.islink(path):
-        raise PreflightFailed(f"{folder} is no folder where parcels may lie", hint=f"mkdir -p {folder}")
-    if not os.path.isdir(path):
-        made = process.run(
-            ["git", "init", "-q", "--bare", path], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
-        )
-        if made.exit_code != 0:
-            raise PreflightFailed(f"{path} cannot be made a repository: {made.ending}", hint=f"ls -ld {folder}")
-    return path
 
 
 def _write(folder: str, order: WorkOrder, **found: object) -> None:

@@ -10,6 +10,7 @@ its own version. A worker that is killed leaves its places; the next one in the 
 """
 
 import asyncio
+import logging
 import os
 import queue
 import re
@@ -54,6 +55,9 @@ BEAT_SECONDS = 10.0
 SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
+ROOM_BYTES = 512 << 20
+"""What must be free where places are, before an order begins: without it whatever is tried would fail."""
+ROOM_SECONDS = 300.0
 PORTS = 20
 _SAVED = "refs/harness/saved"
 
@@ -184,6 +188,9 @@ class HandsWorker:
         except (HarnessError, OSError) as error:
             self._say(f"{task.id}: {error}")
             raise ApplicationError(str(error), type=HANDS_LEFT if task.is_leaving else "HandsFailed") from None
+        except Exception as error:
+            self._say(f"{task.id}: {error!r}")
+            raise
         finally:
             leaving.cancel()
             self._tries.discard(task)
@@ -278,6 +285,7 @@ class OrderTry:
         root = os.path.join(self._terms.folder, project)
         git = _stand_in(os.path.join(root, "project"))
         parcels = self._parcels = Parcels(git=git, remote=str(self._head["remote"]), project=project)
+        self._wait_for_room()
         folder = os.path.join(root, "orders", f"{self.id.replace('/', '.')}.{self._try}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._folder = folder
@@ -304,6 +312,18 @@ class OrderTry:
         self._terms.say(f"{self.slot} {order.id}: {head['status']}")
         return head
 
+    def _wait_for_room(self) -> None:
+        """Waits while the disk is full; after five minutes, or when told to end, the order begins elsewhere."""
+        until, said = time.monotonic() + clock.scaled(ROOM_SECONDS), False
+        while _free(self._terms.folder) < ROOM_BYTES:
+            told = f"less than {ROOM_BYTES >> 20} MB are free at {self._terms.folder}"
+            if self._recalled or time.monotonic() > until:
+                raise HarnessError(f"{socket.gethostname()}: {told}", hint="make room there")
+            if not said:
+                self._terms.say(f"{self.id}: waits, {told}")
+            said = True
+            time.sleep(clock.scaled(1.0))
+
     def _is_over(self) -> bool:
         """Whether the hands are to end; asked twice a second, so that work is saved in between."""
         if time.monotonic() > self._save_at:
@@ -313,7 +333,7 @@ class OrderTry:
 
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
-        if not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
+        if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
             raise OrderRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
@@ -367,6 +387,11 @@ def _forget(git: Git, order: WorkOrder, folder: str, kept: list[str]) -> None:
             git.update_ref(ref, None)
 
 
+def _free(folder: str) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
 def _is_proven(folder: str) -> bool:
     return _read(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
 
@@ -399,6 +424,7 @@ def _read(path: str) -> JsonObject:
 
 def serve(terms: WorkerTerms) -> int:
     """Runs a worker in this process until it is told to end; its exit code."""
+    logging.getLogger("temporalio.activity").disabled = True  # it would print a traceback of what is said in a line
 
     async def run() -> int:
         return await HandsWorker(terms).run()

@@ -373,13 +373,16 @@ class Git:
         remote: str,
         *refspecs: str,
         recorded: Mapping[str, list[str]] | None = None,
+        served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
         """Pushes with the user's global settings, and with those of the repository only as they were recorded.
 
         Without a record only the remote's addresses are used, as they are now. No hook runs, nothing is forced.
+        ``served_by`` are the words by which git answers at the other side.
         """
-        return self._transfer(("push", "--porcelain"), remote, refspecs, recorded, timeout_seconds)
+        words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
+        return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
     def fetch(
         self,
@@ -387,12 +390,13 @@ class Git:
         *refspecs: str,
         recorded: Mapping[str, list[str]] | None = None,
         tags: bool = True,
+        served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
         """Fetches under the same rules; without ``tags`` no tag comes along."""
-        return self._transfer(
-            ("fetch", "--no-auto-gc", *(() if tags else ("--no-tags",))), remote, refspecs, recorded, timeout_seconds
-        )
+        words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
+        words += [f"--upload-pack={served_by}"] if served_by else []
+        return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
@@ -402,9 +406,12 @@ class Git:
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
 
-    def remote_refs_like(self, remote: str, pattern: str, *, timeout_seconds: float) -> dict[str, str]:
+    def remote_refs_like(
+        self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
+    ) -> dict[str, str]:
         """Refs of any kind of a remote that fit a pattern, and their commits. ``GitFailed`` when it cannot be asked."""
-        listed = self._transfer(("ls-remote", "--refs"), remote, (pattern,), None, timeout_seconds)
+        words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
+        listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:
             raise GitFailed("ls-remote", 128, listed.message)
         rows = (line.partition("\t") for line in listed.message.splitlines())

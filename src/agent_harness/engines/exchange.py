@@ -1,0 +1,111 @@
+"""An exchange folder: where there is no remote, a folder that all machines have carries a bare repository a project.
+
+    DIR/PROJECT.git        24 hexadecimal digits, as in refs and ids of workflows
+
+Git itself sees to it that nothing half written is read, and that only what the other side lacks is written. Others may
+write there: nothing in it is run, no link is followed, and a repository with settings that git would obey is refused.
+``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+"""
+
+import os
+import re
+import secrets
+import shlex
+import shutil
+import stat
+from contextlib import suppress
+
+from agent_harness.errors import HarnessError, PreflightFailed, UnsafeTree
+from agent_harness.kernel import files, process
+
+__all__ = ["is_exchange", "made", "served_by"]
+
+_NAME = re.compile(r"[0-9a-f]{24}\.git")
+_SETTINGS = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
+    r"|receive\.denynonfastforwards|extensions\.objectformat"
+)
+"""What ``git init`` writes; with any other setting a repository may name programs."""
+_GROUP = stat.S_IWGRP
+
+
+def is_exchange(remote: str, project: str) -> bool:
+    """Whether a remote is the repository of a project in an exchange folder."""
+    name = os.path.basename(remote)
+    return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
+
+
+def made(folder: str, project: str) -> str:
+    """The repository of a project in an exchange folder, made by whoever comes first. ``PreflightFailed``."""
+    path = os.path.join(folder, f"{project}.git")
+    if not os.path.isdir(folder):
+        raise PreflightFailed(f"{folder} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(folder)}")
+    if not os.path.lexists(path):
+        _make(folder, path)
+    try:
+        _refuse_odd(path)
+    except UnsafeTree as error:
+        raise PreflightFailed(error.message, hint=f"look at it; then: mv {shlex.quote(path)} ...") from None
+    return path
+
+
+def _make(folder: str, path: str) -> None:
+    """Whole, under another name first, so that nobody meets half of it; two that come at once end with one."""
+    new = f"{path}.{secrets.token_hex(8)}"
+    shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
+    try:
+        words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
+        done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
+        if done.exit_code != 0:
+            told = f"{path} cannot be made a repository: {done.ending}"
+            raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
+        with suppress(OSError):  # somebody else was first
+            os.rename(new, path)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def served_by(path: str, program: str) -> str:
+    """The words by which git answers at the other side (``receive-pack``, ``upload-pack``): nothing there is run.
+
+    Folders that another user of the group has made are served, too. ``UnsafeTree`` for what is no repository of ours.
+    """
+    _refuse_odd(path)
+    given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
+    return " ".join(["git", *(f"-c {shlex.quote(each)}" for each in given), program])
+
+
+def _refuse_odd(path: str) -> None:
+    try:
+        if os.path.islink(path) or _holds_a_link(path):
+            raise UnsafeTree(f"{path} holds a link, which nobody follows")
+    except OSError as error:
+        raise UnsafeTree(f"{path} cannot be read: {error.strerror}") from None
+    section = ""
+    for line in _lines(os.path.join(path, "config")):
+        if found := re.fullmatch(r"\[(\w+)\]", line):
+            section = found[1].lower()
+        elif line and not _SETTINGS.fullmatch(f"{section}.{line.partition('=')[0].strip().lower()}"):
+            raise UnsafeTree(f"{path} has a setting that is none of ours: {line[:80]}")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return [line.strip() for line in files.read_bytes(path).decode("utf-8", "replace").splitlines()]
+    except (OSError, HarnessError):
+        raise UnsafeTree(f"{os.path.dirname(path)} is no repository") from None
+
+
+def _holds_a_link(path: str) -> bool:
+    """Where git reads and writes: the top, ``refs`` and the first level of the objects."""
+    with os.scandir(path) as found:
+        top = [*found]
+    if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):
+        return True
+    with os.scandir(os.path.join(path, "objects")) as found:
+        if any(each.is_symlink() for each in found):
+            return True
+    for at, folders, names in os.walk(os.path.join(path, "refs")):
+        if any(os.path.islink(os.path.join(at, name)) for name in (*folders, *names)):
+            return True
+    return False
