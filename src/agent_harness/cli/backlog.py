@@ -329,7 +329,7 @@ def _own_list() -> tuple[Path, Backlog]:
 
 def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.faces import otel
+    from agent_harness.faces.otel import spans
     from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import clock, root
     from agent_harness.session.log_rows import moment
@@ -338,8 +338,9 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     at = moment(since, clock.now()) if since else None
-    made = otel.spans(reader_of(found.kind, found.path).look(), session=session, since=at)
-    text = otel.write(made, to, force=force)
+    reader = reader_of(found.kind, found.path)
+    made = spans.spans(reader.look(), reader.recordings(), session=session, since=at)
+    text = spans.write(made, to, force=force)
     if as_json:
         show_json("export", {"format": "otel", "spans": len(made), "to": to}, as_text=False)
     elif text is not None:
