@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.protocols.features import records
+from agent_harness.protocols.features.records import FeatureList
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.github_server import GitHubServer, serve
-from agent_harness.testing.task_list_project import TaskListProject
+from agent_harness.testing.long_task_project import LongTaskProject
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 STORIES = [
     {"id": "US-1", "title": "Store it", "acceptanceCriteria": ["it is there"], "priority": 1, "passes": False},
@@ -149,3 +152,86 @@ def test_only_what_is_proven_is_exported_as_done(here: TaskListProject) -> None:
     assert here.harness("export", "--out", str(out)).code == 0
     assert here.harness("export", "--out", str(out)).code == 4
     assert here.harness("export", "--out", str(out), "--force", "--json").json["items"] == 2
+
+
+@pytest.fixture
+def worked(tmp_path: Path) -> TaskListProject:
+    """A list of which one task is proven, another one says so, and the third is open."""
+    proof = {"command": "test -f a.txt", "timeout_seconds": 90, "may_change": ["check.sh"]}
+    config = {"isolation": "worktree", "requires_red": "off"}
+    jobs = (task("a", validation=proof, priority="P0", description="First."), task("b", depends_on=["a"]))
+    project = TaskListProject(tmp_path / "shop", *jobs, git=True, session_count=0, session_config=config)
+    ran = project.harness("run", "--max-tasks", "1", "--agent", project.agent('echo 1 > "$HARNESS_TASK_ID.txt"\n'))
+    assert ran.code == 0, ran
+    project.add("c", validation=None, acceptance=["it rings"])
+    project.edit("b", status="completed")
+    return project
+
+
+def test_a_task_list_is_written_as_one(tmp_path: Path, worked: TaskListProject) -> None:
+    """F-IMP-13: the written list is a list of ours that works, in which only what is proven is completed."""
+    out = tmp_path / "other/harness-tasks.json"
+    out.parent.mkdir()
+    told = worked.harness("export", "--to", "tasklist", "--out", str(out), "--json").json
+    assert (told["items"], told["proven"], told["left_out"]) == (3, 1, [])
+    tasks = json.loads(out.read_text())["tasks"]
+    assert [each["status"] for each in tasks] == ["completed", "pending", "pending"]
+    assert tasks[0]["validation"] == worked.raw["tasks"][0]["validation"]
+    assert (tasks[0]["description"], tasks[1]["depends_on"], tasks[2]["acceptance"]) == ("First.", ["a"], ["it rings"])
+    shown = TaskListProject.__new__(TaskListProject)
+    shown.root = out.parent
+    assert "1 of 3" in shown.harness("status").text
+    assert shown.harness("task", "next").json["task_id"] == "b"
+
+    back = tmp_path / "back"
+    back.mkdir()
+    shown.root = back
+    came = shown.harness("import", str(out), "--yes", "--with-done", "--json").json
+    assert (came["imported"], came["new"][0]["may_change"]) == (3, ["check.sh"])
+    again = json.loads((back / "harness-tasks.json").read_text())["tasks"]
+    assert [each["validation"] for each in again] == [each["validation"] for each in worked.raw["tasks"]]
+    assert [each["status"] for each in again] == ["pending"] * 3
+
+
+@pytest.mark.scenario
+def test_a_list_is_written_as_features_and_as_a_long_task(tmp_path: Path, worked: TaskListProject) -> None:
+    """F-IMP-13: what the other kind has no place for is told, and what it proves otherwise is open there."""
+    out = tmp_path / "features.json"
+    told = worked.harness("export", "--to", "features", "--out", str(out))
+    assert told.code == 0
+    assert "the command that proves it of 2 items: a feature is proven by its test file" in told.err
+    assert "a Title of a: proven here by a command" in told.err
+    document = FeatureList(json.loads(out.read_text()))
+    assert records.problems(document) == []
+    assert [(each.id, each.passes, each.depends_on) for each in document.features] == [
+        (1, False, ()),
+        (2, False, (1,)),
+        (3, False, ()),
+    ]
+
+    contract = LongTaskProject(tmp_path / "long")
+    contract.lth("init", code=0)
+    words = ("export", "--to", "longtask", "--out", str(contract.root / "task.json"))
+    assert worked.harness(*words).code == 4
+    assert worked.harness(*words, "--force").code == 0
+    criteria = json.loads((contract.root / "task.json").read_text())["successCriteria"]
+    assert [(each["id"], each["metric"], each.get("target")) for each in criteria] == [
+        ("a", "command", "test -f a.txt"),
+        ("b", "command", "true"),
+        ("c", "manual", None),
+    ]
+    contract.lth("validate", code=0)
+    before = worked.text
+    assert worked.harness("export", "--to", "tasklist", "--out", "harness-tasks.json", "--force").code == 4
+    assert worked.text == before
+
+
+def test_features_are_written_as_features(tmp_path: Path) -> None:
+    """F-IMP-13: a feature that nobody has proven is written as open, whatever the file says."""
+    calc = FeatureListProject.made(tmp_path / "calc", False)
+    out = tmp_path / "features.json"
+    told = calc.harness("export", "--to", "features", "--out", str(out), "--json").json
+    here, there = calc.features["features"], json.loads(out.read_text())["features"]
+    assert told["left_out"] == []
+    for name in ("id", "description", "test_file", "verification_steps", "passes"):
+        assert [each.get(name) or [] for each in there] == [each.get(name) or [] for each in here]

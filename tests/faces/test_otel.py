@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,33 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from agent_harness.faces import otel
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> TaskListProject:
     """Two tasks, of which one is claimed falsely once."""
+    made = open_list(tmp_path)
+    assert made.harness("run", "--agent", made.agent(LIES)).code == 0
+    return made
+
+
+LIES = """mkdir -p out
+if [ "$HARNESS_TASK_ID" = a ] && [ ! -e ../lied ]; then touch ../lied; echo bad > out/a
+else echo good > "out/$HARNESS_TASK_ID"; fi
+echo SECRET-PROMPT
+echo '{"type": "tool_call", "name": "Bash", "id": "t1", "input": {"command": "SECRET-INPUT"}}'
+echo '{"type": "tool_result", "id": "t1", "output": "SECRET-OUTPUT", "is_error": true}'
+echo '{"type": "tool_call", "name": "Read", "id": "t2", "input": {"path": "SECRET-INPUT"}}'
+echo '{"type": "usage", "input_tokens": 5, "output_tokens": 7, "cost_usd": 0.25}'
+"""
+
+
+def open_list(tmp_path: Path) -> TaskListProject:
     jobs = [task(name, validation={"command": f"grep -q good out/{name}", "timeout_seconds": 60}) for name in "ab"]
     made = TaskListProject(tmp_path / "list", *jobs, git=True, session_count=0)
     made.edit(session_config={**made.raw["session_config"], "fix_rounds": 0})
-    lies = (
-        'mkdir -p out; if [ "$HARNESS_TASK_ID" = a ] && [ ! -e ../lied ]; then touch ../lied; echo bad > out/a;'
-        ' else echo good > "out/$HARNESS_TASK_ID"; fi; echo SECRET-PROMPT;'
-        ' echo \'{"type": "usage", "input_tokens": 5, "output_tokens": 7, "cost_usd": 0.25}\''
-    )
-    assert made.harness("run", "--agent", made.agent(lies)).code == 0
     return made
 
 
@@ -32,7 +45,10 @@ class Receiver(BaseHTTPRequestHandler):
     """Takes spans by OTLP over HTTP."""
 
     def do_POST(self) -> None:
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))  # type: ignore[attr-defined]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.set()  # type: ignore[attr-defined]
+        self.server.free.wait(60)  # type: ignore[attr-defined]
+        self.server.bodies.append(body)  # type: ignore[attr-defined]
         self.send_response(self.server.answer)  # type: ignore[attr-defined]
         self.end_headers()
 
@@ -44,9 +60,12 @@ class Receiver(BaseHTTPRequestHandler):
 def receiver() -> Iterator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     server.bodies, server.answer = [], 200  # type: ignore[attr-defined]
+    server.asked, server.free = threading.Event(), threading.Event()  # type: ignore[attr-defined]
+    server.free.set()  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
+    server.free.set()  # type: ignore[attr-defined]
     server.shutdown()
     server.server_close()
     thread.join()
@@ -67,7 +86,7 @@ def test_a_receiver_gets_one_trace_and_the_same_again(project: TaskListProject, 
         assert ran.code == 0, ran
     first, second = receiver.bodies  # type: ignore[attr-defined]
     assert first == second or [s.span_id for s in spans(first)] == [s.span_id for s in spans(second)]
-    assert b"SECRET-PROMPT" not in first
+    assert b"SECRET" not in first
     found = spans(first)
     assert len({each.trace_id for each in found}) == 1
     by_id = {each.span_id: each for each in found}
@@ -78,6 +97,12 @@ def test_a_receiver_gets_one_trace_and_the_same_again(project: TaskListProject, 
     assert [by_id[each.parent_span_id].name for each in agents] == [f"invoke_workflow {project.root.name}"] * 3
     assert all(by_id[each.parent_span_id].name.startswith("invoke_agent") for each in claims)
     assert sum(each.status.code == 2 for each in claims) == 1
+    used = [each for each in found if each.name.startswith("execute_tool")]
+    assert [each.name for each in used] == ["execute_tool Bash", "execute_tool Read"] * 3
+    assert {by_id[each.parent_span_id].name for each in used} == {agents[0].name}
+    assert [each.status.code for each in used] == [2, 0] * 3
+    named = {each.key: each.value.string_value for each in used[0].attributes}
+    assert (named["gen_ai.tool.name"], named["gen_ai.tool.call.id"]) == ("Bash", "t1")
     told = {each.key: each.value for each in agents[0].attributes}
     assert (told["gen_ai.usage.input_tokens"].int_value, told["harness.cost_usd"].double_value) == (5, 0.25)
     assert all(each.end_time_unix_nano >= each.start_time_unix_nano > 0 for each in found)
@@ -101,3 +126,58 @@ def test_a_file_of_one_session_and_what_cannot_be(project: TaskListProject, rece
         assert told in ran.text
     assert project.harness("export", "--session", "1").code == 2
     assert project.harness("export", "--to", "nothing").code == 2
+
+
+def eventually(done: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if done():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never came")
+
+
+@pytest.mark.scenario
+def test_a_run_sends_each_session_and_waits_for_nobody(tmp_path: Path, receiver: ThreadingHTTPServer) -> None:
+    """F-TRACE-3: a collector that hangs costs the run nothing; each session is sent, and the project's span last."""
+    project = open_list(tmp_path)
+    receiver.free.clear()  # type: ignore[attr-defined]
+    named = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{receiver.server_port}", "HARNESS_TIME_SCALE": "0.02"}
+    with project.start("run", "--agent", project.agent(LIES), **named) as run:
+        assert run.wait(120) == 0
+        assert receiver.bodies == []  # type: ignore[attr-defined]  # nobody has taken anything by now
+    assert project.statuses() == ["completed", "completed"]
+    receiver.free.set()  # type: ignore[attr-defined]
+
+    def received() -> list[Any]:
+        return [span for body in receiver.bodies for span in spans(body)]  # type: ignore[attr-defined]
+
+    eventually(lambda: any(each.name.startswith("invoke_workflow") for each in received()))
+    found = received()
+    agents = {each.span_id: each.name for each in found if each.name.startswith("invoke_agent")}
+    assert len(agents) == 3
+    assert sum(each.name == "execute_tool Bash" for each in {each.span_id: each for each in found}.values()) == 3
+    assert {each.parent_span_id for each in found if each.span_id in agents} == {found[-1].span_id}
+    assert b"SECRET" not in b"".join(receiver.bodies)  # type: ignore[attr-defined]
+
+
+@pytest.mark.scenario
+def test_what_is_no_recording_tells_of_no_call(project: TaskListProject) -> None:
+    """A recording lies where agents write: a link out of the project, and what is torn or odd, is passed over."""
+    first, second, *_ = sorted((project.root / ".harness/sessions").glob("*.cassette.jsonl"))
+    kept = project.root.parent / "kept.jsonl"
+    kept.write_bytes(first.read_bytes())
+    first.unlink()
+    first.symlink_to(kept)
+    odd = '{"at": 1e999, "event": {"type": "tool_call", "name": 7}}\n{"at": [], "event": []}\n[]\n{"torn'
+    second.write_text(second.read_text().splitlines()[0] + "\n" + odd)
+    ran = project.harness("export", "otel")
+    assert ran.code == 0, ran
+    assert ran.out.count('"execute_tool ') == 2
+
+
+def test_without_the_extra_a_run_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    assert "the extra `otel` is not installed" in str(otel.start("tasklist", str(tmp_path)))
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+    assert otel.start("tasklist", str(tmp_path)) is None

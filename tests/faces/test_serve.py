@@ -17,6 +17,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from agent_harness.kernel import trusted_state
+from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
@@ -401,6 +403,32 @@ def test_a_pause_and_its_end_are_those_of_the_command(tmp_path: Path) -> None:
         assert "paused by a person (by: serve)" in log
 
 
+def test_waiting_for_a_limit_ends_and_only_for_the_one_that_was_shown(tmp_path: Path) -> None:
+    """F-SRV-4, F-SRV-8: the clock that every run asks says that it was lifted, and by which face."""
+    project, limits = task_list(tmp_path / "list"), LimitClock()
+    limits.note("codex:login", said=f"usage limit {ATTACK}", retry_after_seconds=7200)
+    with serving(project.root, cwd=tmp_path) as served:
+        served.sign_in()
+        shown = served.page(next(each for each in served.page().links if each.startswith("/p/")))
+        assert ("codex:login is refused until" in shown.text, "img" in shown.tags) == (True, False)
+        form = shown.form("clear")
+        assert served.send({**form, "token": "x"}).status == 403
+        limits.note("codex:login", said="again", retry_after_seconds=3600)
+        late = served.send(form)
+        assert (late.status, "usage limit" in late.text, ": again" in late.text) == (409, False, True)
+        assert limits.in_force("codex:login") is not None
+        with served.stream() as stream:
+            stream.until("event: changed")
+            stream.text = ""
+            done = served.send(served.page().form("clear"))
+            assert (done.status, done.headers["location"]) == (303, "/")
+            stream.until("event: changed")
+        assert limits.all() == []
+        assert "is refused until" not in served.page().text
+        (kept,) = Path(str(trusted_state.of_user("limits"))).glob("codex*.json")
+        assert json.loads(kept.read_text())["by"] == "serve"
+
+
 def feature_project(root: Path, **asked: Any) -> FeatureListProject:
     project = FeatureListProject.made(root, False, False)
     ask(project, **asked)
@@ -521,6 +549,7 @@ def test_read_only_all_kinds_and_what_is_gone(tmp_path: Path, monkeypatch: pytes
     gone = task_list(tmp_path / "gone")
     book = LongTaskProject.of_book(tmp_path / "book")
     asks = feature_project(tmp_path / "calc", message="What now?")
+    LimitClock().note("codex:login", said="", retry_after_seconds=7200)
     with serving(project.root, gone.root, book.root, asks.root, "--read-only", cwd=tmp_path) as served:
         served.sign_in()
         gone.root.rename(tmp_path / "moved")
@@ -529,6 +558,7 @@ def test_read_only_all_kinds_and_what_is_gone(tmp_path: Path, monkeypatch: pytes
         assert page.text.index("What now?") < page.text.index("idle")
         assert "it has been moved or deleted" in page.text
         assert "harness resume --choose retry" in page.text
+        assert "harness limits clear codex:login" in page.text
         for each in page.links:
             if each.startswith("/p/"):
                 served.page(each)

@@ -7,7 +7,7 @@ which hears every agent.
 A cassette is one session of an agent as JSON lines, redacted, with times, readable after a crash.
 
     {"cassette": 1, "agent": "command", "session": 3, "base": "1f0c...", ...}           first line
-    {"turn": 0, "prompt_characters": 4211, "prompt_digest": "sha256:..."}               a turn begins
+    {"turn": 0, "began": "2026-...", "prompt_characters": 4211, "prompt_digest": "..."}   a turn begins
     {"at": 0.412, "event": {"type": "text", "text": "..."}}                             what the agent said or did
     {"at": 9.1, "told": "..."}                                                          what the harness told it
     {"files": [{"path": "src/a.py", "was": "9ae1...", "mode": "100644", "text": "..."}], "commit": "..."}

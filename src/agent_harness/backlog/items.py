@@ -34,7 +34,9 @@ class BacklogItem:
     needs: tuple[str, ...] = ()  # ids of items that are done before it
     parts: tuple[str, ...] = ()  # ids of items that it consists of
     proof: str | None = None  # the command that proves it
+    timeout_seconds: float | None = None  # of that command
     test_file: str | None = None  # the file of tests that prove it
+    may_change: tuple[str, ...] = ()  # patterns of protected files that the work may change
     done: bool = False  # as its list claims
 
 

@@ -469,14 +469,15 @@ def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
             what = f"{raw.get('id')} {one_line(raw.get('description') or '')}"
             sorter.left_out.append(LeftOut(what=what, why="skipped there"))
             continue
-        file = raw.get("test_file")
+        file, title = raw.get("test_file"), one_line(raw.get("description") or "")
         yield BacklogItem(
             id=str(raw.get("id", "")),
-            title=one_line(raw.get("description") or ""),
-            text=str(raw.get("details") or ""),
+            title=title,
+            text=_said(raw, *([("description", "")] if title.endswith("…") else []), ("details", "")),
             steps=_texts(raw.get("verification_steps")),
             needs=_ids(raw.get("depends_on")),
             test_file=file if isinstance(file, str) and file else None,
+            may_change=_texts(raw.get("may_change")),
             done=raw.get("passes") is True,
         )
 
@@ -487,8 +488,8 @@ def _tasklist(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
     for raw in _objects(found, sorter, "task"):
-        validation = raw.get("validation")
-        proof = validation.get("command") if isinstance(validation, dict) else None
+        validation = each if isinstance(each := raw.get("validation"), dict) else {}
+        proof, seconds = validation.get("command"), validation.get("timeout_seconds")
         yield BacklogItem(
             id=str(raw.get("id", "")),
             title=one_line(raw.get("title") or raw.get("description") or ""),
@@ -497,6 +498,8 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
             priority={"P0": 0, "P1": 1, "P2": 2}.get(str(raw.get("priority"))),
             needs=_ids(raw.get("depends_on")),
             proof=proof if isinstance(proof, str) and proof.strip() else None,
+            timeout_seconds=seconds if isinstance(seconds, int | float) and seconds > 0 else None,
+            may_change=_texts(validation.get("may_change")),
             done=raw.get("status") == "completed",
         )
 

@@ -1,14 +1,18 @@
-"""Writes a list of work in the forms that other programs read. Source: ``docs/import.md``.
+"""Writes a list of work in the forms that other programs read, and in our own. Source: ``docs/import.md``.
 
-What is written is read again by ``reading.read`` as the same items.
+What is written is read again by ``reading.read`` as the same items, but for what ``not_carried`` tells.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from agent_harness.backlog.items import BacklogItem
+from agent_harness.backlog.items import BacklogItem, LeftOut
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features.planning.add_features import NewTestFiles
+from agent_harness.protocols.features.records import FeatureList
+from agent_harness.protocols.longtask.verbs.init import CONSTRAINT, id_of
+from agent_harness.protocols.tasklist import planning
 
 _RANKS = {0: "high", 1: "medium", 2: "low"}
 
@@ -16,6 +20,19 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
     """The text of a list of this form; ``name`` is the project's."""
     return WRITERS[form](name, items)
+
+
+def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
+    """What a list of this form has no place for."""
+    for member, what in _MEMBERS.items():
+        with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
+        if with_it and member not in _CARRIED[form]:
+            yield LeftOut(what=f"{what} of {with_it} {'item' if with_it == 1 else 'items'}", why=_WHY[form])
+    for each in items:
+        if each.done and form == "longtask":
+            yield LeftOut(what=f"{each.id} {each.title}", why="proven here; a long task judges its criteria itself")
+        elif each.done and form == "features" and not each.test_file:
+            yield LeftOut(what=f"{each.id} {each.title}", why="proven here by a command; a feature is by its test file")
 
 
 def _markdown(name: str, items: Sequence[BacklogItem]) -> str:
@@ -106,6 +123,74 @@ def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
     return "\n".join([*lines, ""])
 
 
+# ---- our own three
+
+
+def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
+    """A task list of its own; it has no attempts, and no record of what was said of them."""
+    tasks: list[JsonObject] = []
+    for each in items:
+        rank = each.priority if each.priority in (0, 1, 2) else 1
+        made = planning.new_task(
+            each.id, each.title, priority=f"P{rank}", depends_on=[*each.needs], validation=each.proof
+        )
+        made["validation"] |= _present(timeout_seconds=each.timeout_seconds, may_change=[*each.may_change])
+        made |= _present(description=each.text, acceptance=[*each.steps])
+        tasks.append({**made, "status": "completed" if each.done else "pending"})
+    return _text({**planning.new_state(clock.now()), "name": name, "tasks": tasks})
+
+
+def _features(name: str, items: Sequence[BacklogItem]) -> str:
+    """A feature is proven by its test file: one that has none gets the name of one, and is open."""
+    named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
+    number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
+    known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
+    names = NewTestFiles(FeatureList({"features": known}))
+    features: list[JsonObject] = []
+    for each in items:
+        feature: JsonObject = {
+            "id": number[each.id],
+            "category": "core",
+            "description": each.title,
+            "test_file": each.test_file or names.new(each.title),
+            "verification_steps": [*each.steps],
+        }
+        needs = [number[need] for need in each.needs if need in number]
+        feature |= _present(details=each.text, priority=each.priority, depends_on=needs)
+        feature |= _present(may_change=[*each.may_change])
+        features.append({**feature, "passes": each.done and each.test_file is not None})
+    return _text({"project": name, "generated_by": "export", "last_updated": clock.timestamp(), "features": features})
+
+
+def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
+    """One contract, of which each item is a criterion: decided by its command, else by a person."""
+    criteria: list[JsonObject] = []
+    for each in items:
+        said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])
+        metric: JsonObject = {"metric": "command", "target": each.proof} if each.proof else {"metric": "manual"}
+        criteria.append({"id": each.id, "description": said.strip(), **metric, "weight": 1})
+    return _text(
+        {
+            "schemaVersion": 1,
+            "id": id_of(name),
+            "title": name,
+            "domain": "coding",
+            "objective": f"All {len(items)} criteria are met.",
+            "successCriteria": criteria,
+            "constraints": [CONSTRAINT],
+            "context": {"summary": "\n".join(f"- {each.title}" for each in items), "files": [], "links": []},
+            "scheduler": {"type": "manual"},
+            "workerPolicy": {"preferred": "manual-review", "allowed": ["manual-review"]},
+            "rateLimitPolicy": {"sources": [], "fallbackWaitSeconds": 14_400, "allowHandoffOnRateLimit": True},
+            "createdAt": clock.timestamp(fraction=True),
+        }
+    )
+
+
+def _present(**members: object) -> JsonObject:
+    return {name: value for name, value in members.items() if value not in (None, "", [])}
+
+
 def _text(found: JsonObject) -> str:
     return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
@@ -116,4 +201,39 @@ WRITERS: dict[str, Callable[[str, Sequence[BacklogItem]], str]] = {
     "beads": _beads,
     "prd": _prd,
     "speckit": _speckit,
+    "tasklist": _tasklist,
+    "features": _features,
+    "longtask": _longtask,
+}
+
+_MEMBERS = {
+    "text": "the text",
+    "steps": "what must hold",
+    "priority": "the priority",
+    "needs": "the order",
+    "proof": "the command that proves it",
+    "timeout_seconds": "the limit of that command",
+    "test_file": "the test file",
+    "may_change": "the protected files that may change",
+}
+_PROSE = ("text", "steps", "needs", "proof", "test_file")
+_CARRIED: dict[str, Collection[str]] = {
+    "markdown": _PROSE,
+    "taskmaster": (*_PROSE, "priority"),
+    "beads": (*_PROSE, "priority"),
+    "prd": _PROSE,
+    "speckit": ("needs",),
+    "tasklist": _MEMBERS.keys() - {"test_file"},
+    "features": _MEMBERS.keys() - {"proof", "timeout_seconds"},
+    "longtask": ("text", "steps", "proof"),
+}
+_WHY = {
+    "markdown": "a checklist has no place for it",
+    "taskmaster": "Task Master has no place for it",
+    "beads": "Beads has no place for it",
+    "prd": "prd.json has no place for it",
+    "speckit": "tasks.md has no place for it",
+    "tasklist": "a task is proven by a command",
+    "features": "a feature is proven by its test file",
+    "longtask": "a criterion of a long task has no place for it",
 }

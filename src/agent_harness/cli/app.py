@@ -69,7 +69,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "manual-verify": ("Decide", "agent_harness.cli.projects:manual_verify", "Verify a feature yourself, on record."),
     "handoff": ("Decide", "agent_harness.cli.projects:handoff", "Take the project into your own hands."),
     "takeback": ("Decide", "agent_harness.cli.projects:takeback", "Give the project back; what you built is verified."),
-    "undo": ("Undo and end", "agent_harness.cli.projects:undo", "Take an accepted feature back, by a new commit."),
+    "undo": ("Undo and end", "agent_harness.cli.projects:undo", "Take accepted work back, by a new commit."),
     "rescue": ("Undo and end", "agent_harness.cli.tasks:main", "See and fetch what rollbacks took away."),
     "stop": ("Undo and end", "agent_harness.cli.projects:stop", "End the maintenance mode of a complete project."),
     "abort": ("Undo and end", "agent_harness.cli.projects:abort", "End everything; commits, logs and costs stay."),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
 READ = ("taskmaster", "beads", "prd", "speckit", "markdown", "github", "features", "tasklist", "longtask")
-WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit")
+WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "features", "longtask")
 SHOWN = 12  # items, and things left out, of a preview
 
 
@@ -182,11 +182,13 @@ class _Target:
             if self.kind == "features":
                 row |= {"description": each.title, "details": each.text, "test_file": each.test_file}
                 row |= {"verification_steps": list(each.steps), "priority": each.priority}
+                row |= {"may_change": list(each.may_change)}
             else:
                 row |= {"title": each.title, "description": each.text, "acceptance": list(each.steps)}
                 row["priority"] = f"P{each.priority}" if each.priority in (0, 1, 2) else None
                 if proof := proof_for(each, validate):
-                    row["validation"] = {"command": proof}
+                    more = {"timeout_seconds": each.timeout_seconds, "may_change": list(each.may_change)}
+                    row["validation"] = {"command": proof, **{name: value for name, value in more.items() if value}}
             rows.append({name: value for name, value in row.items() if value not in (None, "", [])})
         project = self._project()
         if self.kind == "features":
@@ -207,7 +209,8 @@ def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str |
         proof = item.test_file or "a test file of its own, with a failing stub"
     else:
         proof = proof_for(item, validate)
-    return {"id": item.id, "source": backlog.key(item.id), "title": item.title, "needs": [*item.needs], "proof": proof}
+    shown = {"id": item.id, "source": backlog.key(item.id), "title": item.title, "needs": [*item.needs]}
+    return {**shown, "proof": proof, "may_change": [*item.may_change]}
 
 
 def _preview(source: str, target: _Target, found: JsonObject) -> None:
@@ -216,19 +219,24 @@ def _preview(source: str, target: _Target, found: JsonObject) -> None:
     show(f"{source} ({found['format']}): {len(new)} new for {target.name}{known}")
     for each in new[:SHOWN]:
         needs = f"  after {', '.join(each['needs'][:4])}" if each["needs"] else ""
-        show(f"  {each['id']}  {each['title']}{needs}\n      proven by: {each['proof'] or 'nothing yet'}")
+        frees = f"; may change {', '.join(each['may_change'])}" if each["may_change"] else ""
+        show(f"  {each['id']}  {each['title']}{needs}\n      proven by: {each['proof'] or 'nothing yet'}{frees}")
     if len(new) > SHOWN:
         show(f"  and {len(new) - SHOWN} more: harness import {source} --dry-run --json")
     if without := sum(not each["proof"] for each in new):
         show(
             f"{without} without a command that proves them: they cannot complete before they have one (--validate CMD)."
         )
-    if left_out:
-        show(f"Not carried: {len(left_out)}")
-        for each in left_out[:SHOWN]:
-            show(f"  {each['what']}: {each['why']}")
-        if len(left_out) > SHOWN:
-            show(f"  and {len(left_out) - SHOWN} more")
+    _tell_left_out(left_out)
+
+
+def _tell_left_out(found: list[JsonObject], *, err: bool = False) -> None:
+    if found:
+        show(f"Not carried: {len(found)}", err=err)
+    for each in found[:SHOWN]:
+        show(f"  {each['what']}: {each['why']}", err=err)
+    if len(found) > SHOWN:
+        show(f"  and {len(found) - SHOWN} more", err=err)
 
 
 @click.command(
@@ -238,10 +246,13 @@ Examples:
   harness export                              a Markdown checklist
   harness export --to beads --out issues.jsonl
   harness export --to prd | less
+  harness export --to features --out ../other/features.json      another project of ours
   harness export otel --to http://127.0.0.1:4318/v1/traces""",
 )
 @click.argument("what", type=click.Choice(["otel"]), required=False)
-@click.option("--to", "form", metavar="FORM", help=f"For which program: {', '.join(WRITTEN)}. otel: a file or a URL.")
+@click.option(
+    "--to", "form", metavar="FORM", help=f"For which program or project: {', '.join(WRITTEN)}. otel: a file or a URL."
+)
 @click.option("--session", type=int, metavar="N", help="otel: this session alone.")
 @click.option("--since", metavar="WHEN", help="otel: sessions since then: 2h, 3d ago, or a date.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A new file; else stdout.")
@@ -257,8 +268,8 @@ def export(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write what is to be done here, and what is proven, in the form of another program. Only what the harness has
-    proven is written as done.
+    """Write what is to be done here, and what is proven, in the form of another program, or of another project of
+    ours. Only what the harness has proven is written as done; what that form has no place for is told.
 
     With otel: sessions, verdicts and their steps as spans of OpenTelemetry, to a file, a receiver, or stdout.
     """
@@ -269,11 +280,42 @@ def export(
     form = form or "markdown"
     if form not in WRITTEN:
         raise UsageError(f"--to {form} is none of {', '.join(WRITTEN)}", hint="harness export --to markdown")
+    from agent_harness.backlog.writing import not_carried, write
+    from agent_harness.kernel import files
+
+    state, backlog = _own_list()
+    folder = out.resolve().parent if out is not None and form == "longtask" else state.parent  # a long task's id
+    text = write(form, folder.name, backlog.items)
+    lost = [{"what": each.what, "why": each.why} for each in (*backlog.left_out, *not_carried(form, backlog.items))]
+    if out is not None:
+        if out.resolve() == state.resolve():
+            raise Refused(f"{out} is the state of this project itself", hint=f"harness export --to {form} --out FILE")
+        if os.path.lexists(out) and not force:
+            raise Refused(f"{out} is there already", hint=f"harness export --to {form} --out {out} --force")
+        files.replace(out, text.encode())
+    if as_json:
+        done, count = sum(each.done for each in backlog.items), len(backlog.items)
+        members = {"format": form, "items": count, "proven": done, "out": str(out) if out else None, "left_out": lost}
+        show_json("export", {**members, **({} if out else {"text": text})}, as_text=False)
+        return 0
+    if out is not None:
+        show(f"Wrote {len(backlog.items)} items to {out}.")
+    elif sys.stdout.isatty():
+        show(text.rstrip("\n"))
+    else:
+        sys.stdout.write(text)
+    _tell_left_out(lost, err=True)
+    return 0
+
+
+def _own_list() -> tuple[Path, Backlog]:
+    """The state file of the project here, and its list, in which only what the harness has proven is done."""
+    from dataclasses import replace
+
     from agent_harness.backlog.reading import read
-    from agent_harness.backlog.writing import write
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.faces.reading import reader_of
-    from agent_harness.kernel import files, root
+    from agent_harness.kernel import root
 
     found = root.find()
     if found is None:
@@ -281,30 +323,13 @@ def export(
     state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
     backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
     states = {each.id: each.state for each in reader_of(found.kind, found.path).look().items}
-    from dataclasses import replace
-
-    items = [replace(each, done=states.get(each.id) == "proven") for each in backlog.items]
-    text = write(form, Path(found.path).name, items)
-    if out is not None:
-        if os.path.lexists(out) and not force:
-            raise Refused(f"{out} is there already", hint=f"harness export --to {form} --out {out} --force")
-        files.replace(out, text.encode())
-    if as_json:
-        done = sum(each.done for each in items)
-        members = {"format": form, "items": len(items), "proven": done, "out": str(out) if out else None}
-        show_json("export", {**members, **({} if out else {"text": text})}, as_text=False)
-    elif out is None and sys.stdout.isatty():
-        show(text.rstrip("\n"))
-    elif out is None:
-        sys.stdout.write(text)
-    else:
-        show(f"Wrote {len(items)} items to {out}.")
-    return 0
+    items = tuple(replace(each, done=states.get(each.id) == "proven") for each in backlog.items)
+    return Path(found.path, state), replace(backlog, items=items)
 
 
 def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.faces import otel
+    from agent_harness.faces.otel import spans
     from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import clock, root
     from agent_harness.session.log_rows import moment
@@ -313,8 +338,9 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     at = moment(since, clock.now()) if since else None
-    made = otel.spans(reader_of(found.kind, found.path).look(), session=session, since=at)
-    text = otel.write(made, to, force=force)
+    reader = reader_of(found.kind, found.path)
+    made = spans.spans(reader.look(), reader.recordings(), session=session, since=at)
+    text = spans.write(made, to, force=force)
     if as_json:
         show_json("export", {"format": "otel", "spans": len(made), "to": to}, as_text=False)
     elif text is not None:

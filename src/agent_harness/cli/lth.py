@@ -271,9 +271,7 @@ def _call(words: list[str]) -> int:
 
         folder = str(options.pop("folder"))
         if command in ("run", "resume", "tick"):
-            from agent_harness.faces import notify
-
-            notify.start("longtask", os.path.abspath(folder))
+            _tell(os.path.abspath(folder))
         task = LongTask(folder)
         if command == "schedule" and options.get("engine"):
             return _show(_by_server(task, options))
@@ -288,6 +286,18 @@ def _call(words: list[str]) -> int:
         return _fault(error)
     _show(answer)
     return int(code)
+
+
+def _tell(folder: str) -> None:
+    """Starts what tells people, and a collector, of a run."""
+    from agent_harness.faces import notify
+
+    notify.start("longtask", folder)
+    if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+        from agent_harness.faces import otel
+
+        if said := otel.start("longtask", folder):
+            print(said, file=sys.stderr)
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:

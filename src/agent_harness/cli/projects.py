@@ -13,6 +13,7 @@ from agent_harness.cli.terminal import (
     json_option,
     now_option,
     patience,
+    say_to,
     screen,
     show,
     summed_up,
@@ -87,33 +88,33 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Take an accepted feature back.",
+    short_help="Take accepted work back.",
     epilog="""\b
 Examples:
   harness undo 3 --dry-run
-  harness undo 3
+  harness undo task-003
   harness undo S8                    what session 8 had accepted""",
 )
-@click.argument("what", metavar="FEATURE|SESSION")
+@click.argument("what", metavar="ITEM|SESSION|COMMIT")
 @click.option("--dry-run", is_flag=True, help="Say what it would change; change nothing, run no test.")
 @yes_option
 @json_option
 def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Take back an accepted feature, by its number or by the session that was accepted (S8).
+    """Take back an accepted feature or task, by its id or by the session that was accepted (S8).
 
-    One new commit reverts its work, once the whole suite has run on it; nothing is rewritten, and the feature is open
-    again. Refused where tests of other features would break, where later work has changed the same lines, or where
-    files of yours are in the way. Without a terminal, give --yes.
+    One new commit reverts its work, once the suite, or the proofs of the completed tasks, have run on it; nothing is
+    rewritten, and the item is open again. Refused where the proof of another one would break, where later work has
+    changed the same lines, or where files of yours are in the way. On a task list, the COMMIT of an undo brings the
+    task back. Without a terminal, give --yes.
     """
-    from agent_harness.cli import shared
-    from agent_harness.errors import Refused
+    from agent_harness.cli import shared, tasklist
 
-    kind, _ = shared.kind_here()
-    if kind != "features":
-        raise Refused(
-            "A task list keeps no work apart that was accepted",
-            hint="git revert COMMIT, then harness task set ID status=pending",
-        )
+    if shared.kind_here()[0] == "tasklist":
+        task_list = tasklist.open_list()
+        if not dry_run and not ask(yes=yes)(f"Take back {task_list.accepted(what)}?"):
+            return declined(as_json)
+        found = task_list.undo(what, dry_run=dry_run, say=say_to(as_json=as_json))
+        return tasklist.answer("undo", found, as_json=as_json, said="Nothing was changed." if dry_run else "Done.")
     project = features.opened(as_json)
     feature_id = project.accepted(what)
     if not dry_run and not ask(yes=yes)(f"Take back Feature #{feature_id}?"):

@@ -235,6 +235,11 @@ def _tell_people(kind: str, folder: str) -> None:
     from agent_harness.faces import notify
 
     notify.start(kind, folder)
+    if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+        from agent_harness.faces import otel
+
+        if said := otel.start(kind, folder):
+            show(said, err=True)
 
 
 def _refuse(given: dict[str, object], kind: str) -> None:

@@ -79,6 +79,7 @@ WORDS = {
     "manual": "looked at it and confirmed it",
     "takeback": "gave it back as done",
     "undo": "took it back",
+    "redo": "brought it back",
     "accept-change": "allowed the change of protected files",
     "accept-built": "took what was built ahead",
     "reject": "did not take it",

@@ -208,12 +208,19 @@ class LimitClock:
             _unkept[account] = made[-1]
         return kept or made[-1]
 
-    def forget(self, account: str, *, noted_before: datetime | None = None) -> bool:
+    def forget(
+        self,
+        account: str,
+        *,
+        noted_before: datetime | None = None,
+        shown: RateLimit | None = None,
+        by: str | None = None,
+    ) -> bool:
         """Lifts the limit of an account, since a person says so, or it works; whether one was known.
 
         With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing is
         written where none is known. Without it, ``decided_since`` tells of it in any case, and the gate of the account
-        is gone.
+        is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which face a person asked for it.
         """
         if noted_before and self._read(account) is None:
             return False
@@ -227,8 +234,10 @@ class LimitClock:
                 found = self._read(account)
                 if noted_before and (found is None or found.noted_at >= noted_before):
                     return False
+                if shown and (found is None or found.as_record() != shown.as_record()):
+                    return False
                 lifted = {"account": account, "lifted_at": clock.timestamp(self._now(), fraction=True)}
-                files.write_json(self._path(account), lifted)
+                files.write_json(self._path(account), {**lifted, "by": by} if by else lifted)
         except (HarnessError, OSError):
             return False
         return found is not None

@@ -642,8 +642,8 @@ class Coordinator:
         result = _read(os.path.join(self._order_folder(work.order), RESULT))
         said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
         told = str(result.get("subject") or said).rstrip()
-        trailers = {"Item": item, "Attempt": work.order, "Candidate": work.commit}
-        lines = [f"Harness-{name}: {' '.join(value.split())}" for name, value in trailers.items()]
+        trailers = {landing.ITEM_TRAILER: item, "Harness-Attempt": work.order, "Harness-Candidate": work.commit}
+        lines = [f"{name}: {' '.join(value.split())}" for name, value in trailers.items()]
         return landing.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
 
     def _check(self, trial: Trial) -> bool:

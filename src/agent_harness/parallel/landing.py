@@ -18,6 +18,8 @@ from agent_harness.kernel.git.operation_lock import await_lock
 
 HEAD_REF = "refs/harness/landing"
 """Keeps the objects of the batch under way."""
+ITEM_TRAILER = "Harness-Item"
+"""Names the item in the message of the one commit that has brought its work to the branch."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 

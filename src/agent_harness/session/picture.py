@@ -335,6 +335,10 @@ class Source(Protocol):
         """All sessions, once these rows have come to those that were told ``before``."""
         ...
 
+    def recordings(self) -> Sequence[str]:
+        """Patterns of the files in which sessions of agents are recorded, as ``glob`` reads them."""
+        ...
+
 
 class Read(Protocol):
     """Reads one file of the state; where that cannot be, it is a gap, and the answer is ``otherwise``."""
@@ -376,6 +380,14 @@ class PictureReader:
     def home(self) -> str | None:
         """The folder of the project outside of it; ``None`` where there is none yet."""
         return self._source.home()
+
+    def recordings(self) -> list[str]:
+        """The files in which sessions of agents are recorded; none in a folder that leads elsewhere."""
+        import glob
+
+        found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
+        root = os.path.realpath(self._source.path)
+        return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
         """Whether the verdicts follow one another; ``None`` where none is kept."""

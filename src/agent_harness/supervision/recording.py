@@ -75,7 +75,8 @@ class Recording:
                 }
             )
         digest = hashlib.sha256(brief.prompt.encode("utf-8", "replace")).hexdigest()
-        self._write({"turn": brief.round, "prompt_characters": len(brief.prompt), "prompt_digest": f"sha256:{digest}"})
+        prompt = {"prompt_characters": len(brief.prompt), "prompt_digest": f"sha256:{digest}"}
+        self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
         """The agent said or did something; how it ended is written by ``close``."""

@@ -27,7 +27,7 @@ from agent_harness.faces.report import values
 from agent_harness.faces.serve import pages
 from agent_harness.faces.serve.access import SECURITY_HEADERS, AccessRules, BrowserSessions, OneTimeCodes
 from agent_harness.faces.serve.pages import Frame
-from agent_harness.faces.serve.window import ACTIONS, ServedProject, Window
+from agent_harness.faces.serve.window import ACTIONS, Window
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session.picture import ProjectPicture
@@ -50,6 +50,7 @@ def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGI
             Route("/", routes.all_projects, methods=["GET"]),
             Route("/p/{key}", routes.one_project, methods=["GET"]),
             Route("/p/{key}/{verb}", routes.act, methods=["POST"]),
+            Route("/limits/clear", routes.lift, methods=["POST"]),
             Route("/events", routes.events, methods=["GET"]),
             Route("/live.js", _asset(SCRIPT, "text/javascript"), methods=["GET"]),
             Route("/serve.css", _asset(pages.STYLE, "text/css"), methods=["GET"]),
@@ -156,8 +157,9 @@ class _Routes:
     def _revision(self) -> str:
         return f"{self._boot}-{self._number}"
 
-    def _frame(self, request: Request, problem: str = "") -> Frame:
+    async def _frame(self, request: Request, problem: str = "") -> Frame:
         return Frame(
+            limits=await run_in_threadpool(self._window.limits),
             token=request.scope["token"],
             revision=self._revision,
             read_only=self._window.read_only,
@@ -169,7 +171,7 @@ class _Routes:
 
     async def all_projects(self, request: Request) -> Response:
         """Every project that is shown."""
-        return await self._overview(self._frame(request))
+        return await self._overview(await self._frame(request))
 
     async def _overview(self, frame: Frame, status: int = 200) -> Response:
         found = await run_in_threadpool(self._window.look)
@@ -179,7 +181,7 @@ class _Routes:
         """One of them."""
         part = request.query_params.get("part", "1")
         number = int(part) if part.isascii() and part.isdecimal() and len(part) < 6 else 1
-        return await self._project(request.path_params["key"], self._frame(request), part=max(1, number))
+        return await self._project(request.path_params["key"], await self._frame(request), part=max(1, number))
 
     async def _project(self, key: str, frame: Frame, *, part: int = 1, status: int = 200) -> Response:
         return await run_in_threadpool(self._project_page, key, frame, part, status)
@@ -209,10 +211,8 @@ class _Routes:
         """One action of one project; the page again, and what was wrong where it is refused."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
-        if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
-            return HTMLResponse(pages.refused(403, "This form is not of this session; open the page again."), 403)
-        if self._window.read_only:
-            return HTMLResponse(pages.refused(403, "This server was started with --read-only."), 403)
+        if refused := self._refusal(request, form):
+            return refused
         project = await run_in_threadpool(self._window.project, key)
         if project is None or verb not in ACTIONS:
             return HTMLResponse(pages.refused(404, "There is nothing here."), 404)
@@ -220,17 +220,39 @@ class _Routes:
         try:
             await run_in_threadpool(self._window.act, project, verb, form)
         except HarnessError as error:
-            return await self._refused(request, project, error, back)
+            return await self._refused(request, "" if back == "/" else key, error)
         finally:
             await self._bump()
         return RedirectResponse(back, 303)
 
-    async def _refused(self, request: Request, project: ServedProject, error: HarnessError, back: str) -> Response:
+    async def lift(self, request: Request) -> Response:
+        """One limit is waited for no more."""
+        form = {name: found[0] for name, found in _fields(await request.body()).items()}
+        if refused := self._refusal(request, form):
+            return refused
+        found = await run_in_threadpool(self._window.project, form.get("at", ""))
+        key = found.key if found else ""
+        try:
+            await run_in_threadpool(self._window.lift, form.get("account", ""), form.get("limit", ""))
+        except HarnessError as error:
+            return await self._refused(request, key, error)
+        finally:
+            await self._bump()
+        return RedirectResponse(f"/p/{key}" if key else "/", 303)
+
+    def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
+        """What is said to a form that may do nothing here."""
+        if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
+            return HTMLResponse(pages.refused(403, "This form is not of this session; open the page again."), 403)
+        if self._window.read_only:
+            return HTMLResponse(pages.refused(403, "This server was started with --read-only."), 403)
+        return None
+
+    async def _refused(self, request: Request, key: str, error: HarnessError) -> Response:
+        """The page of a project, or of all of them, with what was wrong."""
         status = 409 if isinstance(error, Busy) else 400 if error.exit_code == 2 else 422
-        frame = self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
-        if back == "/":
-            return await self._overview(frame, status)
-        return await self._project(project.key, frame, status=status)
+        frame = await self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
+        return await self._project(key, frame, status=status) if key else await self._overview(frame, status)
 
     # -- what has changed
 

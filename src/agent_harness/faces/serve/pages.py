@@ -14,10 +14,19 @@ from pathlib import Path
 from agent_harness.faces.report import page as report
 from agent_harness.faces.report.charts import folded
 from agent_harness.faces.report.html import E, Element, render
-from agent_harness.faces.serve.window import Deed, ServedProject, answerable, mark_of, offered, revision_of
+from agent_harness.faces.serve.window import (
+    Deed,
+    ServedProject,
+    answerable,
+    mark_of,
+    mark_of_limit,
+    offered,
+    revision_of,
+)
 from agent_harness.faces.watch import ORDER, ProjectLook, class_of, time_left
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.rate_limits import RateLimit, clearing
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import snapshot
 from agent_harness.session.picture import AskedQuestion
@@ -40,6 +49,7 @@ class Frame:
     read_only: bool = False
     holds: bool = False  # does not come again by itself
     problem: str = ""  # what was refused just now
+    limits: Sequence[RateLimit] = ()  # in force
 
 
 def _page(title: str, here: str, frame: Frame, body: Sequence[Element | None], *, said: str, asks: str) -> str:
@@ -84,7 +94,7 @@ def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetim
         rooms[class_of(each.seen)].append(each)
     asks = sum(_asks(each) for each in projects)
     title = f"{asks} need{'s' if asks == 1 else ''} you" if asks else "nothing needs you"
-    body = [E("h1", f"Your projects: {title}"), _clock(at)]
+    body = [E("h1", f"Your projects: {title}"), _clock(at), *_limits(frame, "")]
     if not projects:
         body.append(E("p", "No project is known yet: harness init, and it is here after its first session or task."))
     for name, found in rooms.items():
@@ -173,6 +183,7 @@ def one_project(
         E("p", ", ".join([_state(project), *_numbers(seen)]), id="stands"),
         *_questions(project, seen, frame, here),
         _controls(project, frame, here),
+        *_limits(frame, project.key),
         *_deeds(project.deeds),
         *_running(seen),
         *_parts(here, part, last),
@@ -282,6 +293,29 @@ def _answers(asked: AskedQuestion, mark: str) -> Iterator[Element]:
 
 def _meaning(meant: str) -> str | None:
     return f": {redact(meant)}" if meant else None
+
+
+def _limits(frame: Frame, key: str) -> Iterator[Element]:
+    """Accounts that are refused, whichever project waits for them; ``key`` is the page's project."""
+    for each in frame.limits:
+        mark = mark_of_limit(each)
+        until = f"{each.until.astimezone():%H:%M:%S %Z}"
+        told = E("p", E("strong", f"{redact(each.account)} is refused until {until}"), f": {redact(each.said)}")
+        form: Element = E("p", "To try at once: ", E("code", clearing(each.account)))
+        if not frame.read_only:
+            form = E(
+                "form",
+                E("input", type="hidden", name="token", value=frame.token),
+                E("input", type="hidden", name="at", value=key),
+                E("input", type="hidden", name="account", value=each.account),
+                E("input", type="hidden", name="limit", value=mark),
+                E("button", "stop waiting"),
+                " whoever waits for it tries at once",
+                method="post",
+                action="/limits/clear",
+                autocomplete="off",
+            )
+        yield E("section", told, form, class_="project", id=f"limit-{mark}", aria_label="A rate limit")
 
 
 def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None:

@@ -19,6 +19,7 @@ from agent_harness.errors import Busy, HarnessError, Superseded, UsageError
 from agent_harness.faces import saying
 from agent_harness.faces.watch import AllProjects, ProjectLook
 from agent_harness.kernel import clock, trusted_state
+from agent_harness.kernel.rate_limits import LimitClock, RateLimit
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.trusted_state import Place
 from agent_harness.session.picture import AskedQuestion, ProjectPicture
@@ -27,7 +28,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
 
-__all__ = ["ACTIONS", "Deed", "ServedProject", "Window", "answerable", "mark_of", "offered", "revision_of"]
+__all__ = [
+    "ACTIONS",
+    "Deed",
+    "ServedProject",
+    "Window",
+    "answerable",
+    "mark_of",
+    "mark_of_limit",
+    "offered",
+    "revision_of",
+]
 
 BY = "serve"
 ANSWER_SECONDS = 3.0
@@ -71,6 +82,7 @@ class Window:
         self._views = AllProjects()
         self._looks = threading.Lock()  # readers keep where they are
         self._deeds: dict[str, deque[Deed]] = {}
+        self._limits = LimitClock()
 
     def look(self) -> list[ServedProject]:
         """All of them as they are now, who needs a person first; what is gone is last."""
@@ -88,9 +100,20 @@ class Window:
         """The one with this key."""
         return next((each for each in self.look() if each.key == key), None)
 
+    def limits(self) -> list[RateLimit]:
+        """The accounts that are refused for now, of whichever project."""
+        return self._limits.all()
+
+    def lift(self, account: str, mark: str) -> None:
+        """Has whoever waits for this account go on at once. ``Superseded`` where it is no longer the limit shown."""
+        found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
+        if found is None or not self._limits.forget(account, shown=found, by=BY):
+            raise Superseded("That limit is another one now, or over", hint="harness limits")
+
     def stamp(self) -> object:
         """Is equal to the one before as long as nothing has changed."""
-        return [
+        limits: list[object] = [mark_of_limit(each) for each in self.limits()]
+        return limits + [
             (each.path, each.seen)
             if isinstance(each.seen, str)
             else (each.path, each.seen.picture, each.seen.rows[-1:], each.seen.slots, _told(each.deeds))
@@ -146,6 +169,11 @@ def _key(path: str) -> str:
 def mark_of(asked: AskedQuestion) -> str:
     """Names a question as it was shown: other words, other options, another mark."""
     return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def mark_of_limit(limit: RateLimit) -> str:
+    """Names a limit as it was shown: another end, another mark."""
+    return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def revision_of(picture: ProjectPicture) -> str:

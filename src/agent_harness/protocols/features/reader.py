@@ -81,6 +81,12 @@ class FeatureSource:
         """A row is a session that has ended."""
         return (*before, *(past_session(row) for row in rows))
 
+    def recordings(self) -> Sequence[str]:
+        """One for each session."""
+        import glob
+
+        return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
+
 
 _KEPT = (OPEN_SESSION, PAUSE)
 

@@ -105,6 +105,12 @@ class LongTaskSource:
                 found[-1] = _ended(found[-1], row)
         return tuple(found)
 
+    def recordings(self) -> Sequence[str]:
+        """One for each worker that is an agent of ours."""
+        import glob
+
+        return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]
+
 
 _STATES = {"done": picture.PROVEN, "needs-human": picture.NEEDS_YOU, "blocked": picture.BLOCKED}
 

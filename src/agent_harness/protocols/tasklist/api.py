@@ -496,6 +496,20 @@ class TaskList:
         )
         return _with_next(answer, further)
 
+    def accepted(self, what: str) -> str:
+        """What ``task-001``, ``S8`` or the commit of an undo names, in a person's words; ``UsageError``."""
+        from agent_harness.protocols.tasklist.attempts import undo
+
+        task_id, taken = undo.named(self.worker, what)
+        return f"the undo of {task_id}" if taken else task_id
+
+    def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
+        """A completed task is taken back by one new commit, or comes back; see ``attempts/undo.py``."""
+        owner.refuse_agents(self.layout.root, "harness undo")
+        from agent_harness.protocols.tasklist.attempts import undo
+
+        return undo.undo(self.worker, what, dry_run=dry_run, say=say)
+
     def rescue_list(self) -> JsonObject:
         """What rollbacks took away."""
         from agent_harness.protocols.tasklist.attempts import rescue

@@ -148,6 +148,18 @@ def reopen(task: Task) -> None:
     task.raw.update(status="pending", completed_at=None)
 
 
+def take_back(task: Task) -> None:
+    """Opens a task again whose accepted work a person has taken back; ``attempts`` stays."""
+    reopen(task)
+    for name in ("completed_commit", "proof"):
+        task.raw.pop(name, None)
+
+
+def bring_back(task: Task, commit: str, at: datetime) -> None:
+    """The opposite: the work is there again, in this commit, and proven; ``attempts`` stays."""
+    task.raw.update(status="completed", completed_at=clock.timestamp(at), completed_commit=commit)
+
+
 def mark(task: Task, message: str, at: datetime) -> None:
     """Fails a task that nobody has started, for a dependency; ``attempts`` stays."""
     task.raw["status"] = "failed"

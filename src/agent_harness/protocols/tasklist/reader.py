@@ -66,6 +66,12 @@ class TaskListSource:
         """A row is an attempt that has ended."""
         return (*before, *map(_attempt, rows))
 
+    def recordings(self) -> Sequence[str]:
+        """One for each attempt that `harness run` made."""
+        import glob
+
+        return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
+
 
 _STATES = {"completed": picture.PROVEN, "in_progress": picture.WORKING}
 

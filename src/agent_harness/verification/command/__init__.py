@@ -26,6 +26,7 @@ from agent_harness.verification.command.judge import (
     judge_command,
     judge_folder,
     keep,
+    run_at,
     run_in_place,
 )
 from agent_harness.verification.command.surroundings import Differences, InstalledRecord, around, released
@@ -53,5 +54,6 @@ __all__ = [
     "judge_folder",
     "keep",
     "released",
+    "run_at",
     "run_in_place",
 ]

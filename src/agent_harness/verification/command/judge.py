@@ -78,6 +78,7 @@ __all__ = [
     "judge_command",
     "judge_folder",
     "keep",
+    "run_at",
     "run_in_place",
 ]
 RED, GREEN, NOT_RUN = "red", "green", "not_run"
@@ -269,6 +270,17 @@ def examine_tests(
             done = case.sabotaged(done)
             done = case.outside(done) if done.passed else done
     return list(done.rejected)
+
+
+def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> CommandVerdict:
+    """Runs the command in a checkout of a commit, and compares it with nothing: what it proves was agreed on before.
+
+    Raises as ``judge_command``.
+    """
+    with git.objects() as objects:
+        case = _Judgement(git, objects, check, commit, commit, Remembered(None), stop)
+        case.look()
+        return case.in_checkout()
 
 
 def judge_folder(

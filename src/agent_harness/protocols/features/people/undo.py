@@ -7,19 +7,17 @@ files of a person are in the way, while a feature is unfinished. Source: ``faces
 """
 
 import json
-import os
 from dataclasses import dataclass
 
-from agent_harness.errors import Refused, UnsafeTree, UsageError, VerificationFailed
-from agent_harness.kernel.git.objects import ABSENT
+from agent_harness.errors import Refused, UsageError, VerificationFailed
+from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import landing
+from agent_harness.parallel import landing, reversal
 from agent_harness.protocols.features import marks, progress, records, repository
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
 
@@ -52,13 +50,9 @@ def named(project: Project, what: str) -> int:
     word = what.strip().lstrip("#")
     if word.isdecimal():
         return int(word)
-    path = project.store.ledger(make=False)
-    if word[:1] in "sS" and word[1:].isdecimal():
-        found = (each for each in ledger.newest_first(path) if each.accepted and each.session == int(word[1:]))
-        item = next((each.item for each in found if each.item.isdecimal()), None)
-        if item is not None:
-            return int(item)
-        raise UsageError(f"Session {word[1:]} had no feature accepted", hint="harness log sessions")
+    found = [int(item) for item in reversal.of_session(project.store.ledger(make=False), word) if item.isdecimal()]
+    if found:
+        return found[0]
     raise UsageError(f"{what!r} is neither a feature nor a session", hint="harness undo 3   or   harness undo S8")
 
 
@@ -86,28 +80,25 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven; there is nothing to take back", hint=f"harness why {feature_id}")
     git, path = project.git, project.store.ledger(make=False)
-    listed = (each for each in ledger.newest_first(path) if each.item == str(feature_id) and each.accepted)
-    verdict = next((each for each in listed if not each.by_person), None)
-    head, branch = str(git.head()), str(git.branch())
-    if verdict is None or not verdict.commit or not verdict.base or not git.ancestor(verdict.commit, head):
+    verdict = reversal.accepted(git, path, str(feature_id))
+    branch, head = reversal.stands_on(git)
+    if verdict is None:
         raise Refused(f"No commit of {feature.name} is on record here", hint=f"harness override --feature {feature_id}")
-    own = (project.features_name, project.progress_name)
-    merged = landing.merged(git, head, verdict.commit, verdict.base)
-    if conflicts := [each for each in merged.conflicts if each not in own]:
-        raise Refused(
-            f"Later work has changed the same lines: {', '.join(conflicts[:5])}",
-            hint=f"git revert {verdict.commit[:12]}",
-        )
-    commit = _commit(project, feature, verdict, tree=merged.tree, head=head)
-    changed = git.differences(head, commit)
-    gone = {os.fsdecode(each) for each, (_, new) in changed.items() if new == ABSENT}
-    paths = tuple(sorted(name for each in changed if (name := os.fsdecode(each)) not in own))
-    if dirty := sorted({*paths, *own} & {*repository.dirty_paths(git)} - {project.progress_name}):
-        raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:5])}", hint="git commit, or git stash")
+    own = matcher((project.features_name, project.progress_name))
+    since = reversal.before(git, verdict)
+    tree = reversal.tree_without(git, head, since=since, until=str(verdict.commit), own=own)
+    commit = _commit(project, feature, verdict, tree=tree, head=head)
+    changed = reversal.changed_by(git, head, commit, own=own, free=(project.progress_name,))
     baseline = project.store.baseline().passing
-    tests = sorted(n for n in baseline if proven.belongs(n, feature.test_file) or n.partition("::")[0] in gone)
+    tests = sorted(n for n in baseline if proven.belongs(n, feature.test_file) or n.partition("::")[0] in changed.gone)
     return UndoPlan(
-        feature=feature, verdict=verdict, paths=paths, tests=tuple(tests), branch=branch, head=head, commit=commit
+        feature=feature,
+        verdict=verdict,
+        paths=changed.paths,
+        tests=tuple(tests),
+        branch=branch,
+        head=head,
+        commit=commit,
     )
 
 
@@ -158,7 +149,7 @@ def _settle(project: Project, plan: UndoPlan) -> None:
     project.store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
     proven.vouch(project, plan.feature.id, proven=False)
     landing.move(project.git, plan.branch, plan.head, plan.commit)
-    marks.say_word(project, plan.feature.id, "undo", accepted=False, commit=plan.commit, of=plan.verdict.n)
+    marks.say_word(project, plan.feature.id, reversal.UNDO, accepted=False, commit=plan.commit, of=plan.verdict.n)
     if project.progress_name in repository.dirty_paths(project.git) or not project.git.show(
         plan.commit, project.progress_name
     ):

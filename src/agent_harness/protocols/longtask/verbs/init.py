@@ -202,6 +202,14 @@ EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
 SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
 """Every name of a scheduler → its one name."""
 
+CONSTRAINT = {
+    "id": "bounded-runs",
+    "description": "Each run does one bounded slice and leaves a checkpoint that another worker can resume.",
+    "type": "hard",
+    "category": "scope",
+}
+"""What every new contract asks of its workers."""
+
 _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
@@ -247,12 +255,6 @@ def contract_of(choices: Choices, now: str) -> JsonObject:
         **({"metric": "command", "target": choices.proof} if choices.proof else {}),
         "weight": 1,
     }
-    constraint = {
-        "id": "bounded-runs",
-        "description": "Each run does one bounded slice and leaves a checkpoint that another worker can resume.",
-        "type": "hard",
-        "category": "scope",
-    }
     return {
         "schemaVersion": 1,
         "id": choices.task_id,
@@ -260,7 +262,7 @@ def contract_of(choices: Choices, now: str) -> JsonObject:
         "domain": choices.template,
         "objective": choices.objective or words["objective"],
         "successCriteria": [criterion],
-        "constraints": [constraint],
+        "constraints": [{**CONSTRAINT}],
         "context": _present(
             summary=f"{FILL_IN}what a worker must know first.", files=[], links=[], repoPath=choices.cwd
         ),

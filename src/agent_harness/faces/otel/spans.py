@@ -1,6 +1,6 @@
-"""``harness export otel``: sessions and verdicts as spans, made from the records after the fact.
+"""The spans of a project.
 
-    invoke_workflow PROJECT > invoke_agent NAME (a session) ; harness.verify > a step
+    invoke_workflow PROJECT > invoke_agent NAME (a session) > execute_tool NAME ; harness.verify > a step
 
 Ids come from project, session and claim, so that a second export is the same. No prompt and no output goes along.
 Names of attributes are those of the GenAI conventions, which are still in development; ours are below ``harness.``.
@@ -18,6 +18,7 @@ from typing import Any
 
 from agent_harness import __version__
 from agent_harness.errors import HarnessError, NothingEligible, Refused, ToolMissing
+from agent_harness.faces.otel import tools
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel import clock, files
 from agent_harness.session.ledger import ClaimVerdict
@@ -29,8 +30,17 @@ SECONDS = 10.0
 _NANO = 1_000_000_000
 
 
-def spans(picture: ProjectPicture, *, session: int | None = None, since: datetime | None = None) -> list[Any]:
-    """The spans of these sessions. ``ToolMissing`` without the extra, ``NothingEligible`` where there is no session."""
+def spans(
+    picture: ProjectPicture,
+    recordings: list[str],
+    *,
+    session: int | None = None,
+    since: datetime | None = None,
+) -> list[Any]:
+    """The spans of these sessions; ``recordings`` are the files in which calls of tools are looked for.
+
+    ``ToolMissing`` without the extra, ``NothingEligible`` where there is no session.
+    """
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
     wanted = [
@@ -42,18 +52,31 @@ def spans(picture: ProjectPicture, *, session: int | None = None, since: datetim
     ]
     if not wanted:
         raise NothingEligible("there is no such session", hint="harness log sessions")
-    return [*_Trace(picture, wanted).made()]
+    trace = _Trace(picture, wanted, recordings)
+    return [trace.root(), *(span for each in wanted for span in trace.below(each))]
+
+
+def of_session(picture: ProjectPicture, session: PastSession, recordings: list[str]) -> list[Any]:
+    """The same of one session, without the project's span above it; none of one that has not begun."""
+    return [*_Trace(picture, [session], recordings).below(session)] if session.started else []
+
+
+def of_project(picture: ProjectPicture) -> list[Any]:
+    """The project's span alone, over all of its sessions; none where there is no session."""
+    begun = [each for each in picture.sessions if each.started]
+    return [_Trace(picture, begun, []).root()] if begun else []
 
 
 class _Trace:
     """One project's trace."""
 
-    def __init__(self, picture: ProjectPicture, sessions: Sequence[PastSession]) -> None:
+    def __init__(self, picture: ProjectPicture, sessions: Sequence[PastSession], recordings: list[str]) -> None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         self._picture = picture
         self._sessions = sessions
+        self._recordings = recordings
         first = picture.sessions[0].started if picture.sessions else ""
         self._key = f"{picture.path}\0{first}"
         self._resource = Resource({"service.name": "agent-harness", "service.version": __version__})
@@ -92,15 +115,14 @@ class _Trace:
             instrumentation_scope=self._scope,
         )
 
-    def made(self) -> Iterator[Any]:
-        """The project's span, then those of each session."""
-        root = self._context("project")
+    def root(self) -> Any:
+        """The project's span."""
         starts = [_nanoseconds(each.started) for each in self._sessions]
         ends = [_nanoseconds(each.ended) or start for each, start in zip(self._sessions, starts, strict=True)]
         name = os.path.basename(self._picture.path)
-        yield self._span(
+        return self._span(
             f"invoke_workflow {name}",
-            root,
+            self._context("project"),
             None,
             (min(starts), max(ends)),
             gen_ai__operation__name="invoke_workflow",
@@ -108,8 +130,11 @@ class _Trace:
             harness__items__proven=self._picture.proven,
             harness__items__total=len(self._picture.items),
         )
-        for each, start, end in zip(self._sessions, starts, ends, strict=True):
-            yield from self._of_session(each, root, start, end)
+
+    def below(self, each: PastSession) -> Iterator[Any]:
+        """Those of a session."""
+        start = _nanoseconds(each.started)
+        yield from self._of_session(each, self._context("project"), start, _nanoseconds(each.ended) or start)
 
     def _of_session(self, each: PastSession, root: Any, start: int, end: int) -> Iterator[Any]:
         context = self._context("session", each.number, each.started)
@@ -130,6 +155,17 @@ class _Trace:
             harness__cost_usd=each.cost_usd,
             harness__rescue=each.rescue_ref,
         )
+        for number, tool in enumerate(tools.of_session(each, self._recordings)):
+            yield self._span(
+                f"execute_tool {tool.name}",
+                self._context("tool", each.number, each.started, number),
+                context,
+                (round(tool.start * _NANO), round(tool.end * _NANO)),
+                failed=tool.failed,
+                gen_ai__operation__name="execute_tool",
+                gen_ai__tool__name=tool.name,
+                gen_ai__tool__call__id=tool.id,
+            )
         for claim in self._claims.get(id(each), ()):
             yield from self._of_claim(claim, context)
 
@@ -178,8 +214,11 @@ def _nanoseconds(at: str | None) -> int:
     return round(moment.timestamp() * _NANO) if moment else 0
 
 
-def send(made: Sequence[Any], url: str) -> None:
-    """Sends them by OTLP over HTTP. ``Refused`` where the receiver does not take them in 10 seconds."""
+def send(made: Sequence[Any], url: str | None = None) -> None:
+    """Sends them by OTLP over HTTP, without a ``url`` to where the environment says.
+
+    ``Refused`` where the receiver does not take them in 10 seconds.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -187,11 +226,13 @@ def send(made: Sequence[Any], url: str) -> None:
     try:
         result = exporter.export(made)
     except Exception as error:  # whatever the transport raises: nobody has taken them
-        raise Refused(f"{url} does not take them: {error}", hint="harness export otel --to FILE") from None
+        raise Refused(
+            f"{url or 'the collector'} does not take them: {error}", hint="harness export otel --to FILE"
+        ) from None
     finally:
         exporter.shutdown()
     if result is not SpanExportResult.SUCCESS:
-        raise Refused(f"{url} does not take them", hint="harness export otel --to FILE")
+        raise Refused(f"{url or 'the collector'} does not take them", hint="harness export otel --to FILE")
 
 
 def text(made: Sequence[Any]) -> str:

@@ -1,0 +1,97 @@
+"""Which tools an agent has called, and when: from the recording of its session, without what it gave and got.
+
+A recording lies in the project, where an agent can write: what cannot be read as one tells of no call.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.json import JsonObject, number_below
+from agent_harness.session.picture import PastSession
+
+MOST_BYTES = 32_000_000  # of one recording
+MOST_CALLS = 2_000  # of one session
+_MOST_SECONDS = 1e7  # of one turn
+_EARLY_SECONDS = 2.0  # times of sessions and of recordings are whole seconds
+_NAME_CHARACTERS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedTool:
+    """One call, by the clock of the machine."""
+
+    name: str
+    id: str | None
+    start: float  # seconds since 1970
+    end: float
+    failed: bool = False
+
+
+def of_session(session: PastSession, recordings: list[str]) -> list[UsedTool]:
+    """The calls of a session, in their order, from that one of the recordings which began with it."""
+    began, ended = clock.parse(session.started), clock.parse(session.ended)
+    if began is None:
+        return []
+    first = began.timestamp() - _EARLY_SECONDS
+    last = ended.timestamp() + 1 if ended else first + _MOST_SECONDS
+    for path in recordings:
+        lines = _lines(path)
+        head = next(lines, {})
+        at = clock.parse(head.get("at"))
+        item = head.get("task_id") or head.get("feature_id")
+        is_its = item is None or str(item).removeprefix("Feature #") == session.item
+        if "cassette" in head and at is not None and is_its and first <= at.timestamp() <= last:
+            return list(_calls(lines, at.timestamp()))
+    return []
+
+
+def _calls(lines: Iterator[JsonObject], begin: float) -> Iterator[UsedTool]:
+    """A call ends with its answer; one without an answer with its turn."""
+    waiting: dict[str, tuple[str, str | None, float]] = {}
+    now, count = begin, 0
+    for line in lines:
+        if count >= MOST_CALLS:
+            return
+        if "turn" in line:
+            said = clock.parse(line.get("began"))
+            begin = now = max(said.timestamp() if said else 0.0, now)
+            continue
+        at = number_below(line.get("at"), _MOST_SECONDS)
+        now = max(now, begin + at) if at is not None else now
+        event = line.get("event")
+        if isinstance(event, dict) and event.get("type") == "tool_call":
+            name = " ".join(str(event.get("name")).split())[:_NAME_CHARACTERS]
+            waiting[str(event.get("id") or f"#{len(waiting)}")] = (name, _id(event), now)
+        elif isinstance(event, dict) and event.get("type") == "tool_result":
+            known = str(event.get("id")) if event.get("id") else next(iter(waiting), "")
+            if known in waiting:
+                name, own, start = waiting.pop(known)
+                count += 1
+                yield UsedTool(name=name, id=own, start=start, end=now, failed=event.get("is_error") is True)
+        elif "ended" in line:
+            for name, own, start in waiting.values():
+                count += 1
+                yield UsedTool(name=name, id=own, start=start, end=now)
+            waiting = {}
+
+
+def _id(event: JsonObject) -> str | None:
+    found = event.get("id")
+    return found[:_NAME_CHARACTERS] if isinstance(found, str) else None
+
+
+def _lines(path: str) -> Iterator[JsonObject]:
+    """Links are not followed; a line that is torn, or no object, is passed over."""
+    with suppress(OSError, HarnessError):
+        descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as file:
+            for line in file.read(MOST_BYTES).splitlines():
+                with suppress(ValueError, RecursionError):
+                    found = json.loads(line)
+                    if isinstance(found, dict):
+                        yield found

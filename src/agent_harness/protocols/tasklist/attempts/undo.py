@@ -1,0 +1,285 @@
+"""A completed task that a person takes back: its work is reverted in one new commit, and the task is open again.
+
+    plan      what its attempt brought, taken out of the present head, as objects
+    judge     the validations of the completed tasks, on that commit, in a checkout of our own
+    settle    the note that it is proven goes, the branch moves, the state and the ledger say so
+
+Refused, with everything as it was: where a completed task depends on it, where the proof of another one breaks, where
+later work has changed the same lines, where files of a person are in the way, while a session is under way. What was
+taken back comes again in the same way, by the name of the commit that took it: then its own proof must hold too.
+Source: ``faces.md`` F-STORY-2.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_harness.errors import Busy, Refused, UsageError, VerificationFailed
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import landing, reversal
+from agent_harness.protocols.tasklist import lifecycle, proven, selection
+from agent_harness.protocols.tasklist.attempts import validation
+from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree, place_of
+from agent_harness.protocols.tasklist.claims import leases
+from agent_harness.protocols.tasklist.records import WORKTREE
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.verification.command import OFF, CommandCheck, run_at
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.records import State, Task
+    from agent_harness.protocols.tasklist.store import TaskListChange
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskUndo:
+    """What would be taken back, or brought back."""
+
+    task: "Task"
+    verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
+    again: bool  # brought back
+    place: AttemptTree
+    branch: str
+    head: str
+    commit: str  # that does it, on no branch yet
+    commits: tuple[JsonObject, ...]  # that it reverts, the newest first
+    paths: tuple[str, ...]
+    checks: tuple["Task", ...]  # whose validations are run on it, those of the same files first
+
+    @property
+    def what(self) -> str:
+        """For people."""
+        return f"the undo of {self.task.id}" if self.again else self.task.id
+
+    def as_record(self) -> JsonObject:
+        """The members of the answer."""
+        return {
+            "task_id": self.task.id,
+            "again": self.again,
+            "session": self.verdict.session,
+            "accepted_at": None if self.again else self.verdict.commit,
+            "commits": [*self.commits],
+            "paths": [*self.paths],
+            "checks": [task.id for task in self.checks],
+            "head": self.head,
+        }
+
+
+def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
+    """The task that an id or ``S8``, the session that completed it, names; or the undo that a commit names."""
+    word, state, path = what.strip(), worker.store.read(), proven.ledger(worker.layout, make=False)
+    if word in state.by_id:
+        return word, None
+    if items := reversal.of_session(path, word):
+        if len(items) == 1:
+            return items[0], None
+        raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
+    if said := reversal.undone_by(path, word):
+        return said.item, said
+    told = f"{what!r} is neither a task, nor a session, nor the commit of an undo"
+    raise UsageError(told, hint="harness undo task-001   or   harness undo S8")
+
+
+def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
+    """Takes the task back, or what has taken it; with ``dry_run`` only says what that would change, and runs nothing.
+
+    ``Refused``, ``Busy``, ``UnsafeTree``, ``VerificationFailed``: then nothing has changed.
+    """
+    plan = _planned(worker, *named(worker, what))
+    for each in plan.commits:
+        say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
+    say(f"Changes {len(plan.paths)} files: {', '.join(plan.paths[:6])}{', ...' if plan.paths[6:] else ''}")
+    say(f"Runs the proofs of {len(plan.checks)} completed tasks on it.")
+    if dry_run:
+        return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
+    unclear = _judged(worker, plan, say)
+    _settle(worker, plan)
+    ends = "It is completed again." if plan.again else "It is open again."
+    say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
+    following = f"harness undo {plan.commit[:12]}" if not plan.again else "harness status"
+    return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": following}
+
+
+# ---- plan ------------------------------------------------------------------------------------------------------------
+
+
+def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> TaskUndo:
+    state = worker.store.read()
+    _refuse_at_work(state, worker.store.now())
+    task, place = worker.find(state, task_id), place_of(worker)
+    if place is None:
+        raise Refused("The task list is in no git work tree; nothing of it is on record", hint=f"harness why {task_id}")
+    git = place.git
+    branch, head = reversal.stands_on(git)
+    verdict = _taken_back(git, task, taken) if taken else _completed(worker, git, state, task)
+    until = str(verdict.commit)
+    since = str(git.commit_of(f"{until}^1")) if taken else reversal.before(git, verdict)
+    tree = reversal.tree_without(git, head, since=since, until=until, own=place.is_ours)
+    if tree == git.tree_of(head):
+        raise Refused(f"Nothing of what {until[:10]} brought is there any more", hint=f"harness diff {task_id}")
+    what, does = (f"the undo of {task.id}", "brings it back") if taken else (f"[{task.id}] {task.title}", "reverts it")
+    message = f"harness: take back {what}\n\nThis {does}: {until}\n"
+    commit = git.commit_tree(tree, [head], message)
+    changed = reversal.changed_by(git, head, commit, own=place.is_ours)
+    listed = git.commits_between(since, until)
+    return TaskUndo(
+        task=task,
+        verdict=verdict,
+        again=taken is not None,
+        place=place,
+        branch=branch,
+        head=head,
+        commit=commit,
+        commits=tuple({"commit": each.sha, "subject": each.subject} for each in listed),
+        paths=changed.paths,
+        checks=tuple(_checks(git, state, task, changed.paths)),
+    )
+
+
+def _refuse_at_work(state: "State", now: "datetime") -> None:
+    """``Busy`` while somebody works on the list, or has left work that a run goes on with."""
+    if session := leases.holder(state, now):
+        raise Busy(
+            f"A session is under way (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner
+        )
+    if under_way := selection.in_progress(state):
+        task = under_way[0]
+        raise Busy(f"{task.id} is in progress by {task.claimed_by}", hint="harness status", task_id=task.id)
+
+
+def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> ClaimVerdict:
+    """The verdict that a completed task has its work by, where no other completed one depends on it."""
+    if task.status != "completed":
+        raise Refused(f"{task.id} is {task.status}; there is nothing to take back", hint=f"harness why {task.id}")
+    standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
+    if standing:
+        said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
+        raise Refused(said, hint=f"harness undo {standing[0]}", dependants=standing)
+    verdict = reversal.accepted(git, proven.ledger(worker.layout, make=False), task.id)
+    if verdict is None:
+        hint = f"git revert COMMIT, then: harness task set {task.id} status=pending"
+        raise Refused(f"No commit of {task.id} is on record in this branch", hint=hint)
+    return verdict
+
+
+def _taken_back(git: Git, task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
+    """The line of the person by which an open task was taken back."""
+    if task.status not in ("pending", "failed"):
+        raise Refused(f"{task.id} is {task.status}; its undo is history", hint=f"harness why {task.id}")
+    if not git.ancestor(str(taken.commit), str(git.head())):
+        raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+    return taken
+
+
+def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> Iterator["Task"]:
+    """The other completed tasks with a validation, those whose commits touched the same files first."""
+    done = (each for each in state.tasks if each.status == "completed" and each.id != task.id)
+    far: list[Task] = []
+    for each in done:
+        if each.validation_command is None:
+            continue
+        if _paths_of(git, each) & {*paths}:
+            yield each
+        else:
+            far.append(each)
+    yield from far
+
+
+def _paths_of(git: Git, task: "Task") -> frozenset[str]:
+    """The files that the commit of a completed task has changed; none where it is not to be found."""
+    commit = git.commit_of(task.completed_commit) if task.completed_commit else None
+    found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
+    return frozenset(each.path for each in found)
+
+
+# ---- judge -----------------------------------------------------------------------------------------------------------
+
+
+def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
+    """The tasks whose proofs fail already without this, so that they say nothing.
+
+    ``VerificationFailed`` where one breaks; it names those that share it. Each command is run once.
+    """
+    git, sandbox = Git(plan.place.folder), worker.store.read().config.sandbox
+    terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
+    if plan.again and plan.task.validation_command:
+        say(f"Running the proof of {plan.task.id}...")
+        own = run_at(git, plan.commit, validation.check_of(plan.task, terms))
+        if not own.passed:
+            raise _broken(plan, [plan.task.id], own.output)
+    together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
+    for task in plan.checks:
+        key = (task.validation_command, task.timeout_seconds)
+        together.setdefault(key, (validation.check_of(task, terms), []))[1].append(task.id)
+    unclear: list[str] = []
+    for check, names in together.values():
+        say(f"Running the proof of {', '.join(names[:_MOST_NAMED])}...")
+        found = run_at(git, plan.commit, check)
+        if found.passed:
+            continue
+        if run_at(git, plan.head, check).passed:
+            raise _broken(plan, names, found.output)
+        say("It fails in a checkout without this as well, and says nothing.")
+        unclear += names
+    return unclear
+
+
+def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed:
+    shown = ", ".join(names[:_MOST_NAMED])
+    return VerificationFailed(
+        f"{plan.what} was not taken back: the proof of {shown} would fail",
+        hint=f"harness undo {names[0]}, which stands on it, first" if not plan.again else f"harness why {names[0]}",
+        broken=names,
+        tail=validation.tail_of(output),
+    )
+
+
+# ---- settle ----------------------------------------------------------------------------------------------------------
+
+
+def _settle(worker: "Worker", plan: TaskUndo) -> None:
+    """Under the lock, so that nobody begins meanwhile. A crash leaves a task that is proven again before it counts."""
+
+    def act(change: "TaskListChange") -> None:
+        _refuse_at_work(change.state, change.now)
+        task = worker.find(change.state, plan.task.id)
+        if task.status != plan.task.status:
+            raise Busy(f"{task.id} is {task.status} meanwhile", hint="harness status")
+        if not plan.again:
+            proven.forget(worker.layout, task.id)
+        try:
+            landing.move(plan.place.git, plan.branch, plan.head, plan.commit)
+        except BaseException:
+            if not plan.again:
+                proven.prove(worker.layout, change.state, task.id)
+            raise
+        if plan.again:
+            proven.prove(worker.layout, change.state, task.id)
+            lifecycle.bring_back(task, plan.commit, change.now)
+        else:
+            lifecycle.take_back(task)
+        ledger.write(proven.ledger(worker.layout), _word(plan))
+        change.note("WARN", f"a person took back {plan.what}", task=task.id, end=f"(commit {plan.commit[:7]})")
+        change.touch(task)
+
+    worker.store.change(act)
+
+
+def _word(plan: TaskUndo) -> ClaimVerdict:
+    """The person's line."""
+    return ClaimVerdict(
+        id=f"undo {plan.commit}",
+        item=plan.task.id,
+        verdict=ledger.ACCEPTED if plan.again else ledger.REJECTED,
+        base=plan.head,
+        commit=plan.commit,
+        by="person",
+        word=reversal.REDO if plan.again else reversal.UNDO,
+        of=plan.verdict.n,
+    )
