@@ -18,6 +18,8 @@ from agent_harness.kernel.git.operation_lock import await_lock
 
 HEAD_REF = "refs/harness/landing"
 """Keeps the objects of the batch under way."""
+JOINED_REF = "refs/harness/joined"
+"""Keeps those of what has landed, on top of what the remote has."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
