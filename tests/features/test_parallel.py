@@ -520,6 +520,27 @@ def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp
     assert (made.passing(), made.remote()) == ([1], made.head), ran.text
 
 
+@pytest.mark.scenario
+@pytest.mark.parametrize("moment", ["after:joined", "after:join_proven", "joined", "after:join_moved"])
+def test_a_coordinator_that_dies_while_it_joins_pushes_once_what_has_landed(tmp_path: Path, moment: str) -> None:
+    """SC-5, SC-39: what has landed, on top of a colleague's commit that came meanwhile."""
+    made = project(tmp_path, "ham")
+    place, theirs = remote_of(made), tmp_path / "theirs"
+    made.git("clone", "-q", str(place), str(theirs))
+    (theirs / "theirs.txt").write_text("theirs\n")
+    made.git("-C", str(theirs), "add", ".")
+    made.git("-C", str(theirs), "commit", "-qm", "A colleague's")
+    made.git("-C", str(theirs), "push", "-q")
+    spec = made.agent([turn(1, work(1, "ham"))])
+    died(made, moment, spec)
+    ran = made.harness("run", "--workers", "2", agent=spec, after_kill=True)
+    assert ran.code in (0, 7), ran.text
+    assert (made.passing(), landed(made), made.remote()) == ([1], ["1"], made.head), ran.text
+    assert made.git("merge-base", "--is-ancestor", made.git("-C", str(theirs), "rev-parse", "HEAD"), "HEAD") == ""
+    tree = made.git("rev-parse", "HEAD^{tree}")
+    assert (made.changes(), made.read(".harness/test_baseline.json")["tree"]) == ([], tree)
+
+
 # ---- what a dead coordinator leaves ----------------------------------------------------------------------------------
 
 DYING = Path(__file__).parents[1] / "parallel/dying.py"

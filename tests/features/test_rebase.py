@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.joining import on_top_of
 from agent_harness.protocols.features import repository
-from agent_harness.protocols.features.publish import pushes
 
 
 def sh(folder: Path, *words: str) -> str:
@@ -34,7 +34,7 @@ def test_commits_keep_author_and_message_and_nothing_else_moves(tmp_path: Path) 
     """C30, UAH-380."""
     git, base, first = two_lines(tmp_path, "b.txt", "c.txt")
     second = commit(tmp_path, "c.txt", "ours, more\n", "Ours again")
-    joined = pushes.on_top_of(git, base, second)
+    joined = on_top_of(git, base, second)
     assert joined.problem is None
     assert sh(tmp_path, "rev-parse", "HEAD") == second
     assert sh(tmp_path, "status", "--porcelain") == ""
@@ -48,7 +48,7 @@ def test_commits_keep_author_and_message_and_nothing_else_moves(tmp_path: Path) 
 def test_a_conflict_is_an_answer_and_leaves_the_repository_alone(tmp_path: Path) -> None:
     """UAH-379 C30."""
     git, base, tip = two_lines(tmp_path, "a.txt", "a.txt")
-    joined = pushes.on_top_of(git, base, tip)
+    joined = on_top_of(git, base, tip)
     assert joined.problem == f"{tip[:10]} does not go together with what is there"
     assert git.operation_under_way() is None
     assert sh(tmp_path, "status", "--porcelain") == ""
@@ -61,7 +61,7 @@ def test_a_merge_of_our_own_becomes_one_commit(tmp_path: Path) -> None:
     commit(tmp_path, "d.txt", "side\n", "Side")
     sh(tmp_path, "switch", "-q", "main")
     sh(tmp_path, "merge", "-q", "--no-edit", "side")
-    joined = pushes.on_top_of(git, base, sh(tmp_path, "rev-parse", "HEAD"))
+    joined = on_top_of(git, base, sh(tmp_path, "rev-parse", "HEAD"))
     assert sh(tmp_path, "rev-list", "--merges", f"{base}..{joined.tip}") == ""
     assert sh(tmp_path, "ls-tree", "--name-only", joined.tip).split() == ["a.txt", "b.txt", "c.txt", "d.txt"]
 
@@ -71,4 +71,23 @@ def test_two_histories_without_a_common_commit_are_not_joined(tmp_path: Path) ->
     git, _, tip = two_lines(tmp_path, "b.txt", "c.txt")
     sh(tmp_path, "switch", "-q", "--orphan", "other")
     other = commit(tmp_path, "x.txt", "x\n", "Other")
-    assert pushes.on_top_of(git, other, tip).problem == "the two have no commit in common"
+    assert on_top_of(git, other, tip).problem == "the two have no commit in common"
+
+
+def test_a_landing_of_several_stays_a_merge_over_the_commits_of_its_members(tmp_path: Path) -> None:
+    """SC-37, SC-39."""
+    git, base, tip = two_lines(tmp_path, "b.txt", "c.txt")
+    sh(tmp_path, "switch", "-qc", "chain")
+    one = commit(tmp_path, "d.txt", "d\n", "One\n\nHarness-Item: d")
+    two = commit(tmp_path, "e.txt", "e\n", "Two")
+    sh(tmp_path, "switch", "-q", "main")
+    sh(tmp_path, "merge", "-q", "--no-ff", "-m", "Land d, e", "chain")
+    merge = sh(tmp_path, "rev-parse", "HEAD")
+    joined = on_top_of(git, base, merge)
+    assert {*joined.renamed} == {tip, one, two, merge}
+    assert sh(tmp_path, "log", "--first-parent", "--format=%s", f"{base}..{joined.tip}").split("\n") == [
+        "Land d, e",
+        "Ours",
+    ]
+    assert sh(tmp_path, "log", "--format=%(trailers:key=Harness-Item,valueonly)", joined.renamed[one]).split() == ["d"]
+    assert sh(tmp_path, "rev-parse", f"{joined.tip}^2") == joined.renamed[two]

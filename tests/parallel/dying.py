@@ -2,7 +2,8 @@
 
 MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``files``, when the files of a landing are there
 and the branch is where it was; ``moved``, when the branch was moved and nothing written down; ``settled``, when the
-truth file was written and the ledger not yet. The first such moment counts.
+truth file was written and the ledger not yet; ``joined``, when the branch was moved to what is on top of the remote's
+and nothing written down. The first such moment counts.
 """
 
 import os
@@ -55,9 +56,10 @@ def arm(moment: str) -> None:
         Git.update_ref = cut_off  # type: ignore[method-assign]
     elif when == "moved":
         landing.move = then_die(landing.move)
-    elif when == "settled":
-        for home in (FeatureHome, TaskListHome):
-            home.settle = then_die(home.settle)  # type: ignore[method-assign]
+    elif when in ("joined", "settled"):
+        name = "joined" if when == "joined" else "settle"
+        setattr(FeatureHome, name, then_die(getattr(FeatureHome, name)))
+        setattr(TaskListHome, name, then_die(getattr(TaskListHome, name)))
 
 
 if __name__ == "__main__":

@@ -307,3 +307,29 @@ def test_what_has_landed_is_pushed_first_and_nothing_lands_on_what_could_not_be(
     found.apply({"type": "pushed", "head": "m", "problem": None})
     assert found.head == "m"
     assert plan.CombineCandidates(items=("b",)) in plan.decide(found, facts)
+
+
+def test_what_goes_on_top_of_the_remote_is_verified_before_the_branch_has_it() -> None:
+    """SC-39: what was verified is moved to once and pushed; what fails there is given up, and agents go on."""
+    facts = Facts(items=[], slots=0, checking=False, may_begin=True)
+    found = batched(ready("a", "b"), "a")
+    found.apply({"type": "landing", "batch": 1, "commit": "n", "count": 1})
+    found.apply({"type": "landed", "batch": 1, "commit": "n", "push": True})
+    joined = {"type": "joined", "commit": "j", "before": "n", "base": "theirs", "renamed": {"n": "j"}}
+    found.apply(joined)
+    assert (plan.decide(found, facts), found.moving) == ([plan.RunChecks(head="j")], None)
+    found.apply({"type": "join_proven", "commit": "another"})
+    assert plan.decide(found, facts) == [plan.RunChecks(head="j")]
+    found.apply({"type": "join_proven", "commit": "j"})
+    assert (plan.decide(found, facts), found.moving) == ([plan.PushLanded()], ("n", "j"))
+    found.apply({"type": "join_moved", "commit": "j"})
+    assert (found.head, found.unpushed, found.moving) == ("j", "j", None)
+    found.apply({"type": "pushed", "head": "j", "away": "no route"})
+    assert plan.decide(found, facts) == [plan.CombineCandidates(items=("b",))]
+    run = {"run": "s", "branch": "main", "head": "j", "batch_max": 8, "mends": 2, "workers": 2}
+    after = RunPlan()
+    after.apply({"type": "run", **run, "unpushed": found.unpushed, "carried": found.carried()})
+    assert plan.decide(after, facts) == [plan.PushLanded()]
+    after.apply({**joined, "before": "j", "commit": "k"})
+    after.apply({"type": "pushed", "head": "j", "problem": "it fails there"})
+    assert (plan.decide(after, facts), after.joined) == ([], None)

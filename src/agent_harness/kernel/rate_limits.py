@@ -220,7 +220,7 @@ class LimitClock:
 
         With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing is
         written where none is known. Without it, ``decided_since`` tells of it in any case, and the gate of the account
-        is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which face a person asked for it.
+        is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which face a person asked.
         """
         if noted_before and self._read(account) is None:
             return False
@@ -229,13 +229,13 @@ class LimitClock:
             return False
         try:
             with self._locked():
-                if noted_before is None:
-                    files.unlink(self._path(account, _GATE))
                 found = self._read(account)
                 if noted_before and (found is None or found.noted_at >= noted_before):
                     return False
                 if shown and (found is None or found.as_record() != shown.as_record()):
                     return False
+                if noted_before is None:
+                    files.unlink(self._path(account, _GATE))
                 lifted = {"account": account, "lifted_at": clock.timestamp(self._now(), fraction=True)}
                 files.write_json(self._path(account), {**lifted, "by": by} if by else lifted)
         except (HarnessError, OSError):

@@ -18,10 +18,12 @@ from dataclasses import dataclass, field, replace
 from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, Refused, UnsafeTree
 from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.joining import PushTarget, on_top_of
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit, sentence
+from agent_harness.kernel.redact import redact
 from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.budget import SharedBudget
@@ -59,6 +61,8 @@ IN_THE_WAY_SECONDS = 60.0
 MAIL_SECONDS = 1.0
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
 """What a phase of a session is called among those of the others."""
+JOINS = 3
+"""So often in a row what has landed is put on top of what the remote has meanwhile."""
 AUDITS = 2
 """So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
 
@@ -142,6 +146,7 @@ class Coordinator:
         head = self._git.commit_of(self._branch)
         run = self._plan.run
         carried: list[JsonObject] = []
+        unpushed = self._plan.unpushed if self._plan.branch == self._branch else ""
         if self._plan.closed or not self._plan.run:
             run = process.new_run_id()[:8]
             carried = [each for each in self._plan.carried() if self._is_left(each)]
@@ -150,6 +155,7 @@ class Coordinator:
         self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
         settings = {"batch_max": self._terms.settings.batch_max, "mends": self._terms.settings.mends}
+        known |= {"unpushed": unpushed} if unpushed else {}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._money.begin(self._plan.spent_usd)
@@ -432,7 +438,7 @@ class Coordinator:
             self._snapshot.show(self._picture, now=True)
         else:
             self._snapshot.close()
-        self._home.close()
+        self._home.close(found.push_problem)
         self._say(message)
         return {
             "run": found.run,
@@ -466,7 +472,7 @@ class Coordinator:
             case plan.LandBatch():
                 return self._land(step.count)
             case plan.PushLanded():
-                self._push()
+                return self._push()
             case plan.BounceItem():
                 self._bounce(step.item)
             case plan.ReleaseBatch():
@@ -660,7 +666,11 @@ class Coordinator:
         return False
 
     def _check_head(self, head: str) -> bool:
-        checks = self._home.checks(head, head, None)
+        joined = self._plan.joined
+        checks = self._home.checks(joined.before if joined else head, head, None)
+        if not checks and joined:
+            self._judge_joined({}, GREEN, [])
+            return True
         if not checks:
             self._note("head_trusted", head=head, audit=True)
             return True
@@ -719,10 +729,7 @@ class Coordinator:
             with self._terms.stop.held():
                 self._carry_landing_out(batch)
         except landing.InTheWay as error:
-            if error.message != self._in_the_way:
-                self._say(f"Landing waits: {error.message}")
-            self._in_the_way, self._try_again_at = error.message, time.monotonic() + clock.scaled(IN_THE_WAY_SECONDS)
-            return False
+            return self._landing_waits(error)
         except UnsafeTree as error:
             if self._git.commit_of(self._branch) == batch.base:
                 raise
@@ -741,15 +748,91 @@ class Coordinator:
         self._home.settle(
             [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
         )
-        self._note("landed", batch=batch.id, commit=batch.landing, push=self._home.pushes())
+        self._note("landed", batch=batch.id, commit=batch.landing, push=self._home.push_target is not None)
         self._git.update_ref(landing.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
 
-    def _push(self) -> None:
+    def _push(self) -> bool:
         """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
         with self._terms.stop.held():
-            head, problem = self._home.push()
-            self._note("pushed", head=head, problem=problem)
+            if joined := self._plan.joined:
+                return self._take_joined(joined)
+            commit, target = self._plan.unpushed, self._home.push_target
+            tip = self._git.commit_of(self._branch)
+            if target is None or not (tip and self._git.ancestor(commit, tip)):
+                self._note("pushed", head=self._plan.head)  # nobody asks for it any more
+                return True
+            done = target.push(self._git, commit)
+            if done.ok:
+                self._note("pushed", head=self._plan.head)
+                self._home.note_push("pushed", commit, f"Pushed {commit[:10]}.")
+                return True
+            self._home.note_push("push_failed", commit, done.message)
+            if done.rejected:
+                self._join(commit, target, done.message)
+            else:
+                self._note("pushed", head=self._plan.head, away=done.message)
+                self._say(f"Push failed: {done.message}")
+            return True
+
+    def _join(self, commit: str, target: PushTarget, said: str) -> None:
+        """Puts what has landed on top of what the remote has, as objects; it is verified before the branch has it."""
+        try:
+            theirs = target.incoming(self._git, places.free_ref(self._git, "refs/harness/incoming"))
+            if self._git.ancestor(theirs, commit) or self._plan.joins >= JOINS:
+                raise UnsafeTree(said)
+            found = on_top_of(self._git, theirs, commit)
+            if found.problem:
+                raise UnsafeTree(found.problem)
+            self._home.refuse_joined(found.tip)
+        except HarnessError as error:
+            self._give_push_up(commit, error.message)
+            return
+        self._git.update_ref(landing.JOINED_REF, found.tip)
+        self._note("joined", commit=found.tip, before=commit, base=theirs, renamed=dict(found.renamed))
+        self._say(f"The remote has more; what has landed is verified on top of it, as {found.tip[:10]}.")
+
+    def _take_joined(self, joined: plan.JoinedHead) -> bool:
+        """The branch gets what was verified on top of what the remote has; each step can be repeated."""
+        tip = self._git.commit_of(self._branch)
+        try:
+            if not (tip and self._git.ancestor(joined.commit, tip)):
+                landing.move(self._git, self._branch, joined.before, joined.commit)
+        except landing.InTheWay as error:
+            return self._landing_waits(error)
+        except UnsafeTree as error:
+            self._give_push_up(joined.before, error.message)
+            return True
+        self._home.joined(joined.renamed, joined.commit, _read(os.path.join(self._folder, "joined.json")))
+        self._note("join_moved", commit=joined.commit)
+        self._git.update_ref(landing.JOINED_REF, None)
+        self._home.note_push("pulled", joined.commit, f"{joined.before[:10]} is {joined.commit[:10]} now")
+        self._in_the_way, self._try_again_at = "", 0.0
+        return True
+
+    def _judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
+        joined = self._plan.joined
+        assert joined is not None
+        if result == GREEN:
+            files.write_json(os.path.join(self._folder, "joined.json"), {**found, "commit": joined.commit})
+            self._note("join_proven", commit=joined.commit)
+            return
+        told = f"it fails there: {', '.join(failing)}" if result == RED else "it could not be verified there"
+        self._give_push_up(joined.before, told)
+
+    def _give_push_up(self, commit: str, problem: str) -> None:
+        told = " ".join(redact(problem).split())[:300]
+        paused = f"The push of {commit[:10]} was rejected, and on top of what the remote has: {told}"
+        self._note("pushed", head=self._plan.head, problem=paused)
+        self._home.note_push("push_given_up", commit, paused)
+        self._say(f"{paused}\nIt stays on its branch, not pushed. Pull and push by hand, then: harness resume")
+
+    def _landing_waits(self, why: landing.InTheWay) -> bool:
+        """A person's files are where the branch is to go: tried again in a minute."""
+        if why.message != self._in_the_way:
+            self._say(f"Landing waits: {why.message}")
+        self._in_the_way, self._try_again_at = why.message, time.monotonic() + clock.scaled(IN_THE_WAY_SECONDS)
+        return False
 
     # ---- results
 
@@ -813,6 +896,8 @@ class Coordinator:
             assert batch is not None
             self._say(f"Batch {batch.id}, {under.trial.prefix} of {len(batch.members)}: {result} {' '.join(failing)}")
             self._verified(batch.id, under.trial, str(result), failing)
+        elif self._plan.joined:
+            self._judge_joined(found, str(result), failing)
         elif self._plan.suspect:
             self._judge_head(under.head, str(result), failing)
         else:

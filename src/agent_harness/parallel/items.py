@@ -5,10 +5,11 @@ that is to land; its number among the orders of its item is its *fence*. Values 
 (``orders/ID/order.json``, ``result.json``), code as git objects.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.landing import Merged
 
@@ -97,6 +98,7 @@ class Home(Protocol):
     paper_folders: tuple[str, ...]
     own: tuple[str, ...]
     snapshot: str | None  # where it is shown what the run does
+    push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
         """What may be worked on now, in the protocol's own order; what waits for others is left out."""
@@ -148,15 +150,16 @@ class Home(Protocol):
         """Writes down that they have landed."""
         ...
 
-    def pushes(self) -> bool:
-        """Whether what has landed is to be pushed."""
+    def refuse_joined(self, commit: str) -> None:
+        """Refuses what has landed, on top of what the remote has, where that cannot be; before it is verified."""
         ...
 
-    def push(self) -> tuple[str, str | None]:
-        """Pushes the branch: the commit that it has now, and why it could not be brought to the remote.
+    def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
+        """The branch has ``commit`` now: by ``joined`` each commit has another name; ``checked`` is what it proved."""
+        ...
 
-        ``None`` also where the remote could not be asked: the next landing takes it along.
-        """
+    def note_push(self, kind: str, commit: str, message: str) -> None:
+        """Writes down what became of a push: ``pushed``, ``push_failed``, ``pulled`` or ``push_given_up``."""
         ...
 
     def reopen(self, items: Sequence[str], why: str) -> None:
@@ -179,6 +182,6 @@ class Home(Protocol):
         """The items that failed for good, and those that are open."""
         ...
 
-    def close(self) -> None:
-        """The run is over."""
+    def close(self, paused: str) -> None:
+        """The run is over; ``paused`` says why the project is to be paused, if it is."""
         ...

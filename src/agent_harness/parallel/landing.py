@@ -20,6 +20,8 @@ HEAD_REF = "refs/harness/landing"
 """Keeps the objects of the batch under way."""
 ITEM_TRAILER = "Harness-Item"
 """Names the item in the message of the one commit that has brought its work to the branch."""
+JOINED_REF = "refs/harness/joined"
+"""Keeps those of what has landed, on top of what the remote has."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 

@@ -22,7 +22,8 @@ TYPES = (
     frozenset(
         ("run", "ordered", "ended", "lost", "parked", "batched", "verified", "bounced", "released", "landing", "landed")
     )
-    | {"pushed", *("scaled", "recalled", "held", "unheld", "first")}
+    | {*("pushed", "joined", "join_proven", "join_moved")}
+    | {*("scaled", "recalled", "held", "unheld", "first")}
     | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
 )
 

@@ -75,6 +75,16 @@ class LandingBatch:
 
 
 @dataclass
+class JoinedHead:
+    """What has landed, on top of what the remote has: what the branch gets once it is verified."""
+
+    commit: str
+    before: str  # the commit of the branch that it takes the place of
+    renamed: dict[str, str]
+    proven: bool = False
+
+
+@dataclass
 class RunPlan:
     """The run so far."""
 
@@ -108,6 +118,9 @@ class RunPlan:
     audited: bool = False  # and everything was proven once more since
     unpushed: str = ""  # what landed last, and is to be pushed
     push_problem: str = ""  # why it cannot be: nothing lands on top of it in this run
+    push_waits: bool = False  # the remote was away: the next landing, or the next run, tries again
+    joined: JoinedHead | None = None
+    joins: int = 0  # since the remote took something last
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
@@ -144,7 +157,8 @@ class RunPlan:
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
         self.shut = {}
-        self.push_problem = ""
+        self.push_problem, self.push_waits = "", False
+        self.unpushed = event.get("unpushed") or self.unpushed
         if self.batch:
             self.batch.search = Search(size=self.batch.search.size)
         for each in event.get("carried", ()):
@@ -292,15 +306,28 @@ class RunPlan:
             self._move(item, "landed")
             self.landed.append({"item": item, "commit": commit, "batch": batch.id})
         self.head = event["commit"]
-        self.unpushed = event["commit"] if event.get("push") else ""
+        self.unpushed, self.push_waits = event["commit"] if event.get("push") else "", False
         if not batch.vouched:
             self.combined, self.audited = True, False
         self._on_released({"singly": False})
 
     def _on_pushed(self, event: JsonObject) -> None:
-        self.push_problem = event.get("problem") or ""
-        if not self.push_problem:
-            self.unpushed, self.head = "", event["head"]
+        self.push_problem, self.push_waits = event.get("problem") or "", bool(event.get("away"))
+        self.joined = None
+        if not (self.push_problem or self.push_waits):
+            self.unpushed, self.head, self.joins = "", event["head"], 0
+
+    def _on_joined(self, event: JsonObject) -> None:
+        self.joined = JoinedHead(commit=event["commit"], before=event["before"], renamed=event["renamed"])
+        self.joins += 1
+
+    def _on_join_proven(self, event: JsonObject) -> None:
+        if self.joined and self.joined.commit == event["commit"]:
+            self.joined.proven = True
+
+    def _on_join_moved(self, event: JsonObject) -> None:
+        self.head = self.unpushed = event["commit"]
+        self.joined = None
 
     def _on_head_moved(self, event: JsonObject) -> None:
         self.suspect = event["head"]
@@ -335,6 +362,13 @@ class RunPlan:
     def _on_first(self, event: JsonObject) -> None:
         self.queue.remove(event["item"])
         self.queue.insert(0, event["item"])
+
+    @property
+    def moving(self) -> tuple[str, str] | None:
+        """From where and to where the branch is to be moved: that is written down, and may be done half."""
+        if self.batch and self.batch.landing:
+            return self.batch.base, self.batch.landing
+        return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def shut_slots(self) -> list[str]:
@@ -412,7 +446,7 @@ class AskPerson:
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Push what has landed."""
+    """Push what has landed, or move the branch to what is verified on top of what the remote has."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | BounceItem | LandBatch | ReleaseBatch | AskPerson
@@ -447,10 +481,11 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
 
 
 def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
+    if plan.unpushed and not (plan.push_problem or plan.push_waits or (plan.batch and plan.batch.landing)):
+        joined = plan.joined
+        return RunChecks(head=joined.commit) if joined and not joined.proven else PushLanded()
     if plan.batch:
         return _batch_step(plan, plan.batch)
-    if plan.unpushed and not plan.push_problem:
-        return PushLanded()
     if plan.blocked or plan.push_problem:
         return None
     if plan.suspect:

@@ -38,6 +38,7 @@ class ParallelSettings:
     fresh: bool = _setting(False, "Every attempt has a new place.")
     ports: int = _setting(20, "Ports that each slot has for itself.")
     min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
+    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH that each landing is pushed to; of task lists.")
     check: str | None = _setting(None, "Must pass on each combined commit; of task lists.")
 
 

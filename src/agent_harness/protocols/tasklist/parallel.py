@@ -7,13 +7,14 @@ is in ``hands``. A task counts as completed once it has landed.
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, landing
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
@@ -28,7 +29,7 @@ from agent_harness.parallel.items import (
 from agent_harness.parallel.landing import Merged
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.plan import RunPlan, choices, fold
-from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, run, selection, status
+from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
@@ -53,6 +54,7 @@ RENEW_SECONDS = 60.0
 OTHERS = 100  # open tasks whose proofs are protected in a place
 _TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints")
 _CHECK = "the check of every landing"
+_PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListHome:
@@ -62,8 +64,16 @@ class TaskListHome:
     paper_files: tuple[str, ...] = ()
     paper_folders: tuple[str, ...] = ("counts", "parallel")
 
-    def __init__(self, worker: Worker, session: int, claimed: JsonObject, attempt: JsonObject) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        session: int,
+        claimed: JsonObject,
+        attempt: JsonObject,
+        push_target: PushTarget | None = None,
+    ) -> None:
         """``claimed`` is what claims say of the run; ``attempt`` what every attempt is told: agents, policy, limits."""
+        self.push_target = push_target
         place = place_of(worker)
         assert place is not None
         self._worker = worker
@@ -72,6 +82,7 @@ class TaskListHome:
         self._session = session
         self._claimed = claimed
         self._attempt = attempt
+        self._config_before = json_object(worker.store.read().raw.get("session_config")) or {}
         self.own = place.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
         self._prefix = os.path.relpath(place.folder, place.git.top())
@@ -224,6 +235,7 @@ class TaskListHome:
             status.note_killed(self._layout)
 
         def act(change: TaskListChange) -> None:
+            publish.keep_config(change, self._config_before)
             task = change.state.by_id.get(item)
             if task is None or task.status != "in_progress" or task.claim_token != order:
                 return
@@ -293,7 +305,7 @@ class TaskListHome:
         near = [task for task in done if changed is None or changed & self._paths(task)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
-        if members is not None and (command := settings_of(state).check):
+        if (members is not None or base != commit) and (command := settings_of(state).check):
             raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
         return checks
@@ -342,13 +354,23 @@ class TaskListHome:
 
         self._store.change(act)
 
-    def pushes(self) -> bool:
-        """A task list pushes nothing."""
-        return False
+    def refuse_joined(self, commit: str) -> None:
+        """A commit holds nothing of the list."""
 
-    def push(self) -> tuple[str, str | None]:
-        """The head as it is: nothing is brought anywhere."""
-        return str(self._git.head()), None
+    def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
+        """Completed tasks name the new commits."""
+
+        def act(change: TaskListChange) -> None:
+            for task in change.state.tasks:
+                if now := joined.get(str(task.completed_commit)):
+                    task.raw["completed_commit"] = now
+                    change.touch(task)
+
+        self._store.change(act)
+
+    def note_push(self, kind: str, commit: str, message: str) -> None:
+        """A line of the log."""
+        self._store.note(_PUSH_LINES.get(kind, "WARN"), message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
         """They are pending again."""
@@ -376,9 +398,11 @@ class TaskListHome:
 
         self._store.change(act)
 
-    def close(self) -> None:
-        """Ends the session."""
+    def close(self, paused: str) -> None:
+        """Ends the session; what could not be pushed pauses the list."""
         sessions.end(self._worker)
+        if paused:
+            sessions.pause(self._worker, paused, by="harness run")
 
 
 def open_items(worker: Worker, state: State) -> list[OpenItem]:
@@ -459,6 +483,7 @@ def run_parallel(
     if not place.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
+    publish.target_of(place.git, settings_of(worker.store.read()).push, target)
     engine = lend(place.git, folder, say) if lend else None
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
@@ -476,6 +501,7 @@ def run_parallel(
             "max_cost_usd": max_cost_usd,
             "parallel": folder,
         }
+        worker.store.change(lambda change: publish.setting_of_run(folder, change))
         state = worker.store.read()
         settings = settings_of(state, say)
         terms = RunTerms(
@@ -492,10 +518,12 @@ def run_parallel(
             policy=policy,
         )
         claimed = {"workers": workers, **({"branch": branch} if branch else {})}
-        home = TaskListHome(worker, int(begun["session"]), claimed, attempt)
         try:
+            push_target = publish.target_of(place.git, settings.push, target, folder)
+            home = TaskListHome(worker, int(begun["session"]), claimed, attempt, push_target)
             with stop.listening():
                 done = Coordinator(home, place.git, folder, target, terms).run()
+            publish.forget(folder)
         except KeyboardInterrupt:
             done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
             with stop.held():
@@ -505,6 +533,7 @@ def run_parallel(
                 sessions.end(worker)
             raise
     following = "harness queue" if done["reason"] == "held" else run.next_command(worker)
+    following = "harness resume" if worker.store.paused() else following
     return {"session": begun["session"], **done, "next": following}
 
 
@@ -546,9 +575,14 @@ def preview(
         + [{"item": task.id, "reason": f"it needs {_needed(state, task)}, which has not landed"} for task in waits],
         "lands": [*known.queue],
         "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
+        "push": _shown(publish.target_of(place.git, found.push, landing.target(place.git, branch))),
         "ports": found.ports,
         "lend": [*equipment.lendable_in(place.git, found.copy, place.exclude, installed=found.lend)],
     }
+
+
+def _shown(target: PushTarget | None) -> str | None:
+    return f"{target.remote}, {target.branch.removeprefix('refs/heads/')}" if target else None
 
 
 def preview_lines(found: JsonObject) -> list[str]:
@@ -557,6 +591,7 @@ def preview_lines(found: JsonObject) -> list[str]:
     text += [f"  {each['slot']}  {each['item']}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {each['item']}: {each['reason']}" for each in found["waits"]]
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    text += [f"Each landing is pushed to {found['push']}"] if found["push"] else []
     text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     limits = found["limits"]
     most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""

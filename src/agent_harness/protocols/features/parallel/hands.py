@@ -286,7 +286,8 @@ def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
     if run is not None and run.report is None:
         return {"status": BROKEN, "failing": [check["name"]], "output": f"{run.problem}\n{run.output[-4000:]}"}
     if verdict.accepted and not lost:
-        return {"status": GREEN, "failing": [], "output": ""}
+        passing = sorted(run.report.passing) if run and run.report else []
+        return {"status": GREEN, "failing": [], "output": "", "passing": passing}
     said = [each.message for each in verdict.reasons]
     if failing := sorted({*verdict.regressions, *lost}):
         said.append(f"These tests fail: {', '.join(failing[:20])}")

@@ -16,15 +16,15 @@ from hashlib import sha256
 
 from agent_harness.errors import HarnessError, PreflightFailed, StateDamaged
 from agent_harness.kernel import clock, files, journal, owner, trusted_state
+from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, Landing, OpenItem, WorkOrder
 from agent_harness.parallel.landing import Merged
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
-from agent_harness.protocols.features.engine import locking, settlement
-from agent_harness.protocols.features.engine.settlement import Settled, Settlement
+from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.publish import mirror, pushes
+from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import settled
 from agent_harness.protocols.features.verdict import quality
@@ -39,6 +39,7 @@ ORDERS = 256
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
 """Questions about one session that keep every other one from starting, too."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
+_PUSH_EVENTS = {"pushed": "important", "push_failed": "important", "pulled": "important", "push_given_up": "critical"}
 _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
 
 
@@ -64,13 +65,22 @@ class FeatureHome:
         self.snapshot: str | None = project.layout.parallel
         self._named_branch = branch
         self._branch = landing.target(project.git, branch)
-        self._git_config = project.git.record_config()
+        self.push_target = self._push_target()
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
         self._landed = 0
-        self._push_problem: str | None = None
         self._documents: dict[str, FeatureList] = {}
         self._stamp: object = None  # of what the items were found by
         self._items: list[OpenItem] = []
+
+    def _push_target(self) -> PushTarget | None:
+        """As ``git.push`` says, where there is an upstream; another branch than the one here is its owner's to push."""
+        git = self._project.git
+        if self._branch != git.branch() or self._project.config.git.push != "auto":
+            return None
+        found = git.upstream(self._branch)
+        if found is None:
+            return None
+        return PushTarget(remote=found.remote, branch=found.branch, recorded=git.record_config())
 
     # ---- what is known
 
@@ -438,6 +448,7 @@ class FeatureHome:
         """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
         if members is None and commit in self._verified:
             return []
+        base = commit if members is None else base  # what others have changed is not ours to judge
         document, baseline = features_at(self._project, commit), self.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
         proven, gone = (
@@ -530,34 +541,29 @@ class FeatureHome:
             last_session_summary={"completed": ", ".join(names), "commits": commits, "status": "complete"},
         )
 
-    def pushes(self) -> bool:
-        """As ``git.push`` says, where there is an upstream; another branch than the one here is its owner's to push."""
-        is_here = self._branch == self._git.branch()
-        return is_here and self._project.config.git.push == "auto" and self._git.upstream(self._branch) is not None
+    def refuse_joined(self, commit: str) -> None:
+        """Refuses a features.json that is none."""
+        if found := records.problems(features_at(self._project, commit)):
+            raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
-    def push(self) -> tuple[str, str | None]:
-        """As after a session; the project is paused at the end of the run, where a person has to look."""
-        project, tip, state = self._project, str(self._git.commit_of(self._branch)), self._store.state()
-        made = Settlement(
-            kind="accept",
-            session=self._landed or state.last_session,
-            state=state,
-            costs=self._store.costs(),
-            session_record={},
-            commit=tip,
-            branch=self._branch,
-            baseline=self.baseline(),
-            push=True,
-        )
-        pushed = settlement.push(project, made, self._git_config)
-        if pushed is None or pushed.ok:
-            return tip, None
-        ended = Settled(push_problem=pushed.message, push_rejected=pushed.rejected)
-        again = pushes.after_push(project, lambda: Judge(project), made, ended, self._git_config, pause=False)
-        self._push_problem, head = again.paused, str(again.commit)
-        if head != tip:
-            self._verified.add(head)
-        return head, again.paused
+    def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
+        """The state files speak of the new commits; what passes on them is known to."""
+        store, baseline = self._store, self.baseline()
+        passing = baseline.passing
+        if checked.get("commit") == commit:
+            passing |= {*records.texts(checked.get("passing"))}
+        after = baseline.measured(passing, len(passing), tree=self._git.tree_of(commit))
+        self._write_baseline(after, commit)
+        store.write_proven({**store.proven(), "commit": commit})
+        if summary := store.state().summary:
+            commits = [joined.get(sha, sha) for sha in summary.get("commits") or []]
+            store.update_state(last_session_summary={**summary, "commits": commits})
+        self._verified.add(commit)
+
+    def note_push(self, kind: str, commit: str, message: str) -> None:
+        """An event of the project's."""
+        session = self._landed or self._store.state().last_session
+        self._store.event(kind, _PUSH_EVENTS[kind], session=session, commit=commit, message=message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
         """The head does not prove what has landed, whosever fault it is: a person is asked."""
@@ -592,10 +598,10 @@ class FeatureHome:
             self._ask(item, asked)
             return
 
-    def close(self) -> None:
+    def close(self, paused: str) -> None:
         """The run is over: what landed is mirrored; what could not be pushed waits for a person."""
-        if self._push_problem:
-            self._store.write_pause({"reason": self._push_problem, "at": clock.timestamp()})
+        if paused:
+            self._store.write_pause({"reason": paused, "at": clock.timestamp()})
         if self._landed and self._branch == self._git.branch():
             mirror.after_session(self._project, self._landed)
 

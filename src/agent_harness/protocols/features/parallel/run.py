@@ -58,11 +58,10 @@ def run_parallel(
         os.makedirs(folder, mode=0o700, exist_ok=True)
         engine = lend(project.git, folder, project.say) if lend else None
         known = _known(folder)
-        is_landing = known.batch is not None and bool(known.batch.landing)
-        Runs(project).put_in_order(marks=is_here and not is_landing)
-        if known.batch and is_landing and project.git.commit_of(known.branch) == known.batch.base:
+        Runs(project).put_in_order(marks=is_here and not known.moving)
+        if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
             with stop.held():  # its files may be there already, and are no changes of a person
-                landing.move(project.git, known.branch, known.batch.base, known.batch.landing)
+                landing.move(project.git, known.branch, *known.moving)
         valid_features(project, None if is_here else features_at(project, target))
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run

@@ -1,13 +1,10 @@
 """A push that the remote has rejected: pulled once, proven again, pushed again; else paused with the commit kept.
 
     fetch        what the remote has, on a private ref
-    join         our commits on top of it, as objects (``on_top_of``); never a merge, never a force-push
+    join         our commits on top of it, as objects (``kernel/git/joining.py``); never a merge, never a force-push
     prove        the whole suite on the result: what was pulled is nobody's proof of ours
     move         the branch and the files, where no change of a person is in the way
     push         once more
-
-The join is a rebase that cannot stop half-way: each commit is merged with what it is put on, from its own first parent,
-and made again with its author and message. A conflict is an answer, not a state of the repository.
 
 Whatever does not go well leaves the branch as it was, with the accepted commit on it, and pauses the project.
 
@@ -16,7 +13,6 @@ That is a guard rail, since an agent that means to can push all the same, so the
 session. What they have is never taken back by force; a person decides. Source: features.md UAH-380, C04, C30, S10.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +21,7 @@ from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.kernel.git import Git, GitFailed, Upstream
+from agent_harness.kernel.git.joining import Joined, PushTarget, on_top_of
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records, repository
@@ -33,55 +29,6 @@ from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict.judge import Judge
-
-
-@dataclass(frozen=True, kw_only=True)
-class Joined:
-    """The new tip, and for each old commit the new one; or why the two lines do not go together."""
-
-    tip: str = ""
-    renamed: dict[str, str] | None = None
-    problem: str | None = None
-
-
-def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """The commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``."""
-    fork = git.text("merge-base", base, tip, check=False)
-    if not fork:
-        return Joined(problem="the two have no commit in common")
-    old = git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split()
-    new = base
-    renamed: dict[str, str] = {}
-    for commit in old:
-        tree = _merged(git, new, commit)
-        if tree is None:
-            return Joined(problem=f"{commit[:10]} does not go together with what is there")
-        new = renamed[commit] = _remade(git, commit, tree, new)
-    return Joined(tip=new, renamed=renamed)
-
-
-def _merged(git: Git, onto: str, commit: str) -> str | None:
-    """The tree of ``onto`` with what ``commit`` changed; ``None`` where that is a conflict."""
-    parent = git.commit_of(f"{commit}^1")
-    parents = [parent] if parent else []
-    ours = git.commit_tree(git.tree_of(onto), parents, "ours")
-    theirs = git.commit_tree(git.tree_of(commit), parents, "theirs")
-    try:
-        return git.text("merge-tree", "--write-tree", "--no-messages", ours, theirs).split()[0]
-    except GitFailed as error:
-        if error.status == 1:
-            return None
-        raise
-
-
-def _remade(git: Git, commit: str, tree: str, parent: str) -> str:
-    """The commit with its author, time and message, on another parent and with another tree."""
-    words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
-    name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
-    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}
-    env = git.identity_variables() | author
-    made = git.run("commit-tree", tree, "-p", parent, input=os.fsencode(message.rstrip("\n") + "\n"), env=env)
-    return os.fsdecode(made).strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +56,11 @@ def after_push(
     git_config: Mapping[str, Any] | None,
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
-    pause: bool = True,
 ) -> Published:
     """What becomes of a settlement's push; nothing to do unless the remote has rejected it.
 
     ``judge`` is asked for only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
-    signal ends that half-way. Without ``pause`` the caller pauses the project.
+    signal ends that half-way.
     """
     if not settled.push_rejected:
         if settled.push_problem:
@@ -125,17 +71,16 @@ def after_push(
     try:
         return Published(commit=again.push())
     except _GivenUp as problem:
-        return _given_up(project, again, str(problem), pause=pause)
+        return _given_up(project, again, str(problem))
     except HarnessError as error:
-        return _given_up(project, again, error.message, pause=pause)
+        return _given_up(project, again, error.message)
 
 
-def _given_up(project: Project, again: "_Again", problem: str, *, pause: bool) -> Published:
+def _given_up(project: Project, again: "_Again", problem: str) -> Published:
     told = " ".join(redact(problem).split())[:300]
     paused = f"The push of {again.commit[:10]} was rejected, and after one pull: {told}"
     project.store.event("push_given_up", "critical", session=again.session, commit=again.commit, message=told)
-    if pause:
-        project.store.write_pause({"reason": paused, "at": clock.timestamp()})
+    project.store.write_pause({"reason": paused, "at": clock.timestamp()})
     project.say(f"{paused}\nThe commit is kept on its branch, not pushed. Pull and push by hand, then: harness resume")
     return Published(commit=again.commit, paused=paused)
 
@@ -165,25 +110,17 @@ class _Again:
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch has no upstream any more")
-        theirs = self._fetched(upstream)
-        if not self._project.git.ancestor(theirs, self.commit):
+        git = self._project.git
+        target = PushTarget(remote=upstream.remote, branch=upstream.branch, recorded=self._git_config)
+        theirs = target.incoming(git, repository.free_ref(git, f"refs/harness/incoming/{self.session}"))
+        if not git.ancestor(theirs, self.commit):
             self._pull(theirs)
-        pushed = self._project.git.push(upstream.remote, f"{self.commit}:{upstream.branch}", recorded=self._git_config)
+        pushed = target.push(git, self.commit)
         if not pushed.ok:
             raise _GivenUp(f"rejected again: {pushed.message}")
         self._project.store.event("pushed", "important", session=self.session, commit=self.commit)
         self._project.say(f"Pushed {self.commit[:10]}.")
         return self.commit
-
-    def _fetched(self, upstream: Upstream) -> str:
-        git = self._project.git
-        ref = repository.free_ref(git, f"refs/harness/incoming/{self.session}")
-        found = git.fetch(upstream.remote, f"+{upstream.branch}:{ref}", recorded=self._git_config)
-        theirs = git.commit_of(ref)
-        if not found.ok or theirs is None:
-            raise _GivenUp(f"what the remote has could not be fetched: {found.message}")
-        git.update_ref(ref, None)
-        return theirs
 
     def _pull(self, theirs: str) -> None:
         """Our commits on top of theirs, once the suite has proven that the two go together."""
@@ -243,8 +180,7 @@ class _Again:
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
         store.write_proven({**store.proven(), "commit": joined.tip})
         if summary := store.state().summary:
-            renamed = joined.renamed or {}
-            commits = [renamed.get(sha, sha) for sha in summary.get("commits") or []]
+            commits = [joined.renamed.get(sha, sha) for sha in summary.get("commits") or []]
             store.update_state(last_session_summary={**summary, "commits": commits})
 
 
