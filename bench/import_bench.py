@@ -78,5 +78,5 @@ FILES = {
     "prd.json": json.dumps({"branchName": "ralph/x", "userStories": STORIES}),
     "specs/001-x/tasks.md": "# Tasks: X\n\n## Phase 1: Setup\n\n"
     + "".join(f"- [ ] T{n:04} Thing {n} in src/thing{n}.py\n" for n in NUMBERS),
-    "TODO.md": "# To do\n\n" + "".join(f"- [ ] Thing {n} (`true`)\n" for n in NUMBERS),
+    "PLAN.md": "# To do\n\n" + "".join(f"- [ ] Thing {n} (`true`)\n" for n in NUMBERS),
 }
