@@ -57,6 +57,21 @@ def until(found: Callable[[], object]) -> None:
 
 
 @pytest.mark.scenario
+def test_what_begins_together_is_claimed_by_one_change_of_the_list(tmp_path: Path) -> None:
+    """One change is that of the session, the second that of all claims."""
+    work = project(tmp_path, *(job(name) for name in "abcde"))
+    met = tmp_path / "met"
+    met.mkdir()
+    waits = f'touch {met}/$HARNESS_TASK_ID; until [ $(ls {met} | grep -c "^.$") -ge 4 ]; do sleep 0.05; done'
+    noted = f'cp "{work.layout.tasks}" {met}/list.$HARNESS_TASK_ID'
+    ran = run(work, f"{waits}; {noted}; {WORKS}", 4)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 5), ran
+    first = min((json.loads(each.read_text()) for each in met.glob("list.*")), key=lambda found: found["revision"])
+    assert [each["status"] for each in first["tasks"]].count("in_progress") == 4
+    assert first["revision"] <= 2
+
+
+@pytest.mark.scenario
 @pytest.mark.parametrize("workers", [1, 3])
 def test_everything_lands_once_whatever_the_number_of_workers(tmp_path: Path, workers: int) -> None:
     """SC-1, SC-2, SC-6, SC-37: the state says so, the commits name their item, and the books are at home."""

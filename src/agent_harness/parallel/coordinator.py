@@ -113,6 +113,7 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
+        self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
         self._of_host: dict[str, HostSeat] = {}  # what orders have of this machine
         self._limits = LimitClock()
         self._ignores_limits = terms.policy.ignore_once
@@ -267,6 +268,7 @@ class Coordinator:
                 for step in steps:
                     if not (is_over and isinstance(step, plan.CombineCandidates)):  # what is ready stays in the queue
                         moved = self._do(step) or moved
+                self._begin_ordered()
             for under in self._under.values() if is_over else ():
                 if under.order.kind == ATTEMPT:
                     self._recall(under, "the run ends")
@@ -502,14 +504,23 @@ class Coordinator:
             order = self._with_allowance(order, len(busy))
         known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}
         self._note("ordered", **known, touches=[*item.touches], reason=step.reason)
-        self._home.claim([order])
         if order.allowance_usd is None:
             self._money.elsewhere(order.id, 0.0)
         if seated:
             self._of_host[order.id] = seated[0]
-        self._begin(_Under(order=order, title=item.title))
-        self._say(f"{slot} {item.id}: {item.title} ({step.reason})")
+        self._under[order.id] = under = _Under(order=order, title=item.title)
+        self._ordered.append((under, step.reason))
         return True
+
+    def _begin_ordered(self) -> None:
+        """Shows all that was ordered as worked on, by one change of the project's state; then the hands begin."""
+        ordered = [*self._ordered]
+        self._ordered.clear()
+        if ordered:
+            self._home.claim([under.order for under, _ in ordered])
+        for under, reason in ordered:
+            self._begin(under)
+            self._say(f"{under.order.slot} {under.order.item}: {under.title} ({reason})")
 
     def _with_allowance(self, order: WorkOrder, busy: int) -> WorkOrder:
         """Whoever works elsewhere sees no spending but its own: what it may spend is reserved before it begins."""

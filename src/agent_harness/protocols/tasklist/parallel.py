@@ -86,8 +86,9 @@ class TaskListHome:
         self.own = place.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
         self._prefix = os.path.relpath(place.folder, place.git.top())
-        self._stamp: object = None  # of the list that these were read from
-        self._items: list[OpenItem] = []
+        self._stamp: object = None  # of the file that this was read from
+        self._state: State | None = None
+        self._items: list[OpenItem] | None = None  # that may be worked on as the list is now
         self._touched: dict[str, frozenset[bytes]] = {}
         self._renew_at = time.monotonic() + RENEW_SECONDS
 
@@ -95,15 +96,22 @@ class TaskListHome:
 
     def items(self) -> list[OpenItem]:
         """Tasks whose dependencies have landed, as ``harness task claim`` would give them; read as the list changes."""
-        stamp = files.stamp_of(self._layout.tasks)
-        if stamp is None or stamp != self._stamp:
-            self._stamp, self._items = stamp, open_items(self._worker, self._store.read())
+        state = self._list()
+        if self._items is None:
+            self._items = open_items(self._worker, state)
         return self._items
+
+    def _list(self) -> State:
+        """The list as it is now, read as the file changes; nobody may change it."""
+        stamp = files.stamp_of(self._layout.tasks)
+        if self._state is None or stamp is None or stamp != self._stamp:
+            self._stamp, self._state, self._items = stamp, self._store.read(), None
+        return self._state
 
     def stopped(self) -> tuple[int, str] | None:
         """A halt, or a pause."""
         try:
-            claim.refuse_rest(self._worker, self._store.read())
+            claim.refuse_rest(self._worker, self._list())
         except HarnessError as error:
             return error.exit_code, error.message
         return None
@@ -111,7 +119,7 @@ class TaskListHome:
     def left(self) -> tuple[list[str], list[str]]:
         """Tasks that failed for good, and those that are neither that nor completed."""
         self._store.change(self._settle)
-        tasks = self._store.read().tasks
+        tasks = self._list().tasks
         failed = [task.id for task in tasks if task.status == "failed" and task.given_up]
         return failed, [task.id for task in tasks if task.status != "completed" and task.id not in failed]
 
@@ -153,7 +161,7 @@ class TaskListHome:
 
     def holds(self, order: str, item: str) -> bool:
         """Whether the task is claimed by the order."""
-        task = self._store.read().by_id.get(item)
+        task = self._list().by_id.get(item)
         return task is not None and task.status == "in_progress" and task.claim_token == order
 
     def keep(self) -> None:
@@ -199,7 +207,7 @@ class TaskListHome:
 
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The task, what proves the others, the last lines of the log, and how attempts are made."""
-        state = self._store.read()
+        state = self._list()
         task = self._worker.find(state, item)
         others = (each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up)
         raw = {name: value for name, value in task.copy().items() if name not in lifecycle.CLAIM_FIELDS}
@@ -295,11 +303,11 @@ class TaskListHome:
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """As git combines them; the list and its log are no part of a commit."""
-        return landing.merged(self._git, head, base, commit, settings_of(self._store.read()).union)
+        return landing.merged(self._git, head, base, commit, settings_of(self._list()).union)
 
     def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
         """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
-        state = self._store.read()
+        state = self._list()
         done = [task for task in state.tasks if task.status == "completed"]
         changed = frozenset(self._git.differences(base, commit)) if members is not None else None
         near = [task for task in done if changed is None or changed & self._paths(task)]
@@ -324,7 +332,7 @@ class TaskListHome:
 
     def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The tasks, and the sandbox of their validations."""
-        return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._store.read().config.sandbox}
+        return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._list().config.sandbox}
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """Completed, each with its commit and its verdict; a task that is no more the order's stays as it is."""

@@ -1,0 +1,25 @@
+"""What hands do in the tests of their process: loaded there by its name."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.places import Workplace
+
+
+def carry_out(_place: Workplace, order: WorkOrder, _folder: str) -> JsonObject:
+    """As the order's papers say."""
+    match order.papers["do"]:
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "leave":
+            left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+            Path(order.papers["note"]).write_text(str(left.pid))
+        case "fail":
+            raise ValueError("as it was told")
+    told = {name: os.environ.get(name) for name in ("HARNESS_SLOT", "ONCE")}
+    return {"status": "green", "process": os.getppid(), "told": told}
