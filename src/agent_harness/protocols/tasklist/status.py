@@ -60,7 +60,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
         "unproven": [task.id for task in proven.unproven(layout, state)],
         "findings": [each.as_json() for each in state.findings()],
-        "costs": costs(layout),
+        "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now_records(layout),
         "parallel": _parallel(layout),
@@ -349,16 +349,18 @@ def note_killed(layout: TaskListLayout) -> list[str]:
     return noted
 
 
-def costs(layout: TaskListLayout) -> JsonObject | None:
+def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
     """The sum of all attempts so far; ``None`` when the harness has started no agent here.
 
-    ``per_completed_usd`` is all that was paid, for failed attempts too, over the tasks that were completed so.
+    ``per_completed_usd`` is all that was paid, for failed attempts too, over the tasks that were completed so and still
+    are.
     """
     rows = list(journal.read(layout.costs))
     if not rows:
         return None
     known = [cost for row in rows if (cost := dollars(row.get("cost_usd"))) is not None]
-    completed = {str(row.get("task_id")) for row in rows if row.get("result") == "completed"}
+    done = {task.id for task in state.tasks if task.status == "completed"}
+    completed = done & {str(row.get("task_id")) for row in rows if row.get("result") == "completed"}
     total = round(sum(known), 4)
     return {
         "total_usd": total,
@@ -375,7 +377,7 @@ def estimate(layout: TaskListLayout, state: State) -> JsonObject:
     """What the open tasks will cost, by what the completed ones have cost: see ``usage.estimate``."""
     from agent_harness.agents import usage
 
-    paid = costs(layout)
+    paid = costs(layout, state)
     by_task: dict[str, float | None] = paid["by_task"] if paid else {}
     done = [task.id for task in state.tasks if task.status == "completed"]
     return usage.estimate(
