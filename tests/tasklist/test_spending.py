@@ -24,7 +24,7 @@ def test_a_list_on_which_no_agent_was_started_says_nothing_of_costs(tmp_path: Pa
 
 def test_what_a_completed_task_costs(tmp_path: Path) -> None:
     """All that was paid, for failed attempts too, over the tasks that were completed; unknown is not 0."""
-    project = TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"), task("c"))
+    project = TaskListProject.at_noon(tmp_path / "list", *(task(name, status="completed") for name in "abcd"))
     attempts = [
         ("a", "failed", used(Usage(cost_usd=0.5))),
         ("a", "completed", used(Usage(cost_usd=0.25), Usage(cost_usd=0.25))),
@@ -57,7 +57,7 @@ def test_a_row_that_somebody_damaged_counts_as_unknown(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("a"))
     Path(project.layout.sessions).mkdir(parents=True)
     Path(project.layout.costs).write_text('{"cost_usd": "x"}\n{"cost_usd": -1, "task_id": []}\nhalf a li')
-    found = status.costs(project.layout)
+    found = status.read(project.layout)["costs"]
     assert found
     assert (found["total_usd"], found["attempts_of_unknown_cost"]) == (0, 2)
 
