@@ -86,6 +86,9 @@ def test_agents_that_are_refused_at_once_are_one_refusal_and_come_back_fewer(tmp
         (gate,) = answer(work, "limits")["gates"]
         assert (gate["account"], gate["size"], gate["most"], gate["working"]) == (account, 2, 4, 2)  # halved once
         assert f"{account}: 2 agents at work; since it was refused 2 of 4 may be" in work.harness("limits").out
+        why = f"As many agents of {account} are at work as may be"
+        until(lambda: f"  {why}" in work.harness("status").out)
+        assert [each.partition(";")[0] for each in answer(work, "status")["parallel"]["limits"]] == [why]
         (noted.folder / "go").touch()
         told, _ = process.communicate(timeout=120)
         assert process.returncode == 0, told

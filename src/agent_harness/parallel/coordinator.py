@@ -372,6 +372,7 @@ class Coordinator:
             "bounced": known.bounces,
             "lost": known.lost,
             "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
+            "limits": self._seats.why,
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
             "blocked": known.blocked or known.push_problem or self._in_the_way or None,

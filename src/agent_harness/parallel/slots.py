@@ -36,11 +36,13 @@ class RunSeats:
         self._limits = LimitClock()
         self._is_full = False
         self.refused: RateLimit | None = None  # every account is, and this one not for the longest
+        self.why: list[str] = []  # an order could not be given in this round
 
     def begin_round(self) -> None:
         """What was missing may be there now."""
         self._is_full = False
         self.refused = None
+        self.why = []
 
     @property
     def waits(self) -> bool:
@@ -87,6 +89,7 @@ class RunSeats:
 
     def _say_once(self, kind: str, why: str) -> None:
         """Each reason once, until somebody of that kind has begun."""
+        self.why = list(dict.fromkeys([*self.why, why]))
         if self._said.get(kind) != why:
             self._said[kind] = why
             self._say(why)
