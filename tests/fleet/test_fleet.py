@@ -155,8 +155,9 @@ def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:
     rows += f"  - {{path: {other.root}, agent: '{other.agent(WORKS, name='other.sh')}'}}\n"
     roster(tmp_path, f'agents: 9\naccounts: {{"{account}": {{agents: 3}}}}\nprojects:\n{rows}')
 
+    assert harness(tmp_path, "pause").code == 0
+
     def given() -> dict[str, int]:
-        assert harness(tmp_path, "pause").code == 0
         assert harness(tmp_path, "run", "--once").code == 0
         return {name: row["share"] for name, row in states(tmp_path).items()}
 

@@ -99,6 +99,28 @@ def test_an_account_may_have_fewer_than_the_machine(tmp_path: Path, monkeypatch:
     assert [*tmp_path.iterdir()] == []
 
 
+def test_no_agent_begins_that_would_read_more_than_its_account_may() -> None:
+    """SC-44: one more is taken to read what each at work has read in the last five minutes."""
+    folder = said(agents=8, accounts={"x": {"input_tokens_per_minute": 1000}})
+    host.note_input("x", 1500)
+    first = taken("x")
+    assert isinstance(first, HostSeat)
+    second = taken("x")  # 1,500 by one, so 3,000 by two: of 5,000 less a tenth
+    assert isinstance(second, HostSeat)
+    host.note_input("x", 1501)
+    assert str(taken("x")).startswith("Agents of x read all that it may have for now")
+    assert isinstance(taken("y"), HostSeat)
+    assert host.input_since("x", 300) == 3001
+    (file,) = (folder / "input").iterdir()
+    lines = [line.split() for line in file.read_text().splitlines()]
+    aged = "".join(f"{float(at) - 301} {tokens}\n" for at, tokens in lines)
+    file.write_text(f"{aged}nonsense\n1e400 5\n-5 -5\n{lines[0][0]} x\n" + aged * 8000)
+    assert isinstance(taken("x"), HostSeat)
+    assert file.read_text() == ""  # what is of no use any more is dropped
+    first.release()
+    second.release()
+
+
 def test_after_a_refusal_agents_come_back_one_after_the_other() -> None:
     """SC-43: the second is held back by the start of the first; an account that was not refused is not."""
     LimitClock().note("x", said="429", retry_after_seconds=0.001)

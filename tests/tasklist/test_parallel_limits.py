@@ -86,6 +86,9 @@ def test_agents_that_are_refused_at_once_are_one_refusal_and_come_back_fewer(tmp
         (gate,) = answer(work, "limits")["gates"]
         assert (gate["account"], gate["size"], gate["most"], gate["working"]) == (account, 2, 4, 2)  # halved once
         assert f"{account}: 2 agents at work; since it was refused 2 of 4 may be" in work.harness("limits").out
+        why = f"As many agents of {account} are at work as may be"
+        until(lambda: f"  {why}" in work.harness("status").out)
+        assert [each.partition(";")[0] for each in answer(work, "status")["parallel"]["limits"]] == [why]
         (noted.folder / "go").touch()
         told, _ = process.communicate(timeout=120)
         assert process.returncode == 0, told
@@ -133,6 +136,21 @@ def test_a_run_that_may_not_wait_ends_once_every_account_is_refused(tmp_path: Pa
     assert work.harness("limits", "clear", registry.from_spec(agent).account).code == 0
     found = answer(work, "limits")
     assert (found["limits"], found["gates"]) == ([], [])
+
+
+def test_what_agents_read_is_counted_where_their_account_has_a_limit(tmp_path: Path) -> None:
+    """SC-44: what a cache gave is not."""
+    work = project(tmp_path, "a")
+    used = (
+        '{"type": "usage", "input_tokens": 400, "cached_tokens": 9000, "cache_write_tokens": 100, "output_tokens": 7}'
+    )
+    agent = work.agent(f"echo '{used}'; echo '{used}'; {WORKS}")
+    account = registry.from_spec(agent).account
+    host_may(accounts={account: {"agents": 3, "input_tokens_per_minute": 5000}})
+    assert work.harness("run", "--agent", agent).code == 0
+    found = answer(work, "limits", "--host")["accounts"]
+    assert found == {account: {"agents": 3, "input_tokens_per_minute": 5000, "input_tokens_a_minute": 200}}
+    assert f"{account}: 0 of 3 agents, 200 of 5000 input tokens a minute" in work.harness("limits", "--host").out
 
 
 # ---- the machine: SC-40 ----------------------------------------------------------------------------------------------

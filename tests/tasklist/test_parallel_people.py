@@ -132,6 +132,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
         "budget": {"spent": 1.5, "reserved": 0.25, "limit": 10.0},
         "hands": {"have": 4, "busy": 1},
         "parked": [{"item": "c", "reason": "landing_failed"}],
+        "limits": ["All 8 agents of this machine are at work", 7],
     }
     shown.write_text(json.dumps(record))
     assert answer(work, "status")["parallel"]["alive"] is False
@@ -144,6 +145,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     assert "To land: b held (attempt 2)" in said
     assert "harness queue release b" in said
     assert "Waits for a person: c (landing_failed)" in said
+    assert "  All 8 agents of this machine are at work" in said
     assert "agent at work." not in said
     shown.write_text(json.dumps(record | {"owner": owner.current().as_record()}))
     assert work.harness("status").out.startswith("list: 0 of 1 proven. 1 agent at work.\n")

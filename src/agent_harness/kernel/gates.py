@@ -7,7 +7,7 @@
     ten minutes without a refusal     one more, up to what the account may have; then there is no gate
 
 Moments are seconds of one clock, which may have been set back. Until when nobody begins is the clock's of limits to
-say (``rate_limits``). Source: ``scale.md`` SC-43.
+say (``rate_limits``). Source: ``scale.md`` SC-43, SC-44.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ MINUTE = 60.0
 APART = 15.0
 QUIET = 600.0
 USED_UP = 600.0
+WINDOW, SHARE = 300.0, 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,15 @@ def seconds_to_wait(gate: Gate, working: int, now: float) -> float | None:
     if gate.began in (0, gate.size):
         return 0.0
     return min(APART, max(0.0, gate.last_start + APART - now))
+
+
+def has_tokens(used: int, working: int, per_minute: int) -> bool:
+    """Whether the account has input tokens for one more agent that takes what each of those at work has taken.
+
+    ``used``: uncached ones of the last five minutes, of which nine in ten may be. SC-44.
+    """
+    one = used / working if working else 0
+    return used + one <= SHARE * per_minute * WINDOW / 60
 
 
 def started(gate: Gate, now: float) -> Gate:

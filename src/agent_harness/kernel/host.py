@@ -6,6 +6,7 @@
         agents/K.lock      held by the run that has an agent there, for as long as the agent works
         agents/K.json      what it works on, and by which account
         tests/K.lock ...   the same of runs of checks before landing
+        input/DIGEST       what agents of an account with a limit on it have read lately: moment and tokens, a line each
 
 Where ``host.json`` says nothing there may be eight agents, as many of each account, and runs of checks on half of the
 cores. A lock is the kernel's, so that any death gives it back. Source: ``scale.md`` SC-40, SC-43, SC-44.
@@ -14,10 +15,11 @@ cores. A lock is the kernel's, so that any death gives it back. Source: ``scale.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager, suppress
 
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import files, trusted_state
+from agent_harness.kernel import digest, files, trusted_state
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.lock import LockFile, await_lock
 
@@ -37,7 +39,9 @@ __all__ = [
     "account_terms",
     "choosing",
     "holders",
+    "input_since",
     "limits",
+    "note_input",
     "take",
     "terms_of_accounts",
     "working",
@@ -48,6 +52,7 @@ AGENTS, TESTS = "agents", "tests"
 MOST = 1024
 _MOST_TOKENS = 10**12
 _CHOOSING_SECONDS = 2.0
+_LONGEST_INPUT = 256 * 1024
 
 
 class AccountTerms:
@@ -152,6 +157,50 @@ def take(kind: str, told: JsonObject) -> HostSeat | None:
     except (OSError, HarnessError):  # a disk that is full, or knows no such locks: nobody counts
         return HostSeat()
     return None
+
+
+def note_input(account: str, tokens: int) -> None:
+    """One of the account's agents has had a model read so many tokens that were in no cache."""
+    path = _input_path(account, make=True)
+    if path is None or tokens <= 0:
+        return
+    with suppress(OSError):
+        descriptor = files.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(descriptor, f"{time.time():.3f} {tokens}\n".encode())
+        finally:
+            os.close(descriptor)
+
+
+def input_since(account: str, seconds: float) -> int:
+    """Tokens of the last so many seconds. To be called within ``choosing``, since what is older is dropped at times."""
+    path, now = _input_path(account), time.time()
+    try:
+        content = files.read_bytes(path) if path else b""
+    except (OSError, HarnessError):
+        return 0
+    lines = [each for each in map(_input_line, content.splitlines()) if each and now - seconds < each[0] <= now + 1]
+    if path and len(content) > _LONGEST_INPUT:
+        with suppress(OSError, HarnessError):
+            files.replace(path, "".join(f"{at:.3f} {tokens}\n" for at, tokens in lines), follow=False)
+    return sum(tokens for _, tokens in lines)
+
+
+def _input_line(line: bytes) -> tuple[float, int] | None:
+    at, _, tokens = line.partition(b" ")
+    try:
+        return float(at), min(max(0, int(tokens)), _MOST_TOKENS)
+    except ValueError:
+        return None
+
+
+def _input_path(account: str, *, make: bool = False) -> str | None:
+    folder = trusted_state.of_user(FOLDER, make=make)
+    there = os.path.join(folder, "input") if folder else ""
+    with suppress(OSError):
+        if make and there:
+            os.makedirs(there, mode=0o700, exist_ok=True)
+    return os.path.join(there, digest.sha256(account.encode("utf-8", "replace"))[:24]) if there else None
 
 
 @contextmanager

@@ -16,13 +16,13 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, Refused, UnsafeTree
-from agent_harness.kernel import clock, files, host, owner, process
+from agent_harness.kernel import clock, files, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget, on_top_of
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
-from agent_harness.kernel.rate_limits import LimitClock, RateLimit, sentence
+from agent_harness.kernel.rate_limits import sentence
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.batching import Trial
@@ -51,7 +51,6 @@ from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.session.parallel_settings import ParallelSettings
-from agent_harness.supervision import seats
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
@@ -115,12 +114,9 @@ class Coordinator:
         self._under: dict[str, _Under] = {}
         self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
         self._of_host: dict[str, HostSeat] = {}  # what orders have of this machine
-        self._limits = LimitClock()
-        self._ignores_limits = terms.policy.ignore_once
-        self._is_full = False  # this machine, or every account, for an order that could be given now
-        self._refused: RateLimit | None = None  # every account is, and this one not for the longest
-        self._said_full: dict[str, str] = {}
-        self._memory = slots.MemoryWatch(terms.settings.min_free_mb << 20)
+        memory = terms.settings.min_free_mb << 20
+        self._seats = slots.RunSeats(folder, memory, terms.accounts, terms.policy, terms.say)
+        self._memory = slots.MemoryWatch(memory)
         self._mailbox = Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
@@ -260,8 +256,8 @@ class Coordinator:
             self._snapshot.show(self._picture)
             self._ease_memory()
             ending = self._why_not()
-            moved = self._is_full = False
-            self._refused = None
+            moved = False
+            self._seats.begin_round()
             is_over = ending is not None and ending[0] in (130, 5)
             steps = plan.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
@@ -327,13 +323,11 @@ class Coordinator:
 
     def _waits(self, ending: tuple[int, str, str] | None) -> bool:
         """Whether a landing that a person's files are in the way of is to be tried again, or no agent may begin yet."""
-        is_refused = self._refused is not None and self._terms.policy.wait
-        return (bool(self._in_the_way) or self._is_full or is_refused) and ending is None
+        return (bool(self._in_the_way) or self._seats.waits) and ending is None
 
     def _all_refused(self) -> tuple[int, str, str] | None:
-        if self._refused is None:
-            return None
-        return LimitInForce.exit_code, LimitInForce.code, sentence(self._refused.as_notice())
+        refused = self._seats.refused
+        return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
 
     def _nothing_left(self) -> tuple[int, str, str]:
         failed, still = self._home.left()
@@ -380,6 +374,7 @@ class Coordinator:
             "bounced": known.bounces,
             "lost": known.lost,
             "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
+            "limits": self._seats.why,
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
             "blocked": known.blocked or known.push_problem or self._in_the_way or None,
@@ -486,7 +481,9 @@ class Coordinator:
     def _order(self, step: plan.StartAttempt) -> bool:
         if not self._can_pay():
             return False
-        seated = self._seated(step.item.id) if self._engine.is_local else None
+        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
+        told = self._of_order(step.item.id)
+        seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
         if self._engine.is_local and seated is None:
             return False
         item, work = step.item, self._plan.work(step.item.id)
@@ -496,8 +493,7 @@ class Coordinator:
         mend = self._seeded(work, item, base) if work.mend else None
         papers = self._home.papers(item.id, mend)
         if seated:
-            papers |= {"account": seated[1], "now": self._ignores_limits}
-            self._ignores_limits = False
+            papers |= seated[1]
         fence = work.fence + 1
         order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=base, papers=papers)
         if not self._engine.is_local:
@@ -531,41 +527,8 @@ class Coordinator:
         self._money.allow(order.id, allowance)
         return replace(order, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
-    def _seated(self, item: str) -> tuple[HostSeat, str] | None:
-        """What an agent needs here, and its account: the first that is not refused and lets one more begin. SC-43."""
-        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
-        short = slots.shortage(self._folder, self._terms.settings.min_free_mb << 20) if is_beside else None
-        if short:
-            return self._without_seat(f"No further agent begins: {short}")
-        refused: list[RateLimit] = []
-        full: list[str] = []
-        for account in self._terms.accounts:
-            limit = None if self._ignores_limits else self._limits.in_force(account)
-            if limit:
-                refused.append(limit)
-                continue
-            seat = seats.taken(account, self._told(item), self._limits)
-            if isinstance(seat, HostSeat):
-                self._said_full.pop(host.AGENTS, None)
-                return seat, account
-            full.append(seat)
-        if full:
-            return self._without_seat(full[0])
-        self._refused = min(refused, key=lambda limit: limit.until)
-        self._say_full(host.AGENTS, sentence(self._refused.as_notice()))
-        return None
-
-    def _without_seat(self, why: str) -> None:
-        self._is_full = True
-        self._say_full(host.AGENTS, why)
-
-    def _say_full(self, kind: str, why: str) -> None:
-        """Once for each reason, until somebody has begun."""
-        if self._said_full.get(kind) != why:
-            self._said_full[kind] = why
-            self._say(why)
-
-    def _told(self, item: str) -> JsonObject:
+    def _of_order(self, item: str) -> JsonObject:
+        """What ``harness limits --host`` says of a seat."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
@@ -689,14 +652,9 @@ class Coordinator:
         return False
 
     def _order_checks(self, name: str, commit: str, checks: list[JsonObject], **what: object) -> None:
-        seat = host.take(host.TESTS, self._told(name))
+        seat = self._seats.for_checks(self._of_order(name))
         if seat is None:
-            self._is_full = True
-            most = host.limits()[host.TESTS]
-            full = f"All {most} tests of this machine are at work; waiting for one: harness limits --host"
-            self._say_full(host.TESTS, full)
             return
-        self._said_full.pop(host.TESTS, None)
         papers = self._home.check_papers(checks)
         number = len(self._ledger.events)
         order = self._written(VERIFY, "", name, fence=number, slot="v1", base=commit, papers=papers)

@@ -1,14 +1,98 @@
-"""Whether this machine has memory and disk for one more agent, and for all that are at work. SC-41.
+"""What the orders of one run have of this machine, and of the accounts of their agents. SC-40, SC-41, SC-43.
 
-How many there may be at once, and who has what, is ``kernel/host.py``.
+How many there may be at once, and who has what, is ``kernel/host.py``; what an account may have is
+``supervision/seats.py``.
 """
 
 import os
+from collections.abc import Callable, Sequence
 
+from agent_harness.kernel import host
+from agent_harness.kernel.host import HostSeat
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.resource_watch import free_memory
+from agent_harness.kernel.rate_limits import LimitClock, RateLimit, sentence
+from agent_harness.supervision import seats
+from agent_harness.supervision.dispatch import RefusalPolicy
 
 FREE_DISK = 2 << 30
 SHORT_SECONDS = 60.0
+
+
+class RunSeats:
+    """Those of one run; each is given back by whoever has taken it."""
+
+    def __init__(
+        self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
+    ) -> None:
+        """``accounts`` of the agents, in their order: the first that may begin does."""
+        self._folder = folder
+        self._memory = memory
+        self._accounts = tuple(accounts)
+        self._policy = policy
+        self._ignores_limits = policy.ignore_once
+        self._say = say
+        self._said: dict[str, str] = {}
+        self._limits = LimitClock()
+        self._is_full = False
+        self.refused: RateLimit | None = None  # every account is, and this one not for the longest
+        self.why: list[str] = []  # an order could not be given in this round
+
+    def begin_round(self) -> None:
+        """What was missing may be there now."""
+        self._is_full = False
+        self.refused = None
+        self.why = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether an order could be given in this round but for a seat, which is waited for."""
+        return self._is_full or (self.refused is not None and self._policy.wait)
+
+    def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSeat, JsonObject] | None:
+        """A seat, and what the papers of the order say of the agent. Beside others it needs memory and disk, too."""
+        if is_beside and (short := shortage(self._folder, self._memory)):
+            self._wait(host.AGENTS, f"No further agent begins: {short}")
+            return None
+        refused: list[RateLimit] = []
+        full: list[str] = []
+        for account in self._accounts:
+            if not self._ignores_limits and (limit := self._limits.in_force(account)):
+                refused.append(limit)
+                continue
+            seat = seats.taken(account, told, self._limits)
+            if isinstance(seat, HostSeat):
+                papers: JsonObject = {"account": account, "now": self._ignores_limits}
+                self._ignores_limits = False
+                self._said.pop(host.AGENTS, None)
+                return seat, papers
+            full.append(seat)
+        if full:
+            self._wait(host.AGENTS, full[0])
+        else:
+            self.refused = min(refused, key=lambda limit: limit.until)
+            self._say_once(host.AGENTS, sentence(self.refused.as_notice()))
+        return None
+
+    def for_checks(self, told: JsonObject) -> HostSeat | None:
+        """A seat for a run of checks."""
+        if seat := host.take(host.TESTS, told):
+            self._said.pop(host.TESTS, None)
+            return seat
+        most = host.limits()[host.TESTS]
+        self._wait(host.TESTS, f"All {most} tests of this machine are at work; waiting for one: harness limits --host")
+        return None
+
+    def _wait(self, kind: str, why: str) -> None:
+        self._is_full = True
+        self._say_once(kind, why)
+
+    def _say_once(self, kind: str, why: str) -> None:
+        """Each reason once, until somebody of that kind has begun."""
+        self.why = list(dict.fromkeys([*self.why, why]))
+        if self._said.get(kind) != why:
+            self._said[kind] = why
+            self._say(why)
 
 
 def shortage(folder: str, memory: int) -> str | None:

@@ -139,6 +139,8 @@ def lines(found: JsonObject, named: Callable[[str], str] = str) -> list[str]:
     text += [f"  Held by a person; to let it land: harness queue release {held[0]}"] if held else []
     parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
     text += [f"  Waits for a person: {', '.join(parked[:10])}"] if parked else []
+    limits = found.get("limits")
+    text += [f"  {each}" for each in limits[:10] if isinstance(each, str)] if isinstance(limits, list) else []
     text += [f"  {blocked}"] if (blocked := found.get("blocked")) else []
     return text
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.agents.events import CLIENT_TRIES_AGAIN, Event, Text, ToolCall, Usage
+from agent_harness.kernel import host
 from agent_harness.kernel.redact import redact
 from agent_harness.session import provider_retry
 from agent_harness.session.now import NowRecord
@@ -68,6 +69,7 @@ class Turns:
         if self.agent.capabilities.steer:
             self.now.also_can("say")
         self._told_to_stop = False
+        self._is_metered = host.account_terms(self.agent.account).input_tokens_per_minute is not None
         self._used_now = usage.Totals()  # also of the turn that runs
 
     def next_round(self, *, asked: bool) -> None:
@@ -144,6 +146,8 @@ class Turns:
 
     def _hear(self, request: TurnRequest, event: Event) -> None:
         if isinstance(event, Usage):
+            if self._is_metered:
+                host.note_input(self.agent.account, event.input_tokens + event.cache_write_tokens)
             used = self._used_now = usage.add(self._used_now, event, request.brief.model)
             tokens = {"input": used.input_tokens, "output": used.output_tokens, "cached": used.cached_tokens}
             model = event.model or (request.brief.model if request.brief.model_chosen else None)

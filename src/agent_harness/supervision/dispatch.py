@@ -35,7 +35,8 @@ class RefusalPolicy:
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_seat: bool = True  # until one is free; else NoRoom
-    account: str | None = None  # whose agent somebody else has chosen, and has a seat for; a refusal goes back to them
+    account: str | None = None  # whose agent somebody else has chosen; a refusal goes back to them
+    is_seated: bool = False  # somebody else has a seat for it, or lends these hands
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
@@ -48,7 +49,7 @@ class RefusalPolicy:
     def of_order(cls, papers: JsonObject) -> "RefusalPolicy":
         """That of hands: where an account was chosen for them, they neither wait nor let another agent take over."""
         account = papers.get("account")
-        return cls(wait=papers["wait"] and not account, ignore_once=papers["now"], account=account)
+        return cls(wait=papers["wait"] and not account, ignore_once=papers["now"], account=account, is_seated=True)
 
 
 class Dispatcher:
@@ -70,7 +71,7 @@ class Dispatcher:
         self._ignore = patience.ignore_once
         self._limits = LimitClock()
         self._last = self.agents[0]
-        self._told = None if patience.account else told
+        self._told = None if patience.is_seated else told
         self._seat: HostSeat | None = None
         self._found: Agent | None = None  # while it was waited: its seat is held
 

@@ -1,10 +1,10 @@
 """A seat for one agent: one of those that this machine may have, and of those that its account may.
 
 Taken before an agent is started and given back when its session is over, or by any death. What the account may have is
-what ``host.json`` says, less what its gate holds back since it was refused. SC-40, SC-43.
+what ``host.json`` says, less what its gate holds back since it was refused. SC-40, SC-43, SC-44.
 """
 
-from agent_harness.kernel import host
+from agent_harness.kernel import clock, gates, host
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import LimitClock
@@ -15,14 +15,18 @@ __all__ = ["taken"]
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSeat | str:
     """A seat, or why there is none now, for a person. ``told``: what for, as ``harness limits --host`` shows it."""
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
-    if limits.gate(account, terms.agents) is None and terms.agents >= most:
+    tokens = terms.input_tokens_per_minute
+    if limits.gate(account, terms.agents) is None and terms.agents >= most and tokens is None:
         return _of_host(account, told, most)
     with host.choosing():
-        left = limits.seconds_to_begin(account, terms.agents, host.working(account))
+        working = host.working(account)
+        left = limits.seconds_to_begin(account, terms.agents, working)
         if left is None:
             return f"As many agents of {account} are at work as may be; waiting for one: harness limits"
         if left:
             return f"Agents of {account} begin one after the other, since it was refused: harness limits"
+        if tokens and not gates.has_tokens(host.input_since(account, clock.scaled(gates.WINDOW)), working, tokens):
+            return f"Agents of {account} read all that it may have for now; waiting for less: harness limits --host"
         found = _of_host(account, told, most)
         if isinstance(found, HostSeat):
             limits.note_start(account, terms.agents)

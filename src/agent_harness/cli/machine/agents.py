@@ -12,6 +12,7 @@ from agent_harness.errors import UsageError
 
 if TYPE_CHECKING:
     from agent_harness.agents.discovery import FoundAgent
+    from agent_harness.kernel.host import AccountTerms
 
 
 @click.command(short_help="Show the agents that are found here.", epilog="Example:  harness agents --json")
@@ -152,7 +153,8 @@ def _limits_of_host(as_json: bool) -> int:
     from agent_harness.kernel import host
 
     known, found = host.limits(), host.holders()
-    accounts = {name: each.agents for name, each in host.terms_of_accounts().items()}
+    terms = host.terms_of_accounts()
+    accounts = {name: {"agents": each.agents, **_input(name, each)} for name, each in terms.items()}
     if as_json:
         answer = {"ok": True, "host": {**known}, "accounts": accounts, "holders": found}
         click.echo(json.dumps(answer, ensure_ascii=False))
@@ -165,9 +167,23 @@ def _limits_of_host(as_json: bool) -> int:
             run = f"run {each['run']}, " if each.get("run") else ""
             account = f"{each['account']}, " if each.get("account") else ""
             show(f"  {each['number']}  {where} ({account}{run}process {each['pid']})")
-    for account, most in accounts.items():
-        show(f"{account}: {sum(each.get('account') == account for each in found)} of {most}")
+    for account, own in accounts.items():
+        told = f"{sum(each.get('account') == account for each in found)} of {own['agents']} agents"
+        most, used = own.get("input_tokens_per_minute"), own.get("input_tokens_a_minute")
+        show(f"{account}: {told}" + (f", {used} of {most} input tokens a minute" if most else ""))
     return 0
+
+
+def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
+    """What its agents read, where that has a limit."""
+    from agent_harness.kernel import clock, gates, host
+
+    if terms.input_tokens_per_minute is None:
+        return {}
+    with host.choosing():
+        used = host.input_since(account, clock.scaled(gates.WINDOW))
+    known = {"input_tokens_per_minute": terms.input_tokens_per_minute}
+    return known | {"input_tokens_a_minute": round(used * 60 / gates.WINDOW)}
 
 
 @limits.command(
