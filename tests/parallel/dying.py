@@ -3,13 +3,14 @@
 MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``files``, when the files of a landing are there
 and the branch is where it was; ``moved``, when the branch was moved and nothing written down; ``settled``, when the
 truth file was written and the ledger not yet; ``joined``, when the branch was moved to what is on top of the remote's
-and nothing written down. The first such moment counts.
+and nothing written down. The first such moment counts; of an event the Nth, as ``after:TYPE@N``.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from agent_harness.cli.main import process
@@ -34,13 +35,16 @@ def then_die(act: Callable[..., Any]) -> Callable[..., Any]:
 
 def arm(moment: str) -> None:
     when, _, kind = moment.partition(":")
+    kind, _, number = kind.partition("@")
+    moments = count(1)
     append = Ledger.append
 
     def mortal(self: Ledger, name: str, **members: object) -> Any:
-        if (when, kind) == ("before", name):
+        is_due = kind == name and next(moments) == int(number or 1)
+        if is_due and when == "before":
             die()
         event = append(self, name, **members)
-        if (when, kind) == ("after", name):
+        if is_due and when == "after":
             die()
         return event
 

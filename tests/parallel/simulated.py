@@ -29,6 +29,8 @@ class World:
     rejected: float = 0.0
     deaths: float = 0.0  # of the coordinator, after each event
     batch_max: int = 8
+    window: int = 1
+    test_runs: int = 1
 
 
 @dataclass
@@ -48,6 +50,9 @@ class Simulated:
         self.under: list[tuple[float, int, str, tuple[str, ...]]] = []  # (when, number, kind, words)
         self.number = 0
         self.plan = plan.RunPlan()
+        self.proven: set[tuple[str, tuple[str, ...]]] = set()  # heads, and what was verified whole on them
+        self.apart: tuple[str, frozenset[str]] = ("", frozenset())
+        self.thrown_away = 0  # verdicts on heads that there never were
 
     def note(self, kind: str, **members: object) -> None:
         event: JsonObject = {"n": len(self.events) + 1, "type": kind, **members}
@@ -57,11 +62,11 @@ class Simulated:
     def start(self) -> None:
         world = self.world
         known = {"run": "r", "branch": "main", "workers": world.workers, "head": self.head}
-        self.note("run", **known, batch_max=world.batch_max, mends=2)
+        self.note("run", **known, batch_max=world.batch_max, mends=2, window=world.window)
 
     @property
     def head(self) -> str:
-        return f"h{len(self.landed)}"
+        return _named(self.landed)
 
     def die(self) -> None:
         """Everything that was not written down is gone, and what was under way."""
@@ -82,11 +87,7 @@ class Simulated:
     def run(self) -> "Simulated":
         self.start()
         for _ in range(100_000):
-            checking = any(kind == "checks" for _, _, kind, _ in self.under)
-            attempts = sum(kind == "attempt" for _, _, kind, _ in self.under)
-            slots = self.world.workers - attempts
-            facts = plan.Facts(items=self.items(), slots=slots, checking=checking, may_begin=not self.plan.blocked)
-            steps = plan.decide(self.plan, facts)
+            steps = plan.decide(self.plan, self.facts())
             for step in steps:
                 self.do(step)
             if self.choose.random() < self.world.deaths:
@@ -96,6 +97,19 @@ class Simulated:
                     return self
                 self.end_first()
         raise AssertionError("it never ends")
+
+    def facts(self) -> plan.Facts:
+        checks = [int(words[0]) for _, _, kind, words in self.under if kind == "checks"]
+        known = self.plan.under_way
+        return plan.Facts(
+            items=self.items(),
+            slots=self.world.workers - (len(self.under) - len(checks)),
+            checking=0 in checks or bool(known and known[0].id in checks),
+            may_begin=not self.plan.blocked,
+            test_runs=self.world.test_runs - len(checks),
+            ahead=frozenset(checks),
+            apart=self.apart[1] if known and self.apart[0] == known[-1].tip else frozenset(),
+        )
 
     def end_first(self) -> None:
         self.under.sort()
@@ -119,16 +133,24 @@ class Simulated:
                 self.mended.add(item)
             self.note("ended", **known, status=ACCEPTED, commit=f"c-{order}")
 
-    def end_checks(self, prefix: str, *only: str) -> None:
-        batch = self.plan.batch
+    def end_checks(self, number: str, prefix: str, *only: str) -> None:
+        batches = self.plan.under_way
+        batch = next((each for each in batches if each.id == int(number)), None)
         self.checks += 1
-        if batch is None:
+        if number == "0":
             self.note("head_trusted", head=self.head, audit=True)
             return
-        there = {*self.landed, *batch.members[: int(prefix)]}
+        if batch is None:
+            self.thrown_away += 1
+            return
+        before = [item for each in batches[: batches.index(batch)] for item in each.members]
+        members = batch.members[: int(prefix)]
+        there = {*self.landed, *before, *members}
         bad = {b for a, b in self.pairs(self.world.breaks) if {a, b} <= there and self.mended.isdisjoint((a, b))}
         failing = sorted(each for each in bad if not only or each in only)
         result = BROKEN if self.choose.random() < self.world.broken else RED if failing else GREEN
+        if result == GREEN and not only:
+            self.proven.add((batch.base, tuple(members)))
         self.note("verified", batch=batch.id, prefix=int(prefix), only=[*only], result=result, failing=failing)
 
     def pairs(self, pairs: frozenset[tuple[int, int]]) -> list[tuple[str, str]]:
@@ -143,12 +165,13 @@ class Simulated:
             case plan.StartAttempt():
                 self.order(step)
             case plan.CombineCandidates():
-                self.combine(step.items)
+                self.combine(step.items, step.on)
             case plan.RunChecks():
                 trial = step.trial
                 self.begin(
                     self.world.check_seconds,
                     "checks",
+                    str(step.batch),
                     str(trial.prefix if trial else 0),
                     *(trial.only if trial else ()),
                 )
@@ -168,26 +191,40 @@ class Simulated:
         self.note("ordered", **known, touches=(), reason=step.reason)
         self.begin(self.world.seconds, "attempt", item, order)
 
-    def combine(self, items: tuple[str, ...]) -> None:
+    def combine(self, items: tuple[str, ...], on: str) -> None:
         members: list[str] = []
+        before = [item for each in self.plan.under_way for item in each.members]
         for item in items:
-            if self.conflict(item, [*self.landed, *members]):
-                self.note("bounced", item=item, mend={"why": "conflict"})
-            else:
+            if not self.conflict(item, [*self.landed, *before, *members]):
                 members.append(item)
+            elif on:
+                self.apart = (on, (self.apart[1] if self.apart[0] == on else frozenset()) | {item})
+            else:
+                self.note("bounced", item=item, mend={"why": "conflict"})
         if members:
-            vouched = len(items) == 1 and self.plan.work(members[0]).proven_on == self.head
-            self.note("batched", members=members, commits=members, base=self.head, vouched=vouched)
+            vouched = not on and len(items) == 1 and self.plan.work(members[0]).proven_on == self.head
+            tip = _named([*self.landed, *before, *members])
+            self.note("batched", members=members, commits=members, base=on or self.head, vouched=vouched, tip=tip)
 
     def land(self, count: int) -> None:
         batch = self.plan.batch
         assert batch is not None
+        assert batch.base == self.head, "it lands on another head than it was made for"
+        members = tuple(batch.members[: batch.count or count])
         if not batch.landing:
-            self.note("landing", batch=batch.id, commit=f"h{len(self.landed) + count}", count=count)
-        for item in batch.members[: batch.count]:
+            commit = _named([*self.landed, *members])
+            assert commit == batch.tip or len(members) < len(batch.members)
+            self.note("landing", batch=batch.id, commit=commit, count=count)
+        assert batch.vouched or (self.head, members) in self.proven, f"{members} was not verified on {self.head}"
+        for item in members:
             assert item not in self.landed, f"{item} lands twice"
             self.landed.append(item)
         self.note("landed", batch=batch.id, commit=self.head)
+
+
+def _named(items: list[str]) -> str:
+    """Another head for each content."""
+    return f"h{len(items)}:{hash(tuple(items))}"
 
 
 __all__ = ["PARKED", "Simulated", "World"]

@@ -58,6 +58,36 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
     assert work.raw["session"] is None
 
 
+AHEAD = [
+    *("after:batched@2", "after:batched@3", "after:verified", "before:landing@2", "after:landing@2"),
+    *("before:landed@2", "after:landed@2", "after:verified@2"),
+]
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("moment", AHEAD)
+def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_path: Path, moment: str) -> None:
+    """SC-5, SC-35: a lands at once, b is verified on it, c on top of b."""
+    host = Path(os.environ["XDG_STATE_HOME"], "agent-harness/host")
+    host.mkdir(parents=True, mode=0o700)
+    (host / "host.json").write_text('{"tests": 2}')
+    settings = {"batch_max": 1, "window": 2, "test_runs": 2, "check": "sleep 1"}
+    jobs = [task(name, validation={"command": f"test -e {name}", "timeout_seconds": 60}) for name in "abc"]
+    work = TaskListProject(tmp_path / "list", *jobs, git=True, session_count=0)
+    work.edit(session_config={**work.raw["session_config"], "parallel": settings})
+    done = " && ".join(f"[ -e {tmp_path}/done.{name} ]" for name in "abc")
+    together = f"touch {tmp_path}/done.$HARNESS_TASK_ID; until {done}; do sleep 0.1; done"
+    words = ["run", "--workers", "3", "--agent", work.agent(f"touch $HARNESS_TASK_ID; {together}")]
+    died = subprocess.run([sys.executable, str(DYING), moment, *words], cwd=work.root, capture_output=True, check=False)
+    assert died.returncode == -9, died
+    ran = work.harness(*words)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    found = work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()
+    assert sorted(found) == ["a", "b", "c"]
+    assert len([line for line in work.log() if "] Completed [" in line]) == 3
+    assert (work.status(), work.repo.git("for-each-ref", "refs/harness/landing")) == ([], "")
+
+
 UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "after:closed", "after:landed"))
 
 

@@ -191,19 +191,53 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     assert [work.task(name).attempts for name in "abc"] == [1, 1, 1]
 
 
+def ahead(work: TaskListProject, **parallel: object) -> TaskListProject:
+    """The same, with batches of one, two of which are verified at once on a machine that has room for that."""
+    host = Path(os.environ["XDG_STATE_HOME"], "agent-harness/host")
+    host.mkdir(parents=True, mode=0o700)
+    (host / "host.json").write_text('{"tests": 2}')
+    settings = {"batch_max": 1, "window": 2, "test_runs": 2, **parallel}
+    work.edit(session_config={**work.raw["session_config"], "parallel": settings})
+    return work
+
+
+def together(tools: Path, names: str, command: str = WORKS) -> str:
+    """An agent that ends once all of them have done their work."""
+    all_done = " && ".join(f"[ -e {tools}/done.{name} ]" for name in names)
+    return f"{command}; touch {tools}/done.$HARNESS_TASK_ID; until {all_done}; do sleep 0.1; done"
+
+
 @pytest.mark.scenario
-def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path) -> None:
+def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path) -> None:
+    """SC-35: what is checked in v1 ends only once v2 checks what comes next; both verdicts count."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    check = (
+        f'case "$PWD" in */v2) touch {tools}/second;; */v1) for n in $(seq 300); do [ -e {tools}/second ] && exit 0;'
+        " sleep 0.1; done; exit 1;; esac"
+    )
+    work = ahead(project(tmp_path, *[job(name) for name in "abc"]), check=check)
+    ran = run(work, together(tools, "abc"), 3, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["bounces"], answer["batches"]) == (0, 0, 3), ran
+    assert sorted(landed(work)) == ["a", "b", "c"]
+    assert answer["checks"] == 2
+    assert work.repo.git("for-each-ref", "refs/harness/landing") == ""
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("batches", ["one", "ahead"])
+def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path, batches: str) -> None:
     """SC-34: a and c are red together by the check of every landing; whoever is second is sent back with what fails."""
     tools = tmp_path / "tools"
     work = project(tmp_path, *[job(name) for name in "abcd"])
     check = "test ! -e out/a || test ! -e out/c || grep -q both out/c"
-    work.edit(session_config={**work.raw["session_config"], "parallel": {"check": check}})
-    all_done = " && ".join(f"[ -e {tools}/done.{name} ]" for name in "abcd")
-    agent = (
-        f"{MENDS.format(tools=tools)} {WORKS}; [ ! -e {tools}/mended.$HARNESS_TASK_ID ] || echo both >> out/c;"
-        f" touch {tools}/done.$HARNESS_TASK_ID; until {all_done}; do sleep 0.1; done"
-    )
-    ran = run(work, agent, 4, "--json")
+    if batches == "ahead":
+        ahead(work, check=check)
+    else:
+        work.edit(session_config={**work.raw["session_config"], "parallel": {"check": check}})
+    command = f"{MENDS.format(tools=tools)} {WORKS}; [ ! -e {tools}/mended.$HARNESS_TASK_ID ] || echo both >> out/c"
+    ran = run(work, together(tools, "abcd", command), 4, "--json")
     assert ran.code == 0, ran
     answer = json.loads(ran.out)
     assert sorted(landed(work)) == ["a", "b", "c", "d"]

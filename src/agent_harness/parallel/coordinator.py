@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, Refused, UnsafeTree
 from agent_harness.kernel import clock, files, owner, process
@@ -90,6 +91,7 @@ class _Under:
     order: WorkOrder
     recalled: bool = False
     title: str = ""
+    batch: int = 0
     since: str = field(default_factory=clock.timestamp)
     trial: Trial | None = None
     head: str = ""
@@ -124,7 +126,10 @@ class Coordinator:
         self._in_the_way = ""
         self._try_again_at = 0.0
         self._audits = 0
-        self._failure: JsonObject = {}
+        self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
+        self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
+        most = host.limits()[host.TESTS]
+        self._test_runs = min(terms.settings.test_runs or most, most)
 
     # ---- the ledger
 
@@ -151,7 +156,9 @@ class Coordinator:
             self._plan = plan.RunPlan()
         self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
-        settings = {"batch_max": self._terms.settings.batch_max, "mends": self._terms.settings.mends}
+        wished = self._terms.settings
+        settings = {"batch_max": wished.batch_max, "mends": wished.mends}
+        settings["window"] = min(wished.window or 2, self._test_runs)
         known |= {"unpushed": unpushed} if unpushed else {}
         self._note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
@@ -265,9 +272,11 @@ class Coordinator:
                     if not (is_over and isinstance(step, plan.CombineCandidates)):  # what is ready stays in the queue
                         moved = self._do(step) or moved
                 self._begin_ordered()
-            for under in self._under.values() if is_over else ():
-                if under.order.kind == ATTEMPT:
+            for under in self._under.values():
+                if is_over and under.order.kind == ATTEMPT:
                     self._recall(under, "the run ends")
+                elif under.batch and all(under.batch != each.id for each in self._plan.under_way):
+                    self._recall(under, "it will not land so")
             if moved:
                 continue
             if not self._under and not self._waits(ending):
@@ -284,10 +293,16 @@ class Coordinator:
 
     def _facts(self, may_begin: bool) -> plan.Facts:
         attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
+        checks = [each for each in self._under.values() if each.order.kind == VERIFY]
+        known = self._plan.under_way
+        is_due = any(each.head or (known and each.batch == known[0].id) for each in checks)
         return plan.Facts(
             items=self._home.items() if may_begin and not self._terms.only_land else [],
             slots=self._plan.workers - len(attempts) - len(self._plan.shut_slots),
-            checking=len(attempts) < len(self._under) or time.monotonic() < self._try_again_at,
+            checking=is_due or time.monotonic() < self._try_again_at,
+            test_runs=self._test_runs - len(checks),
+            ahead=frozenset(each.batch for each in checks),
+            apart=self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset(),
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
         )
@@ -463,9 +478,9 @@ class Coordinator:
             case plan.StartAttempt():
                 return self._order(step)
             case plan.CombineCandidates():
-                return self._combine(step.items)
+                return self._combine_ahead(step.items, step.on) if step.on else self._combine(step.items)
             case plan.RunChecks():
-                return self._check_head(step.head) if step.trial is None else self._check(step.trial)
+                return self._check_head(step.head) if step.trial is None else self._check(step.batch, step.trial)
             case plan.LandBatch():
                 return self._land(step.count)
             case plan.PushLanded():
@@ -592,23 +607,48 @@ class Coordinator:
                 self._note("dropped", item=item)
                 self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
             return True
-        commits: list[str] = []
+        members, commits, apart = self._combined(items, head)
+        for item, files_of in apart.items():
+            before = items[: items.index(item)]
+            met = [each for each in members if each in before]
+            self._bounced(item, {"why": "conflict", "files": files_of, "met": met})
+        if not members:
+            return True
+        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head and self._is_ours(members[0])
+        self._batch(members, commits, head, vouched=vouched)
+        return True
+
+    def _combine_ahead(self, items: Sequence[str], on: str) -> bool:
+        """The same on top of what is under check; what does not go together with that waits for what becomes of it."""
+        if gone := self._not_ours(items):
+            items = [each for each in items if each not in gone]
+        members, commits, apart = self._combined(items, on)
+        known = self._apart[1] if self._apart[0] == on else frozenset()
+        self._apart = (on, known | {*apart, *gone})
+        if members:
+            self._batch(members, commits, on, vouched=False)
+        return True
+
+    def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
+        """(members, their commits on top of one another, and of each item that does not go on top: the files)."""
         members: list[str] = []
+        commits: list[str] = []
+        apart: dict[str, list[str]] = {}
         for item in items:
             work = self._plan.work(item)
             on = commits[-1] if commits else head
             found = self._home.merged(on, work.proven_on, work.commit, item, proven=True)
             if found.conflicts:
-                self._bounced(item, {"why": "conflict", "files": [*found.conflicts], "met": [*members]})
+                apart[item] = [*found.conflicts]
                 continue
             commits.append(landing.put_on(self._git, on, self._candidate(item, work), found.tree))
             members.append(item)
-        if not members:
-            return True
-        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head and self._is_ours(members[0])
-        self._git.update_ref(landing.HEAD_REF, commits[-1])
-        self._note("batched", members=members, commits=commits, base=head, vouched=vouched)
-        return True
+        return members, commits, apart
+
+    def _batch(self, members: list[str], commits: list[str], base: str, *, vouched: bool) -> None:
+        tip = landing.tip_of(self._git, base, commits, members)
+        self._git.update_ref(landing.HEAD_REF, tip)
+        self._note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _is_ours(self, item: str) -> bool:
         """Whether it was proven on this machine: what another one has found is looked at here before it lands."""
@@ -626,17 +666,18 @@ class Coordinator:
         lines = [f"{name}: {' '.join(value.split())}" for name, value in trailers.items()]
         return landing.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
 
-    def _check(self, trial: Trial) -> bool:
-        batch = self._plan.batch
-        assert batch is not None
-        commit = batch.commits[trial.prefix - 1]
-        checks = self._home.checks(batch.base, commit, batch.members[: trial.prefix])
+    def _check(self, number: int, trial: Trial) -> bool:
+        batches = self._plan.under_way
+        at = next(at for at, each in enumerate(batches) if each.id == number)
+        batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
+        before = {item: sha for each in batches[:at] for item, sha in zip(each.members, each.commits, strict=True)}
+        checks = self._home.checks(batch.base, commit, batch.members[: trial.prefix], before)
         if trial.only:
             checks = [each for each in checks if each["name"] in trial.only]
         if not checks:
             self._verified(batch.id, trial, GREEN, ())
             return True
-        self._order_checks(f"batch-{batch.id}", commit, checks, trial=trial)
+        self._order_checks(f"batch-{batch.id}", commit, checks, trial=trial, batch=batch.id)
         return False
 
     def _check_head(self, head: str) -> bool:
@@ -657,7 +698,9 @@ class Coordinator:
             return
         papers = self._home.check_papers(checks)
         number = len(self._ledger.events)
-        order = self._written(VERIFY, "", name, fence=number, slot="v1", base=commit, papers=papers)
+        busy = {each.order.slot for each in self._under.values()}
+        slot = next(each for n in count(1) if (each := f"v{n}") not in busy)
+        order = self._written(VERIFY, "", name, fence=number, slot=slot, base=commit, papers=papers)
         self._of_host[order.id] = seat
         self._begin(_Under(order=order, **what))  # type: ignore[arg-type]
 
@@ -672,7 +715,7 @@ class Coordinator:
         found = {
             "why": "red",
             "failing": [*batch.search.failing],
-            "output": self._failure.get("output", ""),
+            "output": self._failures.get(batch.id, ""),
             "met": met,
         }
         self._bounced(item, found)
@@ -684,16 +727,18 @@ class Coordinator:
         self._say(f"{item}: does not land ({mend['why']}: {what})")
         self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced"}, [])
 
-    def _land(self, count: int) -> bool:
+    def _land(self, most: int) -> bool:
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
-            if self._not_ours(batch.members[:count]):
+            if self._not_ours(batch.members[:most]):
                 self._note("released", singly=False)
                 return True
-            tip = landing.tip_of(self._git, batch.base, batch.commits[:count], batch.members[:count])
-            self._git.update_ref(landing.HEAD_REF, tip)
-            self._note("landing", batch=batch.id, commit=tip, count=count, expected=batch.base)
+            tip = batch.tip if most == len(batch.members) else ""
+            if not tip:
+                tip = landing.tip_of(self._git, batch.base, batch.commits[:most], batch.members[:most])
+                self._git.update_ref(landing.HEAD_REF, tip)
+            self._note("landing", batch=batch.id, commit=tip, count=most, expected=batch.base)
         try:
             with self._terms.stop.held():
                 self._carry_landing_out(batch)
@@ -718,7 +763,8 @@ class Coordinator:
             [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
         )
         self._note("landed", batch=batch.id, commit=batch.landing, push=self._home.push_target is not None)
-        self._git.update_ref(landing.HEAD_REF, None)
+        if not self._plan.under_way:
+            self._git.update_ref(landing.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
 
     def _push(self) -> bool:
@@ -859,10 +905,12 @@ class Coordinator:
         result = found.get("status")
         result = result if result in (GREEN, RED) else BROKEN
         failing = [str(each) for each in found.get("failing") or []]
-        self._failure = {"output": str(found.get("output") or "")[-4000:]} if result == RED else self._failure
         if under.trial:
-            batch = self._plan.batch
-            assert batch is not None
+            batch = next((each for each in self._plan.under_way if each.id == under.batch), None)
+            if batch is None:
+                return  # it is verified on a head that there will not be
+            if result == RED:
+                self._failures = {under.batch: str(found.get("output") or "")[-4000:], **self._failures}
             self._say(f"Batch {batch.id}, {under.trial.prefix} of {len(batch.members)}: {result} {' '.join(failing)}")
             self._verified(batch.id, under.trial, str(result), failing)
         elif self._plan.joined:

@@ -135,10 +135,13 @@ class Home(Protocol):
         """
         ...
 
-    def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
+    def checks(
+        self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
+    ) -> list[JsonObject]:
         """What must pass on a commit that is to land on ``base``, each with a ``name``.
 
-        Without members: on a head that nobody vouches for.
+        Without members: on a head that nobody vouches for. ``before`` are items, and their commits, that ``base`` holds
+        and that have not landed yet.
         """
         ...
 

@@ -203,9 +203,12 @@ def _holder(lock: str) -> Owner | None:
 
 def queue_rows(plan: RunPlan) -> list[JsonObject]:
     """What is being verified to land, then what waits for that, in its order."""
-    batch = plan.batch
-    members = [item for item in batch.members if plan.work(item).state == LANDING] if batch else []
-    rows = [_queued(plan, item, batch.id if batch else None) for item in members]
+    rows = [
+        _queued(plan, item, batch.id)
+        for batch in plan.under_way
+        for item in batch.members
+        if plan.work(item).state == LANDING
+    ]
     return rows + [_queued(plan, item, None) for item in plan.queue if plan.work(item).state == READY]
 
 

@@ -70,8 +70,15 @@ class LandingBatch:
     commits: list[str]
     vouched: bool  # one candidate on the very commit that it was proven on
     search: Search
-    landing: str = ""  # the commit that the branch gets, once that is written down
+    tip: str = ""  # the commit that the branch gets where all of them land
+    landing: str = ""  # the commit that it gets, once that is written down
     count: int = 0  # members that land
+
+    @property
+    def may_land_whole(self) -> bool:
+        """Whether nothing that is known speaks against that."""
+        search = self.search
+        return not (search.high or search.contradicts or search.broken > 1)
 
 
 @dataclass
@@ -94,13 +101,15 @@ class RunPlan:
     asked: int = 0  # workers by the command line
     batch_max: int = 8
     mends: int = 2
+    window: int = 1  # batches verified at once, each on top of the one before it
     head: str = ""  # of the branch, as far as somebody vouches for it
     suspect: str = ""  # a head that somebody else made
     works: dict[str, ItemProgress] = field(default_factory=dict)
     busy: dict[str, None] = field(default_factory=dict)  # items that are neither open nor done
     queue: list[str] = field(default_factory=list)  # ready, in the order of landing
     held: dict[str, None] = field(default_factory=dict)  # items that a person keeps from landing
-    batch: LandingBatch | None = None
+    batch: LandingBatch | None = None  # on the head
+    ahead: list[LandingBatch] = field(default_factory=list)  # on top of the one before, should all of that land
     size: int = 8
     blocked: str = ""  # why nothing new is begun: a question for a person
     shut: dict[str, str] = field(default_factory=dict)  # slots that cannot be set up -> the last lines of that
@@ -140,6 +149,11 @@ class RunPlan:
             self.busy[item] = None
         return work
 
+    @property
+    def under_way(self) -> list[LandingBatch]:
+        """The batches that are to land, in their order."""
+        return [self.batch, *self.ahead] if self.batch else []
+
     # ---- folding
 
     def apply(self, event: JsonObject) -> None:
@@ -154,13 +168,15 @@ class RunPlan:
             self.workers = self.asked = event["workers"]
         self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
         self.batch_max, self.mends = event["batch_max"], event["mends"]
+        self.window = event.get("window", 1)
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
         self.shut = {}
         self.push_problem, self.push_waits = "", False
         self.unpushed = event.get("unpushed") or self.unpushed
-        if self.batch:
-            self.batch.search = Search(size=self.batch.search.size)
+        if self.batch and not self.batch.landing:  # one of its members may have bounced, and be worked on again
+            self._on_released({"singly": False})
+        self._give_up_ahead()
         for each in event.get("carried", ()):
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
@@ -247,31 +263,48 @@ class RunPlan:
             self._move(item, "batched")
             self.queue.remove(item)
         self.batches += 1
-        self.batch = LandingBatch(
+        batch = LandingBatch(
             id=self.batches,
             members=members,
             base=event["base"],
             commits=[*event["commits"]],
             vouched=event["vouched"],
             search=Search(size=len(members)),
+            tip=event.get("tip", ""),
         )
+        if self.batch:
+            self.ahead.append(batch)
+        else:
+            self.batch = batch
 
     def _on_verified(self, event: JsonObject) -> None:
         self.trials += 1
-        if self.batch is None or event["batch"] != self.batch.id:
+        batch = next((each for each in self.under_way if each.id == event["batch"]), None)
+        if batch is None:
             return
         trial, result = Trial(prefix=event["prefix"], only=tuple(event["only"])), event["result"]
-        search = self.batch.search
-        whole = not trial.only and trial.prefix == search.size
-        self.batch.search = search.after(trial, result, tuple(event["failing"]))
+        whole = not trial.only and trial.prefix == batch.search.size
+        batch.search = batch.search.after(trial, result, tuple(event["failing"]))
         if whole:
             self.size = next_size(self.size, self.batch_max, result)
+        if batch is self.batch and not batch.may_land_whole:
+            self._give_up_ahead()
+
+    def _give_up_ahead(self) -> None:
+        """What is verified on a head that there will not be goes back into the queue, in its order."""
+        members = [item for batch in self.ahead for item in batch.members]
+        for item in members:
+            self._move(item, "released")
+        self.queue[:0] = members
+        self.ahead = []
 
     def _on_bounced(self, event: JsonObject) -> None:
         item = event["item"]
         work = self._move(item, "bounced")
         if item in self.queue:
             self.queue.remove(item)
+        elif self.batch and item in self.batch.members:
+            self._give_up_ahead()
         work.bounces += 1
         self.bounces += 1
         work.mend = event["mend"] if work.bounces <= self.mends else None
@@ -284,6 +317,7 @@ class RunPlan:
         self.held.pop(event["item"], None)
 
     def _on_released(self, event: JsonObject) -> None:
+        self._give_up_ahead()
         batch, self.batch = self.batch, None
         if batch is None:
             return
@@ -309,7 +343,10 @@ class RunPlan:
         self.unpushed, self.push_waits = event["commit"] if event.get("push") else "", False
         if not batch.vouched:
             self.combined, self.audited = True, False
-        self._on_released({"singly": False})
+        if self.ahead and self.ahead[0].base == self.head:
+            self.batch = self.ahead.pop(0)
+        else:
+            self._on_released({"singly": False})
 
     def _on_pushed(self, event: JsonObject) -> None:
         self.push_problem, self.push_waits = event.get("problem") or "", bool(event.get("away"))
@@ -320,6 +357,7 @@ class RunPlan:
     def _on_joined(self, event: JsonObject) -> None:
         self.joined = JoinedHead(commit=event["commit"], before=event["before"], renamed=event["renamed"])
         self.joins += 1
+        self._on_released({"singly": False})
 
     def _on_join_proven(self, event: JsonObject) -> None:
         if self.joined and self.joined.commit == event["commit"]:
@@ -403,15 +441,17 @@ class StartAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Put these candidates on top of the head, as objects."""
+    """Put these candidates on top of the head, as objects; or on top of what is to land before them."""
 
     items: tuple[str, ...]
+    on: str = ""  # a commit that is to land; none: the head
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunChecks:
-    """Order a run of checks: of the batch under way, or of a head."""
+    """Order a run of checks: of a batch under way, or of a head."""
 
+    batch: int = 0
     trial: Trial | None = None
     head: str = ""
 
@@ -458,9 +498,12 @@ class Facts:
 
     items: Sequence[OpenItem]  # that may be worked on, in the protocol's order
     slots: int  # free places for attempts
-    checking: bool  # a run of checks is under way
+    checking: bool  # a run of checks is under way that the next step of the landing waits for
     may_begin: bool  # no stop was asked for, and no limit is reached
     most_attempts: int | None = None
+    test_runs: int = 1  # runs of checks that can be under way at once, less those that are
+    ahead: frozenset[int] = frozenset()  # batches ahead that are under check
+    apart: frozenset[str] = frozenset()  # items that do not combine with what is to land before them
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
@@ -468,10 +511,15 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
 
     What lands at once lands first, so that the next attempt begins on it.
     """
-    landing = None if facts.checking else _landing_step(plan, at_rest=facts.may_begin and not facts.items)
+    landing = _landing_step(plan, at_rest=facts.may_begin and not facts.items)
+    if facts.checking and (plan.joined or not isinstance(landing, PushLanded)):
+        landing = None
     steps: list[Step] = [landing] if landing else []
     if landing and not isinstance(landing, RunChecks):
         return steps
+    free = facts.test_runs - len(steps)
+    if ahead := _ahead_step(plan, facts) if free > 0 else None:
+        steps.append(ahead)
     if facts.may_begin and not plan.blocked:
         left = facts.slots
         if facts.most_attempts is not None:
@@ -496,13 +544,32 @@ def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
     return RunChecks(head=plan.head) if is_due else None
 
 
+def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
+    """What is verified on top of what is under check: it counts where that becomes the head."""
+    known = plan.under_way
+    if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
+        return None
+    if not all(each.may_land_whole and each.tip for each in known):
+        return None
+    for each in plan.ahead:
+        trial = each.search.next_trial()
+        if trial and each.id not in facts.ahead:
+            return RunChecks(batch=each.id, trial=trial)
+    lands = [item for item in plan.queue if item not in plan.held and item not in facts.apart]
+    if len(known) < plan.window and lands:
+        return CombineCandidates(items=tuple(lands[: plan.size]), on=known[-1].tip)
+    return None
+
+
 def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
     search = batch.search
     trial = None if batch.vouched else search.next_trial()
     if batch.landing:
         return LandBatch(count=batch.count)
+    if plan.push_problem:
+        return ReleaseBatch(singly=False)
     if trial:
-        return RunChecks(trial=trial)
+        return RunChecks(batch=batch.id, trial=trial)
     if search.contradicts or search.broken > 1:
         is_question = search.size == 1 and search.broken > 1
         return (

@@ -27,6 +27,8 @@ class ParallelSettings:
 
     workers: int = _setting(1, "Agents at once of harness run without --workers.", least=1)
     batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
+    test_runs: int = _setting(0, "Runs of checks at once, before landing; 0: half of the cores.")
+    window: int = _setting(0, "Batches verified at once, each on top of the one before; 0: two, with two test_runs.")
     mends: int = _setting(2, "Repairs of what does not land, before the item is made anew.")
     lend: bool = _setting(True, "Places get copies of what is installed in the project and ignored by git.")
     copy: tuple[str, ...] = _setting((), "Further ignored files of which places get copies, for example .env.local.")

@@ -305,12 +305,15 @@ class TaskListHome:
         """As git combines them; the list and its log are no part of a commit."""
         return landing.merged(self._git, head, base, commit, settings_of(self._list()).union)
 
-    def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
-        """The members' validations, those of completed tasks whose commits touched the same files, and ``check``."""
+    def checks(
+        self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
+    ) -> list[JsonObject]:
+        """The members' validations, those of tasks whose commits touched the same files, and ``check``."""
         state = self._list()
-        done = [task for task in state.tasks if task.status == "completed"]
+        done = {task.id: task.completed_commit for task in state.tasks if task.status == "completed"}
+        done |= {item: sha for item, sha in (before or {}).items() if item in state.by_id}
         changed = frozenset(self._git.differences(base, commit)) if members is not None else None
-        near = [task for task in done if changed is None or changed & self._paths(task)]
+        near = [state.by_id[item] for item, sha in done.items() if changed is None or changed & self._paths(sha)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
         if (members is not None or base != commit) and (command := settings_of(state).check):
@@ -318,9 +321,8 @@ class TaskListHome:
             checks.append({"name": _CHECK, "task": raw})
         return checks
 
-    def _paths(self, task: Task) -> frozenset[bytes]:
-        """The files that the commit of a completed task has changed; none where it is not to be found."""
-        commit = task.completed_commit
+    def _paths(self, commit: str | None) -> frozenset[bytes]:
+        """The files that the commit of a task has changed; none where it is not to be found."""
         if not commit:
             return frozenset()
         if commit not in self._touched:

@@ -408,6 +408,8 @@ def _of_several(name: str) -> Any:
 class Parallel(Section):
     workers: Annotated[int, Field(ge=1, le=parallel_settings.MOST_WORKERS)] = _of_several("workers")
     batch_max: Count = _of_several("batch_max")
+    test_runs: CountOrNone = _of_several("test_runs")
+    window: CountOrNone = _of_several("window")
     mends: CountOrNone = _of_several("mends")
     lend: Switch = _of_several("lend")
     copy_files: Texts = Field(

@@ -444,7 +444,9 @@ class FeatureHome:
 
     # ---- landing
 
-    def checks(self, base: str, commit: str, members: Sequence[str] | None) -> list[JsonObject]:
+    def checks(
+        self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
+    ) -> list[JsonObject]:
         """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
         if members is None and commit in self._verified:
             return []
@@ -452,7 +454,7 @@ class FeatureHome:
         document, baseline = features_at(self._project, commit), self.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
         proven, gone = (
-            {test for item in members or () for test in records.texts(self.item(item).get(name))}
+            {test for item in (*(members or ()), *(before or ())) for test in records.texts(self.item(item).get(name))}
             for name in ("proven_tests", "gone_tests")
         )
         return [
