@@ -324,6 +324,42 @@ def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., 
     assert "a setting that is none of ours" in again.text
 
 
+def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[..., Fleet]) -> None:
+    """SC-57: a refusal at one worker is known at home and keeps others from asking; what a person lifts, is lifted."""
+    found = fleet(job("a"))
+    client = found.path / "kimi"
+    client.write_text(
+        f'#!/bin/sh\ncd "$2"\necho $$ >> "{found.path}/asked"\nif [ -e "{found.path}/open" ]; then {WORKS}; exit; fi\n'
+        "echo 'Error 429: rate limit reached, try again in 2 hours' >&2\nexit 1\n"
+    )
+    client.chmod(0o755)
+    agent = json.dumps({"kind": "kimi", "program": str(client)})
+
+    def ran(worker: str) -> CommandResult:
+        words = ("run", "--workers", "1", "--no-wait", "--engine", f"{found.server.url}?pool={worker}")
+        return found.work.harness(*words, "--agent", agent, HARNESS_TIME_SCALE=SCALE)
+
+    def asked() -> int:
+        return len((found.path / "asked").read_text().split())
+
+    for name in ("first", "second"):
+        found.worker("--slots", "1", "--pool", name, name=name, KIMI_API_KEY="k-123")
+    refused = ran("first")
+    assert refused.code == 5, (refused, found.log("first"))
+    (limit,) = json.loads(found.work.harness("limits", "--json").out)["limits"]
+    assert str(limit["account"]).startswith("kimi:key-"), limit
+    before = asked()
+    elsewhere = ran("second")
+    assert elsewhere.code == 5, (elsewhere, found.log("second"))
+    assert asked() == before
+    assert found.work.task("a").attempts == 0
+    found.work.harness("limits", "clear", str(limit["account"]))
+    (found.path / "open").touch()
+    again = ran("second")
+    assert again.code == 0, (again, found.log("second"))
+    assert found.landed() == ["a"]
+
+
 @pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
 def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dict[str, str], told: str) -> None:
     """E10, SC-56: the reason is shown at home, and nothing was begun."""

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 import agent_harness
-from agent_harness.engines import exchange
+from agent_harness.engines import exchange, limits
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import Parcels, RemoteAway
 from agent_harness.engines.temporal import ORDER as ORDER_WORKFLOW
@@ -205,6 +205,7 @@ class TemporalEngine:
                 for pending in described.raw_description.pending_activities:
                     payloads = pending.heartbeat_details.payloads
                     found = (await described.data_converter.decode(payloads))[0] if payloads else {"phase": "waiting"}
+                    limits.take_in(found.pop("limits", None), found.get("host"), of_others=True)
                     costs = self._costs.setdefault(order_id, {})
                     costs[pending.attempt] = float(found.get("cost_usd") or 0.0)
                     self._heard[order_id] = {**found, "spent_usd": sum(costs.values())}
