@@ -168,6 +168,7 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
         ("projects:\n  - {weight: 2}\n", 3, "line 2: a project has a path or a glob"),
         ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
         ("projects: 7\n", 3, "projects is no list"),
+        ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is none: no engine is called 'rabbit'"),
         ("- a\n", 3, "no set of settings"),
     ],
 )
