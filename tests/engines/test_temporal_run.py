@@ -1,7 +1,9 @@
 """``harness run --workers N --engine temporal://...`` against a real server, with real workers and a git remote."""
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
-from agent_harness.testing import CommandResult
+from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import task
@@ -324,6 +327,42 @@ def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., 
     assert "a setting that is none of ours" in again.text
 
 
+def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[..., Fleet]) -> None:
+    """SC-57: a refusal at one worker is known at home and keeps others from asking; what a person lifts, is lifted."""
+    found = fleet(job("a"))
+    client = found.path / "kimi"
+    client.write_text(
+        f'#!/bin/sh\ncd "$2"\necho $$ >> "{found.path}/asked"\nif [ -e "{found.path}/open" ]; then {WORKS}; exit; fi\n'
+        "echo 'Error 429: rate limit reached, try again in 2 hours' >&2\nexit 1\n"
+    )
+    client.chmod(0o755)
+    agent = json.dumps({"kind": "kimi", "program": str(client)})
+
+    def ran(worker: str) -> CommandResult:
+        words = ("run", "--workers", "1", "--no-wait", "--engine", f"{found.server.url}?pool={worker}")
+        return found.work.harness(*words, "--agent", agent, HARNESS_TIME_SCALE=SCALE)
+
+    def asked() -> int:
+        return len((found.path / "asked").read_text().split())
+
+    for name in ("first", "second"):
+        found.worker("--slots", "1", "--pool", name, name=name, KIMI_API_KEY="k-123")
+    refused = ran("first")
+    assert refused.code == 5, (refused, found.log("first"))
+    (limit,) = json.loads(found.work.harness("limits", "--json").out)["limits"]
+    assert str(limit["account"]).startswith("kimi:key-"), limit
+    before = asked()
+    elsewhere = ran("second")
+    assert elsewhere.code == 5, (elsewhere, found.log("second"))
+    assert asked() == before
+    assert found.work.task("a").attempts == 0
+    found.work.harness("limits", "clear", str(limit["account"]))
+    (found.path / "open").touch()
+    again = ran("second")
+    assert again.code == 0, (again, found.log("second"))
+    assert found.landed() == ["a"]
+
+
 @pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
 def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dict[str, str], told: str) -> None:
     """E10, SC-56: the reason is shown at home, and nothing was begun."""
@@ -333,6 +372,52 @@ def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dic
     assert ran.code == 4, ran
     assert told in ran.text
     assert found.work.task("a").attempts == 0
+
+
+def test_whoever_refuses_an_order_is_not_asked_alone(fleet: Callable[..., Fleet]) -> None:
+    """E10, SC-56: other workers of the pool, then the next pool; it is the same attempt. None takes it: the reasons."""
+    found = fleet(job("a"), job("b"))
+    found.worker("--slots", "1", "--pool", "strict", name="strict", remote="/elsewhere/*")
+    found.worker("--slots", "1", "--pool", "usual", name="odd", remote="/elsewhere/*")
+    found.worker("--slots", "1", "--pool", "usual", name="right")
+    words = ("run", "--workers", "2", "--agent", found.work.agent(WORKS), "--json")
+    url = f"{found.server.url}?pool=strict,usual"
+    ran = found.work.harness(*words, "--engine", url, HARNESS_TIME_SCALE=SCALE)
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["attempts"]) == (0, 2), (ran, found.log("right"))
+    assert found.landed() == ["a", "b"]
+    assert "refused" in found.log("strict")
+    assert found.at_remote() == []
+    checked = json.loads(found.work.harness("engine", "check", url, "--json").out)
+    assert [row["what"] for row in checked["checks"]].count("hands") == 2
+
+
+def test_the_fleet_says_whose_orders_come_first(fleet: Callable[..., Fleet]) -> None:
+    """SC-60: priority and weight of a project are those of its activities at the server."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1")
+    roster = Path(os.environ["HOME"], ".config/agent-harness/fleet.yaml")
+    roster.parent.mkdir(parents=True)
+    row = {"path": str(found.work.root), "priority": 2, "weight": 2.5, "agent": found.work.agent(WORKS)}
+    roster.write_text(json.dumps({"engine": found.server.url, "projects": [row]}))
+    environment = {**os.environ, "HARNESS_TIME_SCALE": SCALE}
+    ran = run_process((*HARNESS, "fleet", "run", "--once"), cwd=found.path, environ=environment)
+    assert ran.code == 0, ran
+    until(lambda: found.landed() == ["a"])
+    priority = asyncio.run(_priority_of(found.server, "/a/1"))
+    assert (priority.priority_key, priority.fairness_weight) == (2, 2.5)
+    assert re.fullmatch("[0-9a-f]{24}", priority.fairness_key)
+
+
+async def _priority_of(server: TemporalServer, ending: str) -> Any:
+    """Of the activity of the order whose id ends so, as the server has it."""
+    client = await Client.connect(f"127.0.0.1:{server.port}")
+    async for each in client.list_workflows():
+        if each.id.endswith(ending):
+            async for event in client.get_workflow_handle(each.id, run_id=each.run_id).fetch_history_events():
+                if event.HasField("activity_task_scheduled_event_attributes"):
+                    return event.activity_task_scheduled_event_attributes.priority
+    raise AssertionError(f"no order ends in {ending}")
 
 
 def test_a_lost_database_loses_no_work(fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -370,6 +455,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url}?priority=9", 2, "none from 1 to 5"),
         (f"{server.url}?weight=nan", 2, "no number from"),
         (f"{server.url}?pool=a&pool=b", 2, "says something twice"),
+        (f"{server.url}?pool=a,,b", 2, "no list of names"),
     ]:
         ran = tried(url)
         assert ran.code == code, (url, ran)

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from agent_harness.errors import UsageError
 
-__all__ = ["EngineAddress", "address_of", "with_exchange"]
+__all__ = ["EngineAddress", "address_of", "with_exchange", "with_priority"]
 
 HEARTBEAT_SECONDS = 90.0
 LEAST_HEARTBEAT_SECONDS = 30.0
@@ -18,7 +18,8 @@ class EngineAddress:
     """Where the hands of a run are, as ``--engine`` names it.
 
     ``heartbeat`` is the seconds of silence after which hands count as gone, and an order begins elsewhere: longer than
-    the outage of the server that shall cost nothing (SC-53). ``remote`` is the git remote through which code goes;
+    the outage of the server that shall cost nothing (SC-53). ``pool`` may name several, by commas: the next one is
+    asked where the one before has refused an order. ``remote`` is the git remote through which code goes;
     ``exchange``, where there is none, a folder that all machines have under this path. ``priority`` (1 first, 5 last)
     and ``weight`` say which orders of several projects come first where hands are few.
     """
@@ -32,6 +33,11 @@ class EngineAddress:
     exchange: str = ""
     priority: int = 3
     weight: float = 1.0
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Those whose hands are asked, in this order."""
+        return tuple(self.pool.split(","))
 
     @property
     def target(self) -> str:
@@ -67,6 +73,9 @@ def address_of(url: str) -> EngineAddress | None:
     if exchange and ("remote" in words or not os.path.isabs(exchange)):
         told = f"exchange={exchange} is to be the whole path of a folder, and takes the place of remote="
         raise UsageError(told, hint="temporal://HOST:PORT/NAMESPACE?exchange=/mnt/share/harness")
+    pool = words.get("pool") or "default"
+    if not all(pool.split(",")) or len({*pool.split(",")}) < len(pool.split(",")):
+        raise UsageError(f"pool={pool} is no list of names", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small")
     priority = words.get("priority") or "3"
     if priority not in ("1", "2", "3", "4", "5"):
         raise UsageError(f"priority={priority} is none from 1 to 5", hint=_HINT)
@@ -74,7 +83,7 @@ def address_of(url: str) -> EngineAddress | None:
         host=parts.hostname or "127.0.0.1",
         port=port,
         namespace=parts.path.strip("/") or "default",
-        pool=words.get("pool") or "default",
+        pool=pool,
         remote=words.get("remote") or "origin",
         heartbeat=_seconds(words.get("heartbeat")),
         exchange=exchange,
@@ -91,6 +100,17 @@ def with_exchange(url: str, folder: str) -> str:
         raise UsageError("--exchange is for hands of other machines", hint=f"--engine {_HINT}")
     address_of(found)
     return found
+
+
+def with_priority(url: str, priority: int, weight: float) -> str:
+    """The address with the priority and weight of a project, where it says none itself. ``UsageError`` as above."""
+    if address_of(url) is None:
+        return url
+    said = dict(parse_qsl(urlsplit(url).query))
+    given = {
+        name: value for name, value in (("priority", str(priority)), ("weight", f"{weight:g}")) if name not in said
+    }
+    return f"{url}{'&' if said else '?'}{urlencode(given)}" if given else url
 
 
 def _weight(text: str) -> float:

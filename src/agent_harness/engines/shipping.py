@@ -11,11 +11,13 @@ the other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 
 import os
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from agent_harness.engines import exchange
+from agent_harness.engines import exchange, limits
 from agent_harness.errors import HarnessError, Refused, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
@@ -72,7 +74,8 @@ class Parcels:
             papers["log"] = [redact(str(line)) for line in papers["log"]]
         whole = replace(order, papers=papers, lend=()).as_record()
         exclude = self.git.repository_text("exclude")
-        told = {"order": whole, "identity": [*self.git.identity], "exclude": exclude}
+        told: JsonObject = {"order": whole, "identity": [*self.git.identity], "exclude": exclude}
+        told |= {"limits": limits.known_here(), "host": socket.gethostname()}
         contents = {ORDER: jsontext.spaced(told).encode("utf-8", "replace")}
         for name in order.paper_files:
             with suppress(OSError, HarnessError):
@@ -100,6 +103,7 @@ class Parcels:
         result = _object(contents.pop(RESULT, b""))
         if result.get("id") != order.id or result.get("fence") != order.fence:
             raise UnsafeTree(f"{ref} holds no result of {order.id}")
+        limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         theirs = str(result.pop("folder", ""))
         contents.pop(ORDER, None)  # home knows what it has ordered
         for path, content in contents.items():
@@ -219,6 +223,7 @@ class Parcels:
         for key, value in (("user.name", name), ("user.email", address)):
             self.git.run("config", "--local", key, " ".join(value.split()))
         _write(os.path.join(self.git.shared_dir(), "info", "exclude"), str(told.get("exclude") or "").encode())
+        limits.take_in(told.get("limits"), told.get("host"), of_others=False)
         papers = dict(order.papers)
         for each in order.paper_folders:
             papers[each] = os.path.join(folder, "state", os.path.basename(each))
@@ -268,9 +273,10 @@ class Parcels:
             for number, commit in enumerate(new, max(numbers, default=0) + 1)
         ]
 
-    def answer(self, order: WorkOrder, attempt: int, folder: str) -> JsonObject:
+    def answer(self, order: WorkOrder, attempt: int, folder: str, began: datetime) -> JsonObject:
         """Pushes the result in ``folder`` with all that it speaks of: the head of it. ``RemoteAway``.
 
+        What has become known of rate limits since the try ``began`` goes along.
         Of logs beside it only so much that all of it can be taken in again; ``left_out`` names the others.
         """
         result = files.read_json(os.path.join(folder, RESULT))
@@ -278,7 +284,8 @@ class Parcels:
         kept = [str(each) for each in result.pop("rescues", None) or []]
         commits = [sha for ref in kept if ref.startswith("refs/") and (sha := git.commit_of(ref))]
         result |= {"rescue_commits": commits, "kept_there": [each for each in kept if not each.startswith("refs/")]}
-        result |= {"folder": folder, "base": order.base, "host": os.uname().nodename}
+        result |= {"folder": folder, "base": order.base, "host": socket.gethostname()}
+        result["limits"] = limits.news_of(began)
         contents: dict[str, bytes] = {}
         left_out: list[str] = []
         total = 0

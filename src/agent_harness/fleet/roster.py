@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from glob import glob
 from typing import Any
 
-from agent_harness.errors import ConfigurationError, NothingEligible, Refused
+from agent_harness.errors import ConfigurationError, NothingEligible, Refused, UsageError
 from agent_harness.kernel import files, root
 
 FILE = "fleet.yaml"
@@ -101,7 +101,7 @@ def _roster(file: str, found: Any) -> Roster:
         file=file,
         agents=_number(file, found, "agents", 8, least=1),
         day_usd=_day(file, found),
-        engine=_text(file, found, "engine"),
+        engine=_engine(file, found),
         accounts=_accounts(file, found),
         members=tuple(members.values()),
         problems=tuple(problems),
@@ -180,6 +180,17 @@ def _text(file: str, found: Any, name: str) -> str | None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise _wrong(file, found, name, "is no text")
     return value
+
+
+def _engine(file: str, found: Any) -> str | None:
+    from agent_harness.engines.address import address_of
+
+    if url := _text(file, found, "engine"):
+        try:
+            address_of(url)
+        except UsageError as error:
+            raise _wrong(file, found, "engine", f"is none: {error.message}") from None
+    return url
 
 
 def _day(file: str, found: Any) -> float | None:

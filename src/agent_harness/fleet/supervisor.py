@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from agent_harness.engines.address import with_priority
 from agent_harness.errors import Busy, HarnessError, Refused
 from agent_harness.faces.reading import parallel_of, reader_of
 from agent_harness.fleet import accounts, status
@@ -298,7 +299,8 @@ class FleetSupervisor:
             return False
         words = [sys.executable, "-P", "-m", "agent_harness.cli.main", "run", "--workers", str(workers), "--json"]
         words += [word for spec in each.member.agents for word in ("--agent", spec)]
-        words += ["--engine", roster.engine] if roster.engine else []
+        member = each.member
+        words += ["--engine", with_priority(roster.engine, member.priority, member.weight)] if roster.engine else []
         log = self._log(each)
         os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
         with open(log, "wb") as out:

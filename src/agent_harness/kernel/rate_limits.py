@@ -334,6 +334,33 @@ class LimitClock:
         record = {"account": account, "size": gate.size, "began": gate.began, **told}
         files.write_json(self._path(account, _GATE), record, follow=False)
 
+    # -- other machines ------------------------------------------------------------------------------------------------
+
+    def told(self) -> list[JsonObject]:
+        """What is known of each account, a limit or that it was lifted, as another machine takes it by ``adopt``."""
+        return [record for account in self._accounts() if (record := self._record(account))]
+
+    def adopt(self, account: str, theirs: JsonObject) -> bool:
+        """Keeps what another machine knows of an account, where that is newer than what is known here.
+
+        What is neither a limit nor a lift is passed over; a limit is as long as any, whatever its file says.
+        """
+        limit = _limit_in({**theirs, "account": account}, account)
+        at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
+        if at is None or not self._place(make=True):
+            return False
+        told = limit.as_record() if limit else {"account": account, "lifted_at": clock.timestamp(at, fraction=True)}
+        try:
+            with self._locked():
+                known = self._record(account)
+                mine = clock.parse(known.get("noted_at")) or clock.parse(known.get("lifted_at"))
+                if mine and mine >= at:
+                    return False
+                files.write_json(self._path(account), told)
+        except (HarnessError, OSError):
+            return False
+        return True
+
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:

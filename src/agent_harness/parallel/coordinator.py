@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, Refused, UnsafeTree
-from agent_harness.kernel import clock, files, owner, process
+from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget, on_top_of
 from agent_harness.kernel.host import HostSeat

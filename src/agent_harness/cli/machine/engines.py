@@ -53,6 +53,8 @@ def worker(
     Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
     """
     address = _address(url, pool)
+    if len(address.pools) > 1:
+        raise UsageError("a worker takes the orders of one pool", hint="harness worker --pool NAME")
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):

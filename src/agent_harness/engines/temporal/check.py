@@ -47,7 +47,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
         {"what": "namespace", "ok": True, "told": address.namespace},
     ]
     for what, name, kind in (
-        ("hands", work_queue(address.pool), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY),
+        *(("hands", work_queue(pool), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY) for pool in address.pools),
         ("planning", PLAN_QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
     ):
         wanted = DescribeTaskQueueRequest(

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 import agent_harness
-from agent_harness.engines import exchange
+from agent_harness.engines import exchange, limits
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import Parcels, RemoteAway
 from agent_harness.engines.temporal import ORDER as ORDER_WORKFLOW
@@ -35,6 +35,8 @@ from agent_harness.parallel.items import FAILED, PARTIAL, WorkOrder
 MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
+OFFERS = 4
+"""So often an order is offered to a pool of which a worker refuses it."""
 
 
 class TemporalEngine:
@@ -103,30 +105,18 @@ class TemporalEngine:
     async def _follow(self, order: WorkOrder, folder: str) -> None:
         """An order from its submission to ``result.json``; whatever is away for a while is waited for."""
         try:
-            head = await self._patiently(lambda: asyncio.to_thread(self._parcels().send, order))
-            handle = await self._patiently(lambda: self._started(order, head))
-            self._handles[order.id] = handle
-            if order.id in self._recalled:
-                await self._signal(order.id)
-            watching = asyncio.ensure_future(self._listen(order.id, handle))
-            try:
-                found = await self._patiently(handle.result)
-            finally:
-                watching.cancel()
+            found = await self._offered(order)
             if found.get("status") == "stopped" and not found.get("ref"):
                 told = f"ended before it began: {found.get('why')}"
                 _write(folder, order, status=PARTIAL, reason="recalled", message=told, exit_code=0)
             else:
                 await self._patiently(lambda: asyncio.to_thread(self._parcels().receive, order, found, folder))
         except WorkflowFailureError as error:
-            cause: BaseException | None = error.cause
-            while cause is not None and not isinstance(cause, ApplicationError) and cause.__cause__ is not None:
-                cause = cause.__cause__
-            if isinstance(cause, ApplicationError) and cause.type == REFUSED:
-                told = f"the hands refused it: {cause.message}"
+            if (refusal := _refusal(error)) is not None:
+                told = f"the hands refused it: {refusal}"
                 _write(folder, order, status=FAILED, reason="order_refused", message=told, exit_code=4)
             else:
-                self._tell(f"{order.id}: {cause or error}")
+                self._tell(f"{order.id}: {_cause(error)}")
         except (HarnessError, OSError, RPCError) as error:  # no result that counts: the order is lost
             self._tell(f"{order.id}: {error}")
         except Exception as error:  # of a message that makes no sense: not silently
@@ -137,6 +127,34 @@ class TemporalEngine:
                     await asyncio.to_thread(self._collected, order.id)
             self._heard.pop(order.id, None)
             self._ended.put(order.id)
+
+    async def _offered(self, order: WorkOrder) -> JsonObject:
+        """The head of the result. Who refuses an order is not asked alone: others of the pool, then the next pool.
+
+        SC-56. ``WorkflowFailureError`` of the last offer.
+        """
+        parcel = await self._patiently(lambda: asyncio.to_thread(self._parcels().send, order))
+        offers = self._offers()
+        for number, pool in enumerate(offers):
+            handle = await self._patiently(lambda at=number, to=pool: self._started(order, parcel, at, to))
+            self._handles[order.id] = handle
+            if order.id in self._recalled:
+                await self._signal(order.id)
+            watching = asyncio.ensure_future(self._listen(order.id, handle))
+            try:
+                found: JsonObject = await self._patiently(handle.result)
+                return found
+            except WorkflowFailureError as error:
+                if _refusal(error) is None or number + 1 == len(offers):
+                    raise
+                self._tell(f"{order.id}: {pool} refused it ({_refusal(error)})")
+            finally:
+                watching.cancel()
+        raise AssertionError("an address has a pool")
+
+    def _offers(self) -> list[str]:
+        """The pools that are asked, one after the other; each several times, since several workers listen there."""
+        return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, order_id: str) -> None:
         for ref in self._parcels().collect(only=order_id):
@@ -164,7 +182,7 @@ class TemporalEngine:
             self._said = text
             self._say(text)
 
-    async def _started(self, order: WorkOrder, parcel: JsonObject) -> WorkflowHandle[Any, Any]:
+    async def _started(self, order: WorkOrder, parcel: JsonObject, offer: int, pool: str) -> WorkflowHandle[Any, Any]:
         assert self._client is not None
         head = {
             "v": 1,
@@ -174,14 +192,14 @@ class TemporalEngine:
             "ref": parcel["ref"],
             "sha": parcel["sha"],
             "remote": self._remote,
-            "queue": work_queue(self._address.pool),
+            "queue": work_queue(pool),
             "harness": agent_harness.__version__,
             "minutes": MINUTES,
             "heartbeat_seconds": self._heartbeat,
             "priority": self._address.priority,
             "weight": self._address.weight,
         }
-        name = self._workflow_id(order.id)
+        name = self._workflow_id(order.id, offer)
         try:
             return await self._client.start_workflow(
                 ORDER_WORKFLOW,
@@ -194,8 +212,8 @@ class TemporalEngine:
         except WorkflowAlreadyStartedError:  # it has ended; its result is still to be had
             return self._client.get_workflow_handle(name)
 
-    def _workflow_id(self, order_id: str) -> str:
-        return f"harness/{self._project}/{order_id}"
+    def _workflow_id(self, order_id: str, offer: int) -> str:
+        return f"harness/{self._project}/{order_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, order_id: str, handle: WorkflowHandle[Any, Any]) -> None:
         """Keeps what the hands say with their heartbeats."""
@@ -205,6 +223,7 @@ class TemporalEngine:
                 for pending in described.raw_description.pending_activities:
                     payloads = pending.heartbeat_details.payloads
                     found = (await described.data_converter.decode(payloads))[0] if payloads else {"phase": "waiting"}
+                    limits.take_in(found.pop("limits", None), found.get("host"), of_others=True)
                     costs = self._costs.setdefault(order_id, {})
                     costs[pending.attempt] = float(found.get("cost_usd") or 0.0)
                     self._heard[order_id] = {**found, "spent_usd": sum(costs.values())}
@@ -238,13 +257,16 @@ class TemporalEngine:
 
     async def _status(self, order_id: str) -> str:
         assert self._client is not None
-        try:
-            described = await self._client.get_workflow_handle(self._workflow_id(order_id)).describe()
-        except RPCError as error:
-            if error.status == RPCStatusCode.NOT_FOUND:
-                return UNKNOWN
-            raise
-        return RUNNING if described.close_time is None else ENDED
+        found = UNKNOWN
+        for number in range(len(self._offers())):
+            try:
+                described = await self._client.get_workflow_handle(self._workflow_id(order_id, number)).describe()
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    break
+                raise
+            found = RUNNING if described.close_time is None else ENDED
+        return found
 
     def heard(self) -> dict[str, JsonObject]:
         """What the last heartbeats said; ``spent_usd`` is of all tries of an order."""
@@ -258,6 +280,19 @@ class TemporalEngine:
         self._client = self._worker = None
         self._handles = {}
         loop.close()
+
+
+def _cause(error: WorkflowFailureError) -> BaseException:
+    cause: BaseException = error.cause
+    while not isinstance(cause, ApplicationError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    return cause
+
+
+def _refusal(error: WorkflowFailureError) -> str | None:
+    """Why hands took no order; ``None`` for any other failure."""
+    cause = _cause(error)
+    return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def project_id(folder: str) -> str:

@@ -32,6 +32,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 import agent_harness
+from agent_harness.engines import limits
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway
 from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, slice_queue, work_queue
@@ -255,6 +256,7 @@ class OrderTry:
         self._parcels: Parcels | None = None
         self._saves = 0
         self._folder = ""
+        self._began = clock.now()
 
     def recall(self) -> None:
         """Its hands wrap up, and report what they have."""
@@ -270,13 +272,13 @@ class OrderTry:
             process.end_orphans(_read(Workplace(self._order.place).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """What the heartbeat says, at most half a kilobyte of it."""
+        """What the heartbeat says, at most a kilobyte of it; limits too, since hands may wait for their end."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         if self._order is not None and (counts := self._order.papers.get("counts")):
             for each in now.told(str(counts)):
                 last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
                 found |= {name: each.get(name) for name in ("phase", "since", "tokens", "cost_usd")} | {"last": last}
-        return found
+        return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
         """Carries it out: the head of the result. ``OrderRefused``; ``HandsLeft`` as any ``HarnessError``."""
@@ -306,7 +308,7 @@ class OrderTry:
         if self.is_leaving and not _is_proven(folder):
             self._save(left=True)
             raise HarnessError(f"{socket.gethostname()} has left", hint="harness queue")
-        head = self._pushed(lambda: parcels.answer(order, self._try, folder))
+        head = self._pushed(lambda: parcels.answer(order, self._try, folder, self._began))
         kept = [str(each) for each in _read(os.path.join(folder, RESULT)).get("rescues") or []]
         _forget(git, order, folder, [each for each in kept if each.startswith("refs/")])
         self._terms.say(f"{self.slot} {order.id}: {head['status']}")

@@ -1,0 +1,63 @@
+"""Rate limits on their way between machines, so that all that use one key share its clock. SC-57.
+
+An account that is named by its key is the same everywhere. A login or a script is that of one machine: home knows it
+as ``ACCOUNT@HOST``, and what a person says of it there goes back to that host alone.
+"""
+
+import socket
+from collections.abc import Iterable
+from datetime import datetime
+
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.kernel.redact import redact
+
+__all__ = ["known_here", "news_of", "take_in"]
+
+MOST = 20
+_LONGEST = 300
+_KEY = ":key-"
+_MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "said")
+
+
+def known_here() -> list[JsonObject]:
+    """What an order tells hands: of keys, and of accounts of other machines."""
+    return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
+
+
+def news_of(since: datetime) -> list[JsonObject]:
+    """What hands tell home: of keys, and of whatever became known since then."""
+    return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
+
+
+def take_in(records: object, host: object, *, of_others: bool) -> None:
+    """Keeps what the machine ``host`` has told; ``of_others``: also of logins that only that machine has."""
+    here = socket.gethostname()
+    for each in records[:MOST] if isinstance(records, list) else ():
+        account = _name(each) if isinstance(each, dict) else ""
+        if not account or len(account) > _LONGEST or not account.isprintable():
+            continue
+        if _KEY not in account and host != here:
+            if account.endswith(f"@{here}"):
+                account = account.removesuffix(f"@{here}")
+            elif of_others and isinstance(host, str) and "@" not in account:
+                account = f"{account}@{host[:100]}"
+            else:
+                continue
+        LimitClock().adopt(account, each)
+
+
+def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
+    """The newest of them, without what nobody reads, and masked."""
+    newest = sorted(records, key=_at, reverse=True)[:MOST]
+    found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
+    return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]
+
+
+def _name(record: JsonObject) -> str:
+    return str(record.get("account") or "")
+
+
+def _at(record: JsonObject) -> datetime:
+    return clock.parse(record.get("noted_at")) or clock.parse(record.get("lifted_at")) or clock.moment(0)
