@@ -29,13 +29,20 @@ class _Screen(pyte.Screen):
 class Terminal:
     """The harness in a real terminal of so many columns and lines, and what stands there."""
 
-    def __init__(self, folder: Path, *words: str, columns: int = 80, lines: int = 24) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        columns: int = 80,
+        lines: int = 24,
+        program: str = "agent_harness.cli.main",
+    ) -> None:
         self.screen = _Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.received = b""
         self.program: Any = pexpect.spawn(
             HARNESS[0],
-            [*HARNESS[1:], *words],
+            [*HARNESS[1:-1], program, *words],
             cwd=str(folder),
             env=dict(os.environ),  # and not what a library of this process has put beside it: COLUMNS, LINES
             dimensions=(lines, columns),

@@ -16,6 +16,7 @@ from agent_harness.faces import watch
 from agent_harness.faces.screen import LinesBelow
 from agent_harness.faces.watch import ProjectLook
 from agent_harness.session.picture import Item, Money, Now, ProjectPicture, StatePart
+from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 from .terminal import HARNESS, Terminal
@@ -229,3 +230,29 @@ def test_a_picture_that_is_the_same_is_not_written_and_one_after_a_stop_is_whole
     assert "\x1b[J" in lines.change(["one", "twice"], (80, 24))
     assert lines.gone() == "\r\x1b[J"
     assert lines.gone() == ""
+
+
+def test_a_slice_of_a_long_task_has_them_and_ends_with_what_it_came_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-RUN-1, F-RUN-2: on stderr, where that is a terminal; stdout keeps the one answer."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR")
+    book = LongTaskProject.of_book(tmp_path / "book")
+    script = "touch begun; while [ ! -e go ]; do sleep 0.05; done"
+    words = ("run", ".", "--worker", "local-command", "--command", script)
+    run = Terminal(book.root, *words, program="agent_harness.cli.lth")
+    try:
+        run.shows(lambda text: "-- agent 0:0" in text and "Ctrl-C ends the slice" in text)
+        first, *_ = below(run)
+        assert re.fullmatch(r"-- \S.* -- agent 0:0\d -- 0/1 proven -+", first), first
+        (book.root / "go").touch()
+        assert run.ended() == 0
+    finally:
+        (book.root / "go").touch()
+        run.program.close(force=True)
+    told = "\n".join(run.all_lines)
+    assert "Ctrl-C" not in told
+    for said in ("proven     nothing new; 0 of 1 in all", "1 session", "next: lth status .", '"decision": "run"'):
+        assert said in told, told
+    assert not LongTaskProject.of_book(tmp_path / "plain").run("true").err.count("proven")

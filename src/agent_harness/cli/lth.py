@@ -275,7 +275,10 @@ def _call(words: list[str]) -> int:
         task = LongTask(folder)
         if command == "schedule" and options.get("engine"):
             return _show(_by_server(task, options))
-        answer, code = task.answer(command, options)
+        if command in ("run", "resume"):
+            answer, code = _watched(task, command, options, folder)
+        else:
+            answer, code = task.answer(command, options)
         if command == "status":
             answer = _with_what_nobody_was_told(str(answer), os.path.abspath(folder))
     except HelpAsked as asked:
@@ -286,6 +289,23 @@ def _call(words: list[str]) -> int:
         return _fault(error)
     _show(answer)
     return int(code)
+
+
+def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
+    """A run; where stderr is a terminal, with what it does below its lines, and what it came to. F-RUN-1, F-RUN-2."""
+    from agent_harness.kernel import terminal
+
+    if options.get("dry-run") or sys.stderr is None or terminal.is_plain(sys.stderr):
+        return task.answer(command, options)
+    import shlex
+
+    from agent_harness.cli.terminal import footer_of, screen, summed_up
+
+    view, footer = screen(as_json=True), footer_of("longtask", task.layout.root)
+    with view.watching(list, None, footer), task.telling(view.say), summed_up(task, view.say) as summary:
+        answer, code = task.answer(command, options)
+        summary.following = f"lth status {shlex.quote(folder)}"
+    return answer, code
 
 
 def _tell(folder: str) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent_harness.faces.screen import LinesBelow
     from agent_harness.kernel.root import Kind
     from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.protocols.longtask.api import LongTask
     from agent_harness.protocols.tasklist.api import TaskList
     from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
@@ -295,7 +296,7 @@ class EndOfRun:
 
 
 @contextmanager
-def summed_up(project: "FeatureProject | TaskList", say: Callable[[str], None]) -> Iterator[EndOfRun]:
+def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
     """Says what the run in the block has come to, also where an error ends it, which then says what is next.
 
     Where the settings have it, the page of `harness report` is written before. F-RUN-2, F-REP-10.

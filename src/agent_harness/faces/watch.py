@@ -238,7 +238,8 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     if money.sessions:
         paid.append(str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else " before"))
     used = running.tokens_text if running and not several else ""
-    parts = [*filter(None, (*paid, used)), "Ctrl-C hands off"]
+    ends = "Ctrl-C ends the slice" if picture.kind == "longtask" else "Ctrl-C hands off"
+    parts = [*filter(None, (*paid, used)), ends]
     while len(third := "   " + "   ".join(parts)) > columns and len(parts) > 1:
         parts.pop()
     second = _sides(f"   {said}", time_left(picture) or "", columns)

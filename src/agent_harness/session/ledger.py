@@ -20,13 +20,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from itertools import islice
-from typing import Any
 
 from agent_harness.errors import Busy
 from agent_harness.kernel import clock, digest, files, journal, lock
 from agent_harness.kernel.json import JsonObject, jsontext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field, fields, replace
+    from typing import Any
+else:
+    from agent_harness.kernel.values import dataclass, field, fields, replace
 
 __all__ = [
     "ACCEPTED",

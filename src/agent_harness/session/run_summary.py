@@ -44,7 +44,8 @@ class RunSummary:
         told += [labelled("cost", _cost(sessions, after.money))]
         if kept := [each for each in sessions if each.rescue_ref]:
             one = kept[0].number if len(kept) == 1 and after.kind == "features" else None
-            see = "harness rescue list" if one is None else f"harness diff {one}"
+            listed = "lth rescue ." if after.kind == "longtask" else "harness rescue list"
+            see = listed if one is None else f"harness diff {one}"
             told.append(labelled("kept", f"{len(kept)} rolled back: {see}"))
         asked = [f"{each.message} ({each.answer})" for each in after.state.questions]
         return told + [labelled("needs you", each) for each in asked or ["nothing"]]

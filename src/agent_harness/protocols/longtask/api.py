@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.options import (
@@ -82,8 +83,20 @@ def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
 class LongTask:
     """One task directory, which need not exist before ``init``."""
 
+    reports = False  # no setting has a run end with a page
+
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.layout = LongTaskLayout(task_dir)
+
+    def reader(self) -> PictureReader:
+        """Looks at the task, again and again."""
+        return reader(self.layout.root)
+
+    def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
+        """In the block ``say`` gets what else would be a line on stderr."""
+        from agent_harness.protocols.longtask import log
+
+        return log.told_to(say)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
         """What a command of `lth` answers to the options that were given, by their long names without the dashes.

@@ -18,20 +18,42 @@ from agent_harness.protocols.longtask.records import EvidenceItem, LogEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import ExitStack
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
 
 
-def warn(text: str) -> None:
-    """One line for a person on stderr; stdout carries the answer alone."""
-    from agent_harness.kernel.terminal import one_line
+_LISTENERS: list[Callable[[str], None]] = []
 
+
+def told_to(say: Callable[[str], None]) -> ExitStack:
+    """Until it is left, ``say`` gets the lines for a person: where more stands on a terminal than lines."""
+    from contextlib import ExitStack
+
+    _LISTENERS.append(say)
+    until = ExitStack()
+    until.callback(_LISTENERS.remove, say)
+    return until
+
+
+def tell(line: str) -> None:
+    """One line for a person on stderr; stdout carries the answer alone."""
+    if _LISTENERS:
+        _LISTENERS[-1](line)
+        return
     try:
-        sys.stderr.write(f"lth: warning: {one_line(text)}\n")
+        sys.stderr.write(f"{line}\n")
     except (OSError, ValueError):  # nobody reads it
         return
+
+
+def warn(text: str) -> None:
+    """The same, as a warning."""
+    from agent_harness.kernel.terminal import one_line
+
+    tell(f"lth: warning: {one_line(text)}")
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:

@@ -6,7 +6,6 @@ Source: ``longtask.md`` 6, 19.
 from __future__ import annotations
 
 import os
-import sys
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.terminal import one_line
@@ -69,9 +68,9 @@ def explain(layout: LongTaskLayout) -> None:
     task, held = store.load()
     found = claim.look(layout, task, held, store.now())
     way = _rollback_point(store, found, store.events()[0])
-    sys.stderr.write(f"resume: {way} ({_due(found)}); next step: {one_line(found.checkpoint.next_step)}\n")
+    log.tell(f"resume: {way} ({_due(found)}); next step: {one_line(found.checkpoint.next_step)}")
     for each in _rate_limits(task, found.checkpoint, store):
-        sys.stderr.write(f"resume: rate limit: {one_line(_limit(each))}\n")
+        log.tell(f"resume: rate limit: {one_line(_limit(each))}")
 
 
 def _rollback_point(store: LongTaskStore, found: Seen, events: list[LogEvent]) -> str:
