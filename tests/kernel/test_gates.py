@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agent_harness.kernel import clock, trusted_state
-from agent_harness.kernel.gates import APART, MINUTE, QUIET, USED_UP, Gate, grown, refused, seconds_to_wait, started
+from agent_harness.kernel.host.gates import (
+    APART,
+    MINUTE,
+    QUIET,
+    USED_UP,
+    Gate,
+    grown,
+    refused,
+    seconds_to_wait,
+    started,
+)
 from agent_harness.kernel.rate_limits import LimitClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from agent_harness.kernel.gates import Gate
+    from agent_harness.kernel.host.gates import Gate
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.lock import Lock
 
@@ -261,7 +261,7 @@ class LimitClock:
         """How an account that may have ``most`` agents is let in by now; ``None`` where nobody has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _GATE)):
             return None
-        from agent_harness.kernel import gates
+        from agent_harness.kernel.host import gates
 
         found = self._read_gate(account)
         return gates.grown(found, most, _seconds(self._now())) if found else None
@@ -272,7 +272,7 @@ class LimitClock:
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
         """Until one more of its agents may begin beside so many; ``None``: once one of these has ended."""
-        from agent_harness.kernel import gates
+        from agent_harness.kernel.host import gates
 
         gate = self.gate(account, most)
         if gate is None:
@@ -282,7 +282,7 @@ class LimitClock:
 
     def note_start(self, account: str, most: int) -> None:
         """One of its agents begins. To be called by whoever keeps others from asking meanwhile."""
-        from agent_harness.kernel import gates
+        from agent_harness.kernel.host import gates
 
         if self.gate(account, most) is None:
             return
@@ -295,7 +295,8 @@ class LimitClock:
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
         """A refusal has come, and the clock is locked: fewer may work."""
-        from agent_harness.kernel import gates, host
+        from agent_harness.kernel import host
+        from agent_harness.kernel.host import gates
 
         if not self._place():
             return
@@ -310,7 +311,7 @@ class LimitClock:
 
     def _read_gate(self, account: str) -> Gate | None:
         """What the file holds; ``None`` where there is none, or a damaged one."""
-        from agent_harness.kernel.gates import Gate
+        from agent_harness.kernel.host.gates import Gate
 
         try:
             record = files.read_json(self._path(account, _GATE), exact=False)

@@ -1,6 +1,6 @@
 """What the orders of one run have of this machine, and of the accounts of their agents. SC-40, SC-41, SC-43.
 
-How many there may be at once, and who has what, is ``kernel/host.py``; what an account may have is
+How many there may be at once, and who has what, is ``kernel/host/``; what an account may have is
 ``supervision/seats.py``.
 """
 

@@ -4,8 +4,8 @@ Taken before an agent is started and given back when its session is over, or by 
 what ``host.json`` says, less what its gate holds back since it was refused. SC-40, SC-43, SC-44.
 """
 
-from agent_harness.kernel import clock, gates, host
-from agent_harness.kernel.host import HostSeat
+from agent_harness.kernel import clock, host
+from agent_harness.kernel.host import HostSeat, gates
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import LimitClock
 

@@ -136,7 +136,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
 def _gates() -> list[dict[str, Any]]:
     """The accounts that fewer agents may work for since they were refused."""
     from agent_harness.kernel import clock, host
-    from agent_harness.kernel.gates import QUIET
+    from agent_harness.kernel.host.gates import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
 
     rows: list[dict[str, Any]] = []
@@ -176,7 +176,8 @@ def _limits_of_host(as_json: bool) -> int:
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
     """What its agents read, where that has a limit."""
-    from agent_harness.kernel import clock, gates, host
+    from agent_harness.kernel import clock, host
+    from agent_harness.kernel.host import gates
 
     if terms.input_tokens_per_minute is None:
         return {}
