@@ -123,11 +123,12 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
     for each in found:
         show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} here")
         show(f"  said: {each.said or 'nothing'}")
-    for gate in gates:
-        let_in = f"since it was refused {gate['size']} of {gate['most']} may be, one more at {gate['grows_local']}"
-        show(f"{gate['account']}: {gate['working']} agents at work; {let_in} if nobody is refused until then")
     if not found:
         show("No account is rate limited.")
+    for gate in gates:
+        at_work = f"{gate['working']} agent{'s' if gate['working'] != 1 else ''} at work"
+        let_in = f"since it was refused {gate['size']} of {gate['most']} may be, one more at {gate['grows_local']}"
+        show(f"{gate['account']}: {at_work}; {let_in} if nobody is refused until then")
     if found or gates:
         show("next: harness limits clear ACCOUNT   to try at once")
     return 0
