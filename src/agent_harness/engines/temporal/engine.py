@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import agent_harness
 from agent_harness.engines import exchange, limits
@@ -87,7 +87,8 @@ class TemporalEngine:
         self._worker = self._loop.begin(self._take_part(self._client))
 
     async def _take_part(self, client: Client) -> None:
-        await Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow]).run()
+        bare = UnsandboxedWorkflowRunner()
+        await Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow], workflow_runner=bare).run()
 
     def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
         """Pushes the order and starts its workflow; from then on it is watched until the result is at home."""

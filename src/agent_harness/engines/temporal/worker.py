@@ -29,7 +29,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import agent_harness
 from agent_harness.engines import limits
@@ -116,7 +116,9 @@ class HandsWorker:
 
     async def _serve(self, client: Client) -> None:
         address = self._terms.address
-        workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow, SliceWorkflow])]
+        bare = UnsandboxedWorkflowRunner()  # the code has no effects, and replays of recorded histories keep it so
+        known = [OrderWorkflow, SliceWorkflow]
+        workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=known, workflow_runner=bare)]
         if self._terms.remotes:
             workers.append(self._hands(client))
             self._say(f"{self._terms.slots} hands wait for orders of pool {address.pool} at {address.target}")
@@ -188,7 +190,9 @@ class HandsWorker:
             ) from None
         except (HarnessError, OSError) as error:
             self._say(f"{task.id}: {error}")
-            raise ApplicationError(str(error), type=HANDS_LEFT if task.is_leaving else "HandsFailed") from None
+            at_once = timedelta(seconds=clock.scaled(1.0)) if task.is_leaving else None  # others are ready
+            kind = HANDS_LEFT if task.is_leaving else "HandsFailed"
+            raise ApplicationError(str(error), type=kind, next_retry_delay=at_once) from None
         except Exception as error:
             self._say(f"{task.id}: {error!r}")
             raise
