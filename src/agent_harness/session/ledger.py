@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field, fields, replace
     from typing import Any
 else:
-    from agent_harness.kernel.values import dataclass, field, fields, replace
+    from agent_harness.session.values import dataclass, field, fields, replace
 
 __all__ = [
     "ACCEPTED",

@@ -23,7 +23,7 @@ from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:
-    from agent_harness.kernel.values import dataclass, field, fields
+    from agent_harness.session.values import dataclass, field, fields
 
     T, Protocol = None, object
 

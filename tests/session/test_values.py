@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.kernel import values
+from agent_harness.session import values
 
 
 @values.dataclass(frozen=True, kw_only=True, slots=True)

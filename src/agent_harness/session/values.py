@@ -3,7 +3,7 @@
     if TYPE_CHECKING:
         from dataclasses import dataclass, field, fields, replace
     else:
-        from agent_harness.kernel.values import dataclass, field, fields, replace
+        from agent_harness.session.values import dataclass, field, fields, replace
 
 For modules on the way of commands that must start at once. Values are made by keyword, equal where their members are,
 and never changed; ``dataclasses.replace``, ``fields`` and ``asdict`` take them as well. A class has no base of its own.
