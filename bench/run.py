@@ -52,6 +52,9 @@ BARS = (
     Bar(name="face-status-line", most=4.0, unit="x", what="`harness status --line` there"),
     Bar(name="import", most=2.0, unit="s", what="`harness import` of 1,000 items, the slowest of five formats"),
     Bar(name="import-again", most=2.0, unit="s", what="the same once more, which brings nothing twice"),
+    Bar(name="wire-watch", most=2000.0, unit="B", what="`harness watch` a second, at one new line a second"),
+    Bar(name="wire-clock", most=100.0, unit="B", what="the same, when only the clock moves"),
+    Bar(name="wire-run", most=1000.0, unit="B", what="the lines below `harness run`, at one new line a second"),
     Bar(name="look-first", most=6.0, unit="x", what="a first look at 200 items and 300 sessions, of bare `json.loads`"),
     Bar(name="look-again", most=3.4, unit="%", what="a further look with nothing new, of the first"),
     Bar(name="look-memory", most=60.0, unit="MB", what="the process that looks, at its largest"),
@@ -99,6 +102,7 @@ SOURCES = {
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
     "faces_bench:measure": ("face-why", "face-costs", "face-watch", "face-report", "face-serve", "face-status-line"),
     "import_bench:measure": ("import", "import-again"),
+    "wire_bench:measure": ("wire-watch", "wire-clock", "wire-run"),
     "reader_bench:measure": ("look-first", "look-again", "look-memory"),
     "snapshot_bench:measure": ("snapshot",),
     "git_processes_bench:measure": (

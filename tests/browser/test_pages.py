@@ -1,6 +1,6 @@
-"""The page of ``harness report`` and the window of ``harness serve`` in a real browser. F-REP-4, F-SRV-5, F-SRV-7.
+"""The page of ``harness report``, the window of ``harness serve`` and the recording of the demo in a real browser.
 
-The system's Chromium is driven, where there is one: nothing is fetched for it.
+The system's Chromium is driven, where there is one: nothing is fetched for it. F-REP-4, F-SRV-5, F-SRV-7.
 """
 
 import importlib
@@ -137,3 +137,48 @@ def test_a_person_pauses_with_the_keyboard_alone_and_without_a_script(
     with page.expect_navigation():
         page.keyboard.press("Enter")
     assert (project.root / ".harness-pause").exists()
+
+
+RECORDING = (Path(__file__).resolve().parents[2] / "docs/demo.svg").as_uri()
+SEEN_AT = """moment => {
+  for (const each of document.getAnimations()) { each.pause(); each.currentTime = moment * 1000; }
+  return [...document.querySelectorAll('text')].filter(each => getComputedStyle(each).visibility === 'visible');
+}"""
+TEXTS_AT = f"moment => ({SEEN_AT})(moment).map(each => each.textContent)"
+ENDS_AT = (
+    f"moment => Math.max(0, ...({SEEN_AT})(moment).map(each => {{ const b = each.getBBox(); return b.x + b.width; }}))"
+)
+MOMENTS = (
+    "[...new Set(document.getAnimations().map(each => each.effect.getTiming().delay / 1000 + 0.001))]"
+    ".sort((a, b) => a - b)"
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_recording_plays_and_shows_the_lie_the_rollback_and_what_is_kept(browser: Any, scheme: str) -> None:
+    """F-DOC-RECORDING: each picture as the browser draws it; nothing stands outside, nothing is asked for."""
+    page, asked, said = opened(browser, RECORDING, color_scheme=scheme)
+    assert (asked, said) == ([RECORDING], [])
+    moments = page.evaluate(MOMENTS)
+    assert len(moments) > 50
+    pictures = ["\n".join(page.evaluate(TEXTS_AT, each)) for each in moments]
+    lie = next(n for n, each in enumerate(pictures) if "FALSE" in each)
+    assert 0 < lie < len(pictures) - 1
+    assert any("rolled back" in each for each in pictures[lie:])
+    assert max(page.evaluate(ENDS_AT, each) for each in moments[::10]) <= 864
+    end = page.evaluate(TEXTS_AT, 600)
+    assert "Everything ended as promised." in end
+    assert end.count("kept") == 9
+    ground, ink = page.evaluate("['rect', 'text'].map(name => getComputedStyle(document.querySelector(name)).fill)")
+    assert (sum(map(int, ground[4:-1].split(","))) > sum(map(int, ink[4:-1].split(",")))) == (scheme == "light")
+
+
+def test_who_wants_no_motion_sees_how_the_recording_ends(browser: Any) -> None:
+    """F-DOC-RECORDING."""
+    page, _, _ = opened(browser, RECORDING, reduced_motion="reduce")
+    seen = page.evaluate(
+        "[...document.querySelectorAll('text')].filter(each => getComputedStyle(each).visibility === 'visible')"
+        ".map(each => each.textContent)"
+    )
+    assert "Everything ended as promised." in seen
+    assert not page.evaluate("document.getAnimations().length")

@@ -81,6 +81,52 @@ def test_a_tab_completes_in_a_real_bash(listed: TaskListProject, tmp_path: Path)
         shell.expect_exact("fish ")
 
 
+OFFERED = [
+    ("harness stat", ["status"]),
+    ("harness run --wo", ["--workers"]),
+    ("harness task claim --dirty re", ["refuse", "remember"]),
+    ("harness completion ", sorted(SHELLS)),
+    ("lth ver", ["verify"]),
+    ("harness why ", ["task-001", "task-002"]),
+    ("harness run --agent cla", ["claude-code"]),
+    ("harness report --out harness-t", ["harness-tasks.json"]),
+]
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish on PATH")
+def test_a_real_fish_offers_what_may_stand_there(listed: TaskListProject, tmp_path: Path) -> None:
+    """F-HELP-3: found in fish's own folder, where it is loaded on first use."""
+    env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+    assert run_process([*HARNESS, "completion", "fish", "--install"], environ=env).code == 0
+    assert (tmp_path / "fish/completions/lth.fish").is_file()
+    asked = "; ".join(f"complete -C '{typed}' | cut -f1; echo; echo ." for typed, _ in OFFERED)
+    done = subprocess.run(["fish", "-c", asked], cwd=listed.root, env=env, capture_output=True, text=True, check=True)
+    found = [sorted(block.split()) for block in done.stdout.split("\n.\n")[:-1]]
+    assert found == [words for _, words in OFFERED], done
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh on PATH")
+def test_a_tab_completes_in_a_real_zsh(listed: TaskListProject, tmp_path: Path) -> None:
+    """F-HELP-3: the first TAB loads it, from a folder of zsh's own search path; each further one is as good."""
+    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "TERM": "dumb", "ZDOTDIR": str(tmp_path)}
+    ran = run_process([*HARNESS, "completion", "zsh", "--install"], environ=env)
+    assert "fpath=(" in ran.out
+    (tmp_path / ".zshrc").write_text(
+        f"fpath=({tmp_path}/zsh/site-functions $fpath)\nautoload -Uz compinit && compinit -u -d {tmp_path}/dump\n"
+        "unsetopt zle_bracketed_paste prompt_sp automenu; setopt no_beep; zstyle ':completion:*' list-grouped no\n"
+        "PS1='rea''dy '\n"
+    )
+    with pexpect.spawn(
+        "zsh", ["-i"], cwd=str(listed.root), env=env, encoding="utf-8", timeout=60, dimensions=(24, 200)
+    ) as shell:  # type: ignore[arg-type]
+        shell.expect("ready ")
+        for typed, words in OFFERED:
+            if len(words) == 1:
+                shell.send(f"{typed}\t")
+                shell.expect_exact(f"{typed.rpartition(' ')[0]} {words[0]} ")
+                shell.send("\x15")
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_command_is_in_the_script_and_the_shell_reads_it(shell: str, tmp_path: Path) -> None:
     text = completion.script(shell)

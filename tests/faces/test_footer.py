@@ -190,7 +190,7 @@ NOW = Now(
 def test_what_matters_less_goes_first_and_no_number_is_cut() -> None:
     at = f"{datetime(2026, 1, 1, 12, tzinfo=UTC).astimezone():%H:%M}"
     first, second, third = watch.footer(look(NOW), 79)
-    assert first == f"-- #7 Chosen names and shorty serve, en -- waiting until {at} -- 0/3 proven --"
+    assert first == f"-- #7 Chosen names and shorty serve,... -- waiting until {at} -- 0/3 proven --"
     assert second == "   9 passed in 2.03s"
     assert third == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out   Ctrl-C hands off"[:-19]
     wide = watch.footer(look(NOW), 120)

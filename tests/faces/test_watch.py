@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,13 +51,13 @@ def test_one_picture_and_the_same_in_json(listed: TaskListProject) -> None:
     once = listed.harness("watch", "--once")
     assert once.code == 0, once
     assert "list  0/3 proven  idle" in once.out
-    assert "> task-001 open     Make it" in once.out
+    assert "> task-001 open  Make it" in once.out
     assert "\x1b" not in once.out
     found = json.loads(listed.harness("watch", "--json").out)
     assert (found["proven"], found["total"], found["state"], found["left"]) == (0, 3, "idle", None)
     assert [each["id"] for each in found["items"]] == ["task-001", "task-002", "task-003"]
     chosen = listed.harness("watch", "task-003", "--once")
-    assert "> task-003 open     Sell it" in chosen.out
+    assert "> task-003 open  Sell it" in chosen.out
     wrong = listed.harness("watch", "task-9", "--once")
     assert (wrong.code, "There is no item 'task-9' here" in wrong.err) == (2, True), wrong
     both = listed.harness("watch", "task-001", "--all")
@@ -117,6 +118,114 @@ def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: 
     watched.press("q")
     assert watched.ended() == 0
     assert watched.received.endswith(b"\x1b[?25h\x1b[?1049l")
+
+
+LONG = """\
+turns:
+  - do:
+      - run: "seq -f 'line %g of what came first' 1 9000"
+      - say: "the needle is here"
+      - run: "seq -f 'row %g of the end' 1 60; touch begun; while [ ! -e go ]; do sleep 0.05; done; touch done.txt"
+"""
+
+
+@pytest.mark.scenario
+def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
+    listed: TaskListProject, watched: Terminal
+) -> None:
+    """F-WATCH-5: 64 KiB of it and never all; what is followed grows, what is read stays."""
+    (listed.root / "script.yaml").write_text(LONG)
+    (listed.root / "go").touch()
+    listed.harness("run", "--max-tasks", "1", "--agent", "scripted:script.yaml")
+    (transcript,) = (listed.root / ".harness/sessions").glob("*task-001.1.log")
+    assert transcript.stat().st_size > 3 * 65_536
+    watched.shows(lambda text: "task-001 proven" in text)
+    watched.press("g\t")
+    watched.shows(lambda text: "== transcript of task-001 ==" in text and "tab pane" in text)
+    with transcript.open("a") as file:
+        file.write("and then it went on\n")
+    watched.shows(lambda text: "and then it went on" in text)
+    watched.press("g")
+    picture = watched.shows(lambda text: "bytes before these" in text)
+    assert "line 1 of what came first" not in picture
+    assert "== 1-" in picture or "- 1-" in picture or " 1-" in picture
+    with transcript.open("a") as file:
+        file.write("nobody is pulled away by this\n")
+    watched.read(1.5)
+    watched.shows(lambda text: "bytes before these" in text and "pulled away" not in text)
+    watched.press("j")
+    watched.shows(lambda text: "bytes before these" not in text)
+    watched.press("G")
+    watched.shows(lambda text: "pulled away" in text)
+    watched.press("k")
+    watched.shows(lambda text: "pulled away" not in text)
+    watched.press("f")
+    watched.shows(lambda text: "pulled away" in text)
+    watched.press("/")
+    watched.shows(lambda text: "Find:" in text)
+    watched.press("needle\n")
+    watched.shows(lambda text: "the needle is here" in text and "row 60 of" not in text)
+    watched.press("\t")
+    watched.shows(lambda text: "== harness ==" in text and "-- tasks --" in text)
+    watched.press("/")
+    watched.shows(lambda text: "Find:" in text)
+    watched.press("Session 2 starting\n")
+    watched.shows(lambda text: "Session 2 starting" in text)
+    watched.press("\t")
+    watched.shows(lambda text: "== " not in text)
+    watched.press("\r")
+    watched.shows(lambda text: "task-001 Make it: proven" in text and "tab transcript" in text)
+    watched.press("\t")
+    watched.shows(lambda text: "pulled away" in text and "tab story" in text)
+    watched.press("/")
+    watched.shows(lambda text: "Find:" in text)
+    watched.press("needle\n")
+    watched.shows(lambda text: "the needle is here" in text)
+    watched.press("\t")
+    watched.shows(lambda text: "task-001 Make it: proven" in text)
+    watched.press("\x1b")
+    watched.shows(lambda text: "1/3 proven" in text)
+    watched.press("\t\x1b")
+    watched.shows(lambda text: "-- tasks --" in text and "== " not in text)
+    for key, what in (("w", "task-001 Make it: proven"), ("c", "unknown")):
+        watched.press(key)
+        watched.shows(lambda text, what=what: what in text and "esc back" in text)
+        watched.press("\x1b")
+        watched.shows(lambda text: "1/3 proven" in text)
+    watched.press("u")
+    watched.shows(lambda text: "Type yes:" in text)
+    watched.press("no\n\n")
+    watched.press("a")
+    watched.shows(lambda text: "Nothing needs you." in text)
+    watched.press("\n")
+    watched.press("d")
+    watched.shows(lambda text: "Enter: back to the picture" in text)
+    watched.press("\n")
+    watched.shows(lambda text: "1/3 proven" in text)
+    watched.press("q")
+    assert watched.ended() == 0
+
+
+def test_what_the_disk_does_not_give_leaves_the_last_picture_with_its_age(
+    listed: TaskListProject, watched: Terminal
+) -> None:
+    """Rule c: an old picture says how old it is."""
+    watched.shows(lambda text: "> task-001 open" in text)
+    path = listed.root / "harness-tasks.json"
+    whole = path.read_text()
+    path.write_text(whole[:-30])
+    picture = watched.shows(lambda text: re.search(r"! this is how it was \d+ s ago: .*harness-tasks.json", text))
+    assert "> task-001 open" in picture
+    path.write_text(whole)
+    watched.shows(lambda text: "ago:" not in text and "> task-001 open" in text)
+    logs = listed.root / ".harness/logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "run.log").mkdir()
+    watched.shows(lambda text: "ago:" in text and "is not a regular file" in text and "> task-001 open" in text)
+    (logs / "run.log").rmdir()
+    watched.shows(lambda text: "ago:" not in text)
+    watched.press("q")
+    assert watched.ended() == 0
 
 
 def test_nothing_is_written_while_nothing_changes(watched: Terminal) -> None:

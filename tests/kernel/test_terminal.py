@@ -8,8 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_harness.kernel import terminal
 from agent_harness.kernel.git.status import shown
-from agent_harness.kernel.terminal import fitted, has_colour, is_plain, one_line, printable, stand_in, wrapped
+from agent_harness.kernel.terminal import (
+    fitted,
+    has_colour,
+    is_plain,
+    one_line,
+    padded,
+    printable,
+    shortened,
+    stand_in,
+    width,
+    wrapped,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +72,44 @@ def test_lines_are_broken_at_words_and_keep_their_indent() -> None:
     assert wrapped("short", 80) == ["short"]
 
 
+def test_what_follows_a_label_stands_below_its_text_and_east_asia_breaks_anywhere() -> None:
+    """F-TERM-4."""
+    assert wrapped("cost       at least $0.42 of $200.00", 31) == ["cost       at least $0.42 of", "           $200.00"]
+    assert wrapped("訪問者を 308 番で 8443 ポートへ", 20) == ["訪問者を 308 番で", "8443 ポートへ"]
+    assert wrapped("表示する訪問者を転送し応答する", 20) == ["表示する訪問者を転送", "し応答する"]
+
+
+@pytest.mark.parametrize(
+    ("line", "columns", "expected"),
+    [
+        ("it takes 250 ms", 15, "it takes 250 ms"),
+        ("it takes 2500 ms", 15, "it takes..."),
+        ("  8443 and 8444", 13, "  8443 and..."),
+        ("12345678901234567890", 10, "1234567..."),
+        ("  12345678901234567890", 10, "  12345..."),
+        ("表示する訪問者を転送", 12, "表示する..."),
+        ("abc", 2, ".."),
+        ("", 0, ""),
+    ],
+)
+def test_what_is_left_out_is_whole_words_and_said(line: str, columns: int, expected: str) -> None:
+    """B3: no number is cut, a reader would take it for another."""
+    assert shortened(line, columns) == expected
+    assert width(shortened(line, columns)) <= columns
+
+
+def test_what_an_encoding_does_not_have_is_counted_as_it_will_stand_there() -> None:
+    """F-TERM-5."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
+    assert terminal.shown("12 € \x1b[2J", stream) == r"12 \u20ac \x1b[2J"
+    assert terminal.shown("12 €", io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) == "12 €"
+    assert padded("漢字", 6) == "漢字  "
+
+
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs"])), st.integers(20, 200))
 def test_no_word_is_lost_or_made_by_breaking(text: str, columns: int) -> None:
-    assert " ".join(wrapped(text, columns)).split() == text.split()
+    assert "".join("".join(wrapped(text, columns)).split()) == "".join(text.split())
+    assert all(width(row) <= columns or len(row.split()) == 1 for row in wrapped(text, columns))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 import sys
 
 from agent_harness.errors import HarnessError, Refused
-from agent_harness.kernel.terminal import one_line, printable
+from agent_harness.kernel.terminal import laid_out, one_line, printable
 
 TAIL_LINES = 20
 
@@ -17,7 +17,7 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
         named = {"verb": verb} if verb else {}
         print(jsontext.spaced({"ok": False, **named, "error": error.as_json()}))
         return error.exit_code
-    print(f"harness: {one_line(error.message)}", file=sys.stderr)
+    print("\n".join(laid_out([f"harness: {one_line(error.message)}"], stream=sys.stderr)), file=sys.stderr)
     tail, reasons = error.data.get("tail"), error.data.get("reasons")
     if isinstance(tail, list) and tail != reasons:  # what a validation printed last
         for line in tail[-TAIL_LINES:]:

@@ -66,7 +66,7 @@ def _features(as_json: bool, glance: bool) -> int:
 
 
 def _show(lines: "list[str]") -> None:
-    """Prints the lines, fit for a terminal."""
-    from agent_harness.kernel.terminal import printable
+    """Prints the lines as a terminal takes them; those that are commands stay whole, to be copied."""
+    from agent_harness.kernel.terminal import laid_out
 
-    print("\n".join(map(printable, lines)))
+    print("\n".join(laid_out(lines, whole=("next",))))

@@ -93,30 +93,9 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
     """Prints lines fit for the stream: broken at words on a terminal, but for those that are commands."""
-    from agent_harness.kernel.terminal import is_plain, printable, wrapped
+    from agent_harness.kernel import terminal
 
-    columns = 0 if is_plain(sys.stdout) else _columns()
-    for line in lines:
-        shown = printable(line)
-        copied = not columns or line.startswith(whole)
-        print("\n".join([shown] if copied else wrapped_below(shown, columns, wrapped)))
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns
-
-
-def wrapped_below(line: str, columns: int, wrap: Any) -> list[str]:
-    """A line with a label, broken at words; what follows stands below its text."""
-    from agent_harness.faces.why import INDENT
-
-    label, text = line[:INDENT], line[INDENT:]
-    if len(line) <= columns or label.rstrip() == label:
-        return list(wrap(line, columns))
-    first, *more = wrap(f"{text}", columns - INDENT)
-    return [label + first, *(" " * INDENT + each.strip() for each in more)]
+    print("\n".join(terminal.laid_out(lines, whole=whole)))
 
 
 # ---- why

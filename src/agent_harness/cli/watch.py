@@ -6,39 +6,27 @@ is a plain question. Source: ``faces.md`` 4.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 
+from agent_harness.cli.watching import TICK_SECONDS, OneProject
 from agent_harness.errors import NotAProject, UsageError
 from agent_harness.faces import follow, watch
 from agent_harness.faces.screen import AlternateScreen, Hangup
 from agent_harness.faces.watch import AllProjects, ProjectLook, ProjectView
 from agent_harness.kernel import clock, root, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
-from agent_harness.kernel.terminal import fitted, is_plain, printable
-from agent_harness.session.picture import span
+from agent_harness.kernel.terminal import columns_of_terminal, fitted, is_plain, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
 
-TICK_SECONDS = 0.5
 SUMMARY_SECONDS = 60.0
 PLAIN_WIDTH = 100
-FOOTER = "enter open  p pause  s say  a answer  d diff  w why  / find  ? keys  q leave"
-HELP = """\
-j k up down g G   choose an item          enter   its story
-esc               back                    f       follow the work again
-p                 pause                   r       resume
-s                 say a line to the agent at work
-a                 answer the question     u       undo the item, after a typed yes
-d w c             diff, why, costs        /       find an item by a word
-q                 leave; the run goes on
-"""
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
@@ -66,7 +54,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
     with suppress(Hangup, KeyboardInterrupt):
         screen = AlternateScreen()
         with screen.shown():
-            _OneProject(screen, view, chosen).loop()
+            OneProject(screen, view, chosen).loop()
     return 0
 
 
@@ -81,7 +69,11 @@ def _named(seen: ProjectLook, word: str) -> str:
 
 def _snapshot(seen: ProjectLook, chosen: str | None) -> list[str]:
     rows = 3 + len(seen.picture.items) + len(seen.slots) + 4 * len(seen.picture.now) + 14
-    return watch.lines(seen, PLAIN_WIDTH, max(rows, watch.LEAST[1]), chosen)
+    return watch.lines(seen, _columns(), max(rows, watch.LEAST[1]), chosen)
+
+
+def _columns() -> int:
+    return PLAIN_WIDTH if is_plain(sys.stdout) else columns_of_terminal()
 
 
 def _print_json(found: JsonObject) -> None:
@@ -114,167 +106,6 @@ def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
     return len(before) - gone
 
 
-class _OneProject:
-    """The view of one project, and what its keys do."""
-
-    def __init__(self, screen: AlternateScreen, view: ProjectView, chosen: str | None = None) -> None:
-        self._screen, self._view = screen, view
-        self._chosen = chosen
-        self._told: list[str] | None = None  # an item's story, or the keys, in place of the picture
-        self._top = 0
-        self._problem = ""
-        self._looked = time.monotonic()
-        self._seen = view.look()
-
-    def loop(self) -> None:
-        """Until the person leaves."""
-        while True:
-            self._look()
-            self._paint()
-            key = self._screen.key(TICK_SECONDS)
-            if key == "q":
-                return
-            if key == "esc" and self._told is None:
-                return
-            if key is not None:
-                self._act(key)
-
-    def _look(self) -> None:
-        try:
-            self._seen, self._problem, self._looked = self._view.look(), "", time.monotonic()
-        except OSError as error:  # the last picture stays
-            age = span(time.monotonic() - self._looked)
-            self._problem = f"! {error.strerror}; this is how it was {age} ago"
-
-    def _paint(self) -> None:
-        columns, rows = self._screen.size
-        if self._told is not None:
-            self._top = max(0, min(self._top, len(self._told) - rows + 1))
-            shown = [fitted(printable(line), columns) for line in self._told[self._top : self._top + rows - 1]]
-            footer = "esc back  j k up down  q leave"
-        else:
-            shown = watch.lines(self._seen, columns, rows - 1, self._chosen)
-            footer = self._problem or FOOTER
-        blank = [""] * (rows - 1 - len(shown))
-        is_small = columns < watch.LEAST[0] or rows < watch.LEAST[1]
-        self._screen.paint(shown if is_small else [*shown, *blank, fitted(f" {footer}", columns)])
-
-    def _act(self, key: str) -> None:
-        if self._told is not None:
-            if key in ("esc", "enter"):
-                self._told = None
-            self._top += {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -20, "pagedown": 20}.get(key, 0)
-            return
-        item = self._chosen or watch.current(self._seen.picture)
-        acts: dict[str, Callable[[], object]] = {
-            **{name: lambda: self._choose(key, item) for name in ("up", "k", "down", "j", "g", "G")},
-            "f": lambda: self._choose("f", None),
-            "?": lambda: self._tell([*HELP.splitlines()]),
-            "c": lambda: self._tell(_said(["costs"])),
-            "/": lambda: self._aside(self._find, wait=False),
-            "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),
-            "r": lambda: self._aside(lambda: _asked("Go on again?", ["resume"])),
-            "a": lambda: self._aside(self._answer),
-            "s": lambda: self._aside(_said_to_agent),
-        }
-        if item:
-            acts |= {
-                **{name: lambda: self._tell(_said(["why", item, "--full"])) for name in ("enter", "w")},
-                "d": lambda: self._aside(lambda: _run(["diff", item])),
-                "u": lambda: self._aside(lambda: _undone(item)),
-            }
-        if key in acts:
-            acts[key]()
-
-    def _tell(self, lines: list[str]) -> None:
-        self._told, self._top = lines, 0
-
-    def _choose(self, key: str, item: str | None) -> None:
-        ids = [each.id for each in self._seen.picture.items]
-        if not ids or key == "f":
-            self._chosen = None
-            return
-        at = ids.index(item) if item in ids else 0
-        to = {"up": at - 1, "k": at - 1, "down": at + 1, "j": at + 1, "g": 0, "G": len(ids) - 1}[key]
-        self._chosen = ids[max(0, min(to, len(ids) - 1))]
-
-    def _find(self) -> None:
-        word = _ask("Find: ").lower()
-        ids = [each.id for each in self._seen.picture.items]
-        start = ids.index(self._chosen) + 1 if self._chosen in ids else 0
-        items = [*self._seen.picture.items[start:], *self._seen.picture.items[:start]]
-        if word:
-            hit = next((each.id for each in items if word in f"{each.name} {each.title}".lower()), None)
-            self._chosen = hit or self._chosen
-
-    def _answer(self) -> None:
-        asked = self._seen.picture.state.questions
-        if not asked:
-            print("Nothing needs you.")
-            return
-        first = asked[0]
-        print(printable(first.message))
-        for number, option in enumerate(first.options, 1):
-            print(f"  {number}  {printable(option)}")
-        if not first.options:
-            print(printable(first.answer))
-            return
-        said = _ask("Choose (a number or a word; Enter: later): ")
-        if said.isdecimal() and 1 <= int(said) <= len(first.options):
-            said = first.options[int(said) - 1]
-        if said:
-            _run(["resume", "--choose", said, *(["--feature", first.item] if first.item else [])])
-
-    def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
-        """A dialog, on the terminal as it was before."""
-        with self._screen.aside():
-            try:
-                act()
-                if wait:
-                    _ask("Enter: back to the picture ")
-            except KeyboardInterrupt:
-                print()
-
-
-def _ask(question: str) -> str:
-    sys.stdout.write(question)
-    sys.stdout.flush()
-    line = sys.stdin.readline()
-    if not line:
-        raise Hangup
-    return line.strip()
-
-
-def _asked(question: str, words: list[str]) -> None:
-    if _ask(f"{question} [y/n]: ").lower() in ("y", "yes"):
-        _run(words)
-
-
-def _said_to_agent() -> None:
-    if text := _ask("Say to the agent: "):
-        _run(["say", text])
-
-
-def _undone(item: str) -> None:
-    if _ask(f"Take {item} back by a new commit? Type yes: ") == "yes":
-        _run(["undo", item])
-
-
-def _run(words: list[str]) -> int:
-    """A command of ours, on this terminal."""
-    from agent_harness.cli.app import main as command
-
-    return command(words)
-
-
-def _said(words: list[str]) -> list[str]:
-    """What a command of ours prints."""
-    text = io.StringIO()
-    with redirect_stdout(text), redirect_stderr(text):
-        _run(words)
-    return text.getvalue().splitlines()
-
-
 # ---- all projects
 
 
@@ -289,7 +120,7 @@ def _all(*, once: bool, plain: bool, as_json: bool) -> int:
         _print_json({"projects": rows})
         return 0
     if once or plain or is_plain(sys.stdout) or not sys.stdin.isatty():
-        for line in watch.all_lines(found, PLAIN_WIDTH):
+        for line in watch.all_lines(found, _columns()):
             print(line)
         return 0
     with suppress(Hangup, KeyboardInterrupt):
@@ -303,8 +134,8 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
     chosen = found[0][0] if found else None
     while True:
         columns, rows = screen.size
-        shown = watch.all_lines(found, columns, chosen)[: rows - 1]
-        screen.paint([*shown, *[""] * (rows - 1 - len(shown)), fitted(" enter open  j k choose  q leave", columns)])
+        seen = watch.all_lines(found, columns, chosen)[: rows - 1]
+        screen.paint([*seen, *[""] * (rows - 1 - len(seen)), fitted(" enter open  j k choose  q leave", columns)])
         key = screen.key(TICK_SECONDS * 2)
         paths = [path for path, _, _ in found]
         at = paths.index(chosen) if chosen in paths else 0
@@ -316,7 +147,7 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
             here = os.getcwd()
             os.chdir(paths[at])  # its keys are commands, which look for the project where they are called
             try:
-                _OneProject(screen, ProjectView(found[at][1], paths[at])).loop()
+                OneProject(screen, ProjectView(found[at][1], paths[at])).loop()
             finally:
                 os.chdir(here)
         if key is None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.picture import PictureReader, ProjectPicture
 
 
 def reader_of(kind: str, folder: str) -> PictureReader:
@@ -63,3 +63,18 @@ def parallel_of(kind: str, folder: str) -> str | None:
 
         return task_list.parallel_file(folder)
     return None
+
+
+def transcript_of(picture: ProjectPicture, item: str) -> str | None:
+    """Where what the agent said in the last session on an item is kept; ``None`` where it is not."""
+    if picture.kind == "features":
+        from agent_harness.protocols.features import api as features
+
+        return features.transcript(features.layout_of(picture.path), picture, item)
+    if picture.kind == "longtask":
+        from agent_harness.protocols.longtask import api as long_task
+
+        return long_task.transcript(picture.path)
+    from agent_harness.protocols.tasklist import api as task_list
+
+    return task_list.transcript(picture.path, item)

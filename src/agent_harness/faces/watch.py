@@ -16,18 +16,31 @@ Everything comes through the reader of the project's kind and the logs that it n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_harness.errors import HarnessError
 from agent_harness.faces import reading
 from agent_harness.faces.follow import FollowedLines
+from agent_harness.faces.transcript import ScrolledText
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.terminal import fitted, printable
+from agent_harness.kernel.terminal import fitted, padded, shortened, shown, width
 from agent_harness.kernel.trusted_state import Place
 from agent_harness.parallel import snapshot
-from agent_harness.session.picture import OPEN, PROVEN, WORKING, Item, Now, ProjectPicture, amount, span
+from agent_harness.session.picture import (
+    NEEDS_YOU,
+    OPEN,
+    PROVEN,
+    WORKING,
+    Item,
+    Money,
+    Now,
+    ProjectPicture,
+    amount,
+    span,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +51,8 @@ __all__ = ["AllProjects", "ProjectView", "ProjectLook", "all_lines", "current", 
 LEAST = 60, 15
 """Columns and lines; on less, the first three lines are all there is."""
 KEPT_ROWS = 200
+LEAST_TEXT = 16
+"""Columns that a text needs beside what stands at the end of its line."""
 _NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
 
 
@@ -93,23 +108,34 @@ class ProjectView:
         told = snapshot.told(self._parallel) if self._parallel else None
         alive = told if told and told.get("alive") else None
         sign = "#" if self.kind == "features" else ""
+        picture = self._reader.look()
         slots = snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
         return ProjectLook(
-            name=self.folder.rstrip("/").rpartition("/")[2] or self.folder,
-            picture=self._reader.look(),
+            name=picture.state.name or self.folder.rstrip("/").rpartition("/")[2] or self.folder,
+            picture=picture,
             rows=tuple(self._rows),
             slots=tuple(slots),
             parallel=told,
         )
 
 
-def lines(seen: ProjectLook, columns: int, rows: int, chosen: str | None = None) -> list[str]:
-    """What is shown of a project on so many columns and rows, each line as long as it fits."""
+PANES = ("items", "agent", "harness")
+
+
+def lines(
+    seen: ProjectLook, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
+) -> list[str]:
+    """What is shown of a project on so many columns and rows, each line as long as it fits.
+
+    ``text`` is that of the pane that a person looks into, if it is not the one of the items.
+    """
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
-        return [fitted(printable(each), columns) for each in head][:rows]
-    work = _at_work(seen)
+        return [fitted(each, columns) for each in head][:rows]
+    work = _at_work(seen, columns)
     left = rows - len(head)
+    if text is not None:
+        return [*head, *_looked_into(seen, columns, left, chosen or current(seen.picture), text)]
     log = max(4, left // 3) if seen.rows else 0
     told = min(len(work), max(4, left // 3))
     items = _items(seen, columns, max(2, left - log - told), chosen or current(seen.picture))
@@ -117,50 +143,98 @@ def lines(seen: ProjectLook, columns: int, rows: int, chosen: str | None = None)
     found = [*head, *items, *work[:told]]
     if log >= 2 and seen.rows:
         found += ["-- harness --", *(_log_line(row) for row in [*seen.rows][-(log - 1) :])]
-    return [_rule(line, columns) if line.startswith("-- ") else fitted(printable(line), columns) for line in found][
-        :rows
+    return _fitting(found, columns)[:rows]
+
+
+def _fitting(found: Sequence[str], columns: int) -> list[str]:
+    return [
+        _rule(line, columns) if line.startswith(("-- ", "== ")) else shortened(shown(line), columns) for line in found
     ]
+
+
+SMALL = 4
+"""Rows of a pane that nobody looks into, its title with them."""
+
+
+def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
+    """The panes, of which the one that a person looks into has all the room that the others leave."""
+    items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
+    other = ["-- harness --", *(_log_line(row) for row in seen.rows)] if is_agent else _at_work(seen, columns)
+    other = [*other[:1], *other[1:][1 - SMALL :]]
+    room = max(1, rows - len(items) - len(other) - 1)
+    above, visible = text.window(room)
+    place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.lines)}"
+    told = [
+        f"== {f'transcript of {chosen}' if is_agent else text.title} == {place}",
+        *(f"  {each}" for each in visible),
+    ]
+    told += [""] * (room + 1 - len(told))
+    return _fitting([*items, *told, *other] if is_agent else [*items, *other, *told], columns)
+
+
+def log_lines(seen: ProjectLook) -> list[str]:
+    """What the harness said, for its pane."""
+    return [_log_line(row).strip() for row in seen.rows]
 
 
 def _head(seen: ProjectLook, columns: int) -> list[str]:
     picture = seen.picture
-    total = f"{picture.proven}/{len(picture.items)} proven"
     doing = snapshot.at_work(seen.parallel) or picture.doing
-    first = [seen.name, total, doing]
+    left = time_left(picture) or ""
+    total = "?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}"
+    rest = f"  {total} proven  {doing}"
+    first = shortened(shown(seen.name), max(8, columns - len(rest) - (len(left) + 2 if left else 0))) + rest
     running = next((each for each in picture.now if each.alive), None)
-    money = picture.money
-    second = [str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else "")]
-    if running and running.tokens is not None:
-        second.append("now " + running.line().partition(": ")[2].partition(", ")[2])
-    asked = picture.state.questions
     third = "nothing needs you"
-    if asked:
+    if asked := picture.state.questions:
         count = f"{len(asked)} question{'s' if len(asked) > 1 else ''}"
         third = _sides(f"! {count}: {asked[0].message}", "a answers", columns)
     elif picture.gaps:
-        third = f"! cannot be read: {', '.join(f'{each.file} ({each.why})' for each in picture.gaps)}"
+        names = ", ".join(os.path.basename(each.file) for each in picture.gaps)
+        third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
     elif picture.state.rests:
         third = f"rests: {picture.state.rests}"
-    return [_sides("  ".join(first), time_left(picture) or "", columns), "  ".join(second), third]
+    return [_sides(first, left, columns), _paid(picture.money, running, columns), shortened(shown(third), columns)]
+
+
+def _paid(money: Money, running: Now | None, columns: int) -> str:
+    """What was paid, and what the session at work has used; what does not fit is left out as a whole."""
+    limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
+    parts = [f"{money}{limit}"] if money.sessions else []
+    if running and running.tokens is not None:
+        parts += filter(None, [f"now {running.cost_text}", running.pace(), running.tokens_text])
+    return _as_fits(parts or ["nothing spent yet"], columns, "  ")
+
+
+def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
+    """The parts, without the last ones where there is no room for them."""
+    found = [*map(shown, parts)]
+    while width(between.join(found)) > columns and len(found) > 1:
+        found.pop()
+    return between.join(found)
 
 
 def _sides(left: str, right: str, columns: int) -> str:
     room = columns - len(right) - 1
-    return left if not right or room < len(left) // 2 else f"{fitted(printable(left), room):<{room}} {right}"
+    left = shown(left)
+    if not right or room < LEAST_TEXT:
+        return shortened(left, columns)
+    return f"{padded(shortened(left, room), room)} {right}"
 
 
 def _items(seen: ProjectLook, columns: int, rows: int, chosen: str | None) -> list[str]:
     found, room = seen.picture.items, rows - 1
     at = next((n for n, each in enumerate(found) if each.id == chosen), 0)
     first = max(0, min(at - room // 2, len(found) - room))
-    shown = found[first : first + room]
+    visible = found[first : first + room]
     money = seen.picture.money_by_item()
-    wide = max((len(_short_name(each)) for each in shown), default=0)
-    text = [f"-- {_NAMED[seen.picture.kind]} -- {first + 1 if shown else 0}-{first + len(shown)} of {len(found)}"]
-    for each in shown:
+    wide = max((width(_short_name(each)) for each in visible), default=0)
+    state = max((len(each.state) for each in visible), default=0)
+    text = [f"-- {_NAMED[seen.picture.kind]} -- {first + 1 if visible else 0}-{first + len(visible)} of {len(found)}"]
+    for each in visible:
         mark = ">" if each.id == chosen else " "
         cost = str(money[each.id]) if each.id in money else ""
-        told = f"{mark} {_short_name(each):<{wide}} {each.state:<8} {each.title}"
+        told = f"{mark} {padded(_short_name(each), wide)} {each.state:<{state}}  {each.title}"
         text.append(_sides(told, cost, columns))
     return text
 
@@ -170,29 +244,34 @@ def _short_name(item: Item) -> str:
 
 
 def current(picture: ProjectPicture) -> str | None:
-    """The item at work; else the first that is open."""
+    """The item at work; else the first that needs a person, or is open."""
     by_state = {each.state: each.id for each in reversed(picture.items)}
     named = next((each.item for each in picture.now if each.alive and each.item), None)
     at_work = next((each.id for each in picture.items if named in (each.name, each.id)), None)
-    return at_work or by_state.get(WORKING) or by_state.get(OPEN)
+    return at_work or by_state.get(WORKING) or by_state.get(NEEDS_YOU) or by_state.get(OPEN)
 
 
-def _at_work(seen: ProjectLook) -> list[str]:
+def _at_work(seen: ProjectLook, columns: int) -> list[str]:
     """Slots of a run of several agents, or what the agent of the one session says."""
     if seen.slots:
         return ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
     text: list[str] = []
     for each in seen.picture.now[:2]:
         who = ", ".join(filter(None, (each.agent, each.model)))
-        text += [f"-- agent: {who} --", f"  {each.line()}", *(f"  {last}" for last in each.last)]
+        text += [
+            f"-- agent: {who} --",
+            _as_fits(f"  {each.line()}".split(", "), columns, ", "),
+            *(f"  {last}" for last in each.last),
+        ]
     return text
 
 
 def _rule(line: str, columns: int) -> str:
-    title, _, right = line.removeprefix("-- ").partition(" --")
-    left = f"-- {printable(title)} "
+    sign = line[0]
+    title, _, right = line[3:].partition(f" {sign}{sign}")
     right = f" {right.strip()}" if right.strip() else ""
-    return fitted(left + "-" * max(2, columns - len(left) - len(right)) + right, columns)
+    left = f"{sign}{sign} {shortened(shown(title), max(8, columns - len(right) - 6))} "
+    return left + sign * max(2, columns - width(left) - len(right)) + right
 
 
 def _log_line(row: JsonObject) -> str:
@@ -228,7 +307,7 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     title = seen.name
     if running and not several:
         title = f"{(running.item or 'session').replace('Feature ', '')} {running.title}".strip()
-    title = fitted(printable(title), max(0, columns - len(ends) - 5)).rstrip()
+    title = shortened(shown(title), max(0, columns - len(ends) - 5)).rstrip()
     first = f"-- {title}{ends}" if title else ends[1:]
     said = waits or (_slots(seen) if several else "".join(running.last[-1:]) if running else "")
     money = picture.money
@@ -238,12 +317,11 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     if money.sessions:
         paid.append(str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else " before"))
     used = running.tokens_text if running and not several else ""
-    ends = "Ctrl-C ends the slice" if picture.kind == "longtask" else "Ctrl-C hands off"
-    parts = [*filter(None, (*paid, used)), ends]
-    while len(third := "   " + "   ".join(parts)) > columns and len(parts) > 1:
-        parts.pop()
+    keys = "Ctrl-C ends the slice" if picture.kind == "longtask" else "Ctrl-C hands off"
+    parts = [*filter(None, (*paid, used)), keys]
     second = _sides(f"   {said}", time_left(picture) or "", columns)
-    return [fitted(printable(each), columns) for each in (first + "-" * (columns - len(first)), second.rstrip(), third)]
+    third = "   " + _as_fits(parts, columns - 3, "   ")
+    return [fitted(shown(each), columns) for each in (first + "-" * (columns - width(first)), second.rstrip(), third)]
 
 
 def _slots(seen: ProjectLook) -> str:
@@ -319,20 +397,49 @@ def class_of(seen: ProjectLook | str) -> str:
 def all_lines(
     found: Sequence[tuple[str, Kind, ProjectLook | str]], columns: int, chosen: str | None = None
 ) -> list[str]:
-    """One line a project; what is less important goes first where there is no room."""
-    text = [f"  {'PROJECT':<18} {'STATE':<24} {'PROVEN':>8} {'COST':>10}  NEEDS YOU"]
-    for path, _, seen in found:
-        mark = ">" if path == chosen else " "
-        name = printable(path.rstrip("/").rpartition("/")[2])[:18]
-        if isinstance(seen, str):
-            text.append(f"{mark} {name:<18} cannot be read: {seen}")
+    """One line a project; what is less important goes first where there is no room, state, proven and cost never."""
+    rows = [_row(path, seen, path == chosen) for path, _, seen in found]
+    told = [each for each in rows if each.error is None]
+    doing = max([len("STATE"), *(width(each.doing) for each in told)])
+    cost = max([len("COST"), *(len(each.cost) for each in told)])
+    proven = max([len("PROVEN"), *(len(each.proven) for each in told)])
+    room = columns - doing - cost - proven - 5
+    name = max(7, min(18, room, max([7, *(width(each.name) for each in rows)])))
+    text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
+    for each in rows:
+        begin = f"{each.sign} {padded(shortened(each.name, name), name)} "
+        if each.error is not None:
+            text.append(f"{begin}cannot be read: {each.error}")
             continue
-        picture = seen.picture
-        asked = picture.state.questions
-        doing = snapshot.at_work(seen.parallel) or picture.doing
-        needs = asked[0].message if asked else ""
-        sign = "!" if asked and mark == " " else mark
-        cost = str(picture.money) if picture.money.sessions else ""
-        total = f"{picture.proven}/{len(picture.items)}"
-        text.append(f"{sign} {name:<18} {doing[:24]:<24} {total:>8} {cost:>10}  {needs}".rstrip())
-    return [fitted(printable(line), columns) for line in text]
+        begin += f"{padded(each.doing, doing)} {each.proven:>{proven}} {each.cost:>{cost}}"
+        text.append(f"{begin}  {each.needs}".rstrip())
+    return [shortened(line, columns).rstrip() for line in text]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A project in a list of all, every text as the terminal can show it."""
+
+    sign: str
+    name: str
+    doing: str = ""
+    proven: str = ""
+    cost: str = ""
+    needs: str = ""
+    error: str | None = None
+
+
+def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
+    mark, name = ">" if is_chosen else " ", shown(path.rstrip("/").rpartition("/")[2])
+    if isinstance(seen, str):
+        return _Row(sign=mark, name=name, error=shown(seen))
+    picture = seen.picture
+    asked = picture.state.questions
+    return _Row(
+        sign="!" if asked and not is_chosen else mark,
+        name=name,
+        doing=shown(snapshot.at_work(seen.parallel) or picture.doing),
+        proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
+        cost=str(picture.money) if picture.money.sessions else "",
+        needs=shown(asked[0].message) if asked else "",
+    )

@@ -462,6 +462,7 @@ def _headline(found: JsonObject) -> str:
         return f"{name}: proven{at}{facts}"
     refused = sum(each["verdict"] == "rejected" for each in claims)
     said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", never claimed"
+    said = f", 1 claim, {claims[0]['verdict']}" if len(claims) == 1 else said
     return f"{name}: {found['state']}{said}"
 
 

@@ -222,10 +222,13 @@ class Now:
         parts = [self.doing(at)]
         if self.tokens is not None:
             parts += [self.tokens_text, self.cost_text]
-            minutes = (at - self.began).total_seconds() / 60 if self.began else 0.0
-            if self.cost_usd and minutes >= 1:
-                parts.append(f"${self.cost_usd / minutes:.2f}/min")
+            parts += filter(None, [self.pace(at)])
         return f"{name}: {', '.join(parts)}"
+
+    def pace(self, at: datetime | None = None) -> str:
+        """What a minute of the session costs; empty where that is not known, and in its first minute."""
+        minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
+        return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
         """Its phase and for how long, or until when it waits."""
@@ -293,6 +296,11 @@ class ProjectPicture:
         return {item: Money.of(sessions) for item, sessions in found.items() if item}
 
     @property
+    def is_unreadable(self) -> bool:
+        """Whether its state could not be read, so that nobody knows how much is proven."""
+        return bool(self.gaps) and not self.items
+
+    @property
     def doing(self) -> str:
         """Where it stands in a word or two: what waits for a person comes first, then what runs, then what ended."""
         if any(each.stops for each in self.state.questions):
@@ -303,7 +311,7 @@ class ProjectPicture:
             return "stopped" + (f", seen {seen.astimezone():%H:%M}" if (seen := self.now[0].seen) else "")
         if self.items and self.proven == len(self.items):
             return "done"
-        return self.state.rests or "idle"
+        return self.state.rests or ("unreadable" if self.is_unreadable else "idle")
 
     @property
     def line(self) -> str:

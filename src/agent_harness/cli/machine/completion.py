@@ -55,9 +55,14 @@ _harness_complete() {
   for word in ${=found}; do
     case $word in :*) all+=(${(f)"$(harness __complete ${word#:} 2>/dev/null)"}) ;; *) all+=($word) ;; esac
   done
-  compadd -a all
+  if (( $#all )); then compadd -a all; else _files; fi
 }
-compdef _harness_complete harness lth
+if [[ $funcstack[1] == _harness ]]; then  # zsh has loaded this file for the first TAB, and waits for its answer
+  _harness_complete
+  _harness() { _harness_complete }
+else
+  compdef _harness_complete harness lth
+fi
 """
 
 _FISH = """\
@@ -72,6 +77,7 @@ function __harness_complete
     string match -q -- '-*' $words[-1]; and set found (__harness_words $path $words[-1])
     test -n "$found"; or set found (__harness_words $path verbs) (__harness_words $path place)
     string match -q -- '-*' $cur; and set found (__harness_words $path options)
+    string length -q -- $found; or __fish_complete_path $cur
     for word in (string split ' ' -- $found)
         switch $word
             case ':files'

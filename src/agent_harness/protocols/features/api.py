@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import AskedQuestion, PictureReader
+    from agent_harness.session.picture import AskedQuestion, PictureReader, ProjectPicture
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     Ask = Callable[[str], bool]
@@ -224,6 +224,14 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
     from agent_harness.session.now import said_at
 
     return [FollowedLog("run", lambda: [layout.log("run.log")], said_at)]
+
+
+def transcript(layout: FeatureLayout, picture: ProjectPicture, item: str) -> str | None:
+    """Where what the agent said in the last session on this feature is kept, if it is; one that goes on comes first."""
+    name = next((each.name for each in picture.items if each.id == item), item)
+    now = [each.session for each in picture.now if each.item == name and each.session is not None]
+    sessions = [*(each.number for each in picture.sessions if each.item == item and each.number is not None), *now]
+    return layout.transcript(sessions[-1]) if sessions else None
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:

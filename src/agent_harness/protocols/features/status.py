@@ -123,7 +123,7 @@ def head(found: "Mapping[str, Any]") -> list[str]:
     asks += [f"a look at {', '.join(f'#{i}' for i in waits)}: harness manual-verify"] if waits else []
     asks += ["the project is in your hands: harness takeback"] if found["handoff"] else []
     kept, several = found["kept"], _at_work(found["parallel"])
-    heard = _now_lines("", [each for each in found["now"] if each["alive"]])
+    heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return headline.lines(
         name=found["project"] or os.path.basename(found["root"]),
         proven=features["passing"],

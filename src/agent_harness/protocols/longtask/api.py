@@ -80,6 +80,17 @@ def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
     return [FollowedLog("events", lambda: log.days(layout), log.told)]
 
 
+def transcript(task_dir: str | os.PathLike[str]) -> str | None:
+    """Where what the worker said in the last slice is kept, if it is."""
+    from agent_harness.protocols.longtask.run.session_folder import TRANSCRIPT
+
+    sessions = LongTaskLayout(task_dir).sessions
+    if not os.path.isdir(sessions) or os.path.islink(sessions):
+        return None
+    found = [os.path.join(sessions, name, TRANSCRIPT) for name in sorted(os.listdir(sessions))]
+    return next((path for path in reversed(found) if os.path.isfile(path)), None)
+
+
 class LongTask:
     """One task directory, which need not exist before ``init``."""
 

@@ -585,6 +585,13 @@ def followed(folder: str) -> list[FollowedLog]:
     ]
 
 
+def transcript(folder: str, item: str) -> str | None:
+    """Where what the agent said in the last attempt at this task is kept, if it is."""
+    from agent_harness.protocols.tasklist import reader as readers
+
+    return readers.transcript(TaskListLayout(folder), item)
+
+
 def parallel_file(folder: str) -> str:
     """Where a run of several agents shows what it is at."""
     return TaskListLayout(folder).parallel

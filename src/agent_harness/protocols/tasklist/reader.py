@@ -6,13 +6,14 @@ Source: ``faces.md`` F-REC-7.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import proven, store
-from agent_harness.protocols.tasklist.layout import TaskListLayout
+from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
 from agent_harness.session import now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
@@ -140,3 +141,13 @@ def _attempt(row: JsonObject) -> PastSession:
         cost_usd=picture.amount(row.get("cost_usd")),
         assumed_usd=picture.amount(row.get("assumed_usd")) or 0.0,
     )
+
+
+def transcript(layout: TaskListLayout, item: str) -> str | None:
+    """Where what the agent said in the last attempt at this task is kept, if it is; links are not followed."""
+    if os.path.islink(layout.sessions) or not os.path.isdir(layout.sessions):
+        return None
+    named = re.compile(rf"\d+-{re.escape(safe_name(item))}\.\d+\.log")
+    with os.scandir(layout.sessions) as entries:
+        found = [each for each in entries if named.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
+    return max(found, key=lambda each: each.stat().st_mtime).path if found else None

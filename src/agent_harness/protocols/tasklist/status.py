@@ -166,10 +166,10 @@ def head(found: JsonObject) -> list[str]:
     several = _at_work(found["parallel"])
     if several:
         doing = [f"{several}."]
-    elif alive:
+    elif heard := alive or [each for each in found["now"] if found["in_progress"]]:
         from agent_harness.session import now
 
-        doing = now.lines(alive)
+        doing = now.lines(heard)
     halt, rescues = found["halt"], found["rescues"]
     return headline.lines(
         name=os.path.basename(found["root"]),
@@ -180,9 +180,15 @@ def head(found: JsonObject) -> list[str]:
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
-        following="harness log --follow" if alive or several else found["next"],
+        following=_following(found),
         untold=found.get("undelivered") or (),
     )
+
+
+def _following(found: JsonObject) -> str:
+    """The command to type now; while somebody works, it is one that looks."""
+    at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
+    return "harness log --follow" if at_work else str(found["next"])
 
 
 def glance(found: JsonObject) -> str:
@@ -243,7 +249,7 @@ def lines(found: JsonObject) -> list[str]:
         text.append(f"[{row['status']}] {row['id']}: {row['title']} ({row['attempts']}/{row['max_attempts']}){why}")
     if found["log"]:
         text += ["", *found["log"]]
-    return [printable(line) for line in (*text, "", f"next: {found['next']}")]
+    return [printable(line) for line in (*text, "", f"next: {_following(found)}")]
 
 
 def _warnings(found: JsonObject) -> list[str]:

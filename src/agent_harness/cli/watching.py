@@ -1,0 +1,276 @@
+"""One project in ``harness watch``: its panes, and what the keys do in them; the actions are verbs of the command line.
+
+Every dialog leaves the picture and is a plain question. Source: ``faces.md`` 4.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+
+from agent_harness.errors import HarnessError
+from agent_harness.faces import reading, watch
+from agent_harness.faces.screen import AlternateScreen, Hangup
+from agent_harness.faces.transcript import ScrolledText, TranscriptEnd
+from agent_harness.faces.watch import PANES, ProjectView
+from agent_harness.kernel.terminal import fitted, printable, shortened, shown
+from agent_harness.session.picture import span
+
+TICK_SECONDS = 0.5
+FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
+PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  q leave"
+HELP = """\
+tab               the next pane: items, what the agent says, what the harness says
+j k up down g G   choose an item, or move in the pane
+enter             its story; tab there: the transcript of its last session
+esc               back
+f                 follow the end, or the work, again
+/                 find a word: the next item, or the line before that has it
+p                 pause                   r       resume
+s                 say a line to the agent at work
+a                 answer the question     u       undo the item, after a typed yes
+d w c             diff, why, costs
+q                 leave; the run goes on
+"""
+
+
+class OneProject:
+    """The view of one project, and what its keys do."""
+
+    def __init__(self, screen: AlternateScreen, view: ProjectView, chosen: str | None = None) -> None:
+        self._screen, self._view = screen, view
+        self._chosen = chosen
+        self._pages: list[ScrolledText] = []  # an item's story and transcript, or the keys, in place of the picture
+        self._pane = 0  # of PANES
+        self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
+        self._transcript: tuple[str | None, TranscriptEnd] = (None, TranscriptEnd(None))
+        self._problem = ""
+        self._looked = time.monotonic()
+        self._seen = view.look()
+
+    def loop(self) -> None:
+        """Until the person leaves."""
+        while True:
+            self._look()
+            self._paint()
+            key = self._screen.key(TICK_SECONDS)
+            if key == "q":
+                return
+            if key == "esc" and not self._pages and not self._pane:
+                return
+            if key is not None:
+                self._act(key)
+
+    @property
+    def _item(self) -> str | None:
+        return self._chosen or watch.current(self._seen.picture)
+
+    def _look(self) -> None:
+        """Looks at the project; where the disk does not let us, the last picture stays, and its age is said."""
+        try:
+            seen = self._view.look()
+            if seen.picture.is_unreadable and not self._seen.picture.is_unreadable:
+                self._stays(f"{seen.picture.gaps[0].file} cannot be read")
+            else:
+                self._seen, self._problem, self._looked = seen, "", time.monotonic()
+            text = self._pages[0] if self._pages else self._texts.get(PANES[self._pane])
+            if text:
+                text.look()
+        except OSError as error:
+            self._stays(error.strerror or str(error))
+        except HarnessError as error:
+            self._stays(error.message)
+
+    def _stays(self, why: str) -> None:
+        age = span(time.monotonic() - self._looked)
+        self._problem = f"! this is how it was {age} ago: {why.replace(f'{self._view.folder}/', '')}"
+
+    def _grown(self, pane: str) -> Callable[[], Sequence[str]]:
+        return self._said_by_agent if pane == "agent" else lambda: watch.log_lines(self._seen)
+
+    def _said_by_agent(self) -> Sequence[str]:
+        """The end of the transcript of the last session on the item."""
+        item = self._item
+        path = reading.transcript_of(self._seen.picture, item) if item else None
+        if path != self._transcript[0]:
+            self._transcript = path, TranscriptEnd(path)
+        return self._transcript[1].lines()
+
+    def _paint(self) -> None:
+        columns, rows = self._screen.size
+        if self._pages:
+            _, visible = self._pages[0].window(rows - 1)
+            seen = [shortened(shown(line), columns) for line in visible]
+            other = f"tab {self._pages[1].title}  " if self._pages[1:] else ""
+            footer = self._problem or PAGE_FOOTER.format(other=other)
+        else:
+            text = self._texts.get(PANES[self._pane])
+            seen = watch.lines(self._seen, columns, rows - 1, self._chosen, text)
+            footer = self._problem or FOOTER
+        blank = [""] * (rows - 1 - len(seen))
+        is_small = not self._pages and (columns < watch.LEAST[0] or rows < watch.LEAST[1])
+        self._screen.paint(seen if is_small else [*seen, *blank, _keys_that_fit(f" {footer}", columns)])
+
+    def _act(self, key: str) -> None:
+        if self._pages:
+            self._act_in_page(key)
+            return
+        text = self._texts.get(PANES[self._pane])
+        if key == "tab":
+            self._turn_to((self._pane + 1) % len(PANES))
+        elif text and key == "esc":
+            self._turn_to(0)
+        elif text and key == "/":
+            self._aside(lambda: text.find(_ask("Find: ")), wait=False)
+        elif not (text and text.move(key)):
+            self._act_on_item(key)
+
+    def _act_in_page(self, key: str) -> None:
+        page = self._pages[0]
+        if key in ("esc", "enter"):
+            self._pages.clear()
+        elif key == "tab":
+            self._pages.reverse()
+            self._pages[0].look()
+        elif key == "/":
+            self._aside(lambda: page.find(_ask("Find: ")), wait=False)
+        else:
+            page.move(key)
+
+    def _turn_to(self, pane: int) -> None:
+        self._pane = pane
+        if text := self._texts.get(PANES[pane]):
+            text.back = 0
+
+    def _act_on_item(self, key: str) -> None:
+        item = self._item
+        acts: dict[str, Callable[[], object]] = {
+            **{name: lambda: self._choose(key, item) for name in ("up", "k", "down", "j", "g", "G")},
+            "f": lambda: self._choose("f", None),
+            "?": lambda: self._open(_page("keys", [*HELP.splitlines()])),
+            "c": lambda: self._open(_page("costs", _said(["costs"]))),
+            "/": lambda: self._aside(self._find, wait=False),
+            "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),
+            "r": lambda: self._aside(lambda: _asked("Go on again?", ["resume"])),
+            "a": lambda: self._aside(self._answer),
+            "s": lambda: self._aside(_said_to_agent),
+        }
+        if item:
+            story = "why", item, "--full"
+            acts |= {
+                "w": lambda: self._open(_page("story", _said([*story]))),
+                "enter": lambda: self._open(
+                    _page("story", _said([*story])), ScrolledText("transcript", self._said_by_agent)
+                ),
+                "d": lambda: self._aside(lambda: _run(["diff", item])),
+                "u": lambda: self._aside(lambda: _undone(item)),
+            }
+        if key in acts:
+            acts[key]()
+
+    def _open(self, *pages: ScrolledText) -> None:
+        self._pages = [*pages]
+
+    def _choose(self, key: str, item: str | None) -> None:
+        ids = [each.id for each in self._seen.picture.items]
+        if not ids or key == "f":
+            self._chosen = None
+            return
+        at = ids.index(item) if item in ids else 0
+        to = {"up": at - 1, "k": at - 1, "down": at + 1, "j": at + 1, "g": 0, "G": len(ids) - 1}[key]
+        self._chosen = ids[max(0, min(to, len(ids) - 1))]
+
+    def _find(self) -> None:
+        word = _ask("Find: ").lower()
+        ids = [each.id for each in self._seen.picture.items]
+        start = ids.index(self._chosen) + 1 if self._chosen in ids else 0
+        items = [*self._seen.picture.items[start:], *self._seen.picture.items[:start]]
+        if word:
+            hit = next((each.id for each in items if word in f"{each.name} {each.title}".lower()), None)
+            self._chosen = hit or self._chosen
+
+    def _answer(self) -> None:
+        asked = self._seen.picture.state.questions
+        if not asked:
+            print("Nothing needs you.")
+            return
+        first = asked[0]
+        print(printable(first.message))
+        for number, option in enumerate(first.options, 1):
+            print(f"  {number}  {printable(option)}")
+        if not first.options:
+            print(printable(first.answer))
+            return
+        said = _ask("Choose (a number or a word; Enter: later): ")
+        if said.isdecimal() and 1 <= int(said) <= len(first.options):
+            said = first.options[int(said) - 1]
+        if said:
+            _run(["resume", "--choose", said, *(["--feature", first.item] if first.item else [])])
+
+    def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
+        """A dialog, on the terminal as it was before."""
+        with self._screen.aside():
+            try:
+                act()
+                if wait:
+                    _ask("Enter: back to the picture ")
+            except KeyboardInterrupt:
+                print()
+
+
+def _ask(question: str) -> str:
+    sys.stdout.write(question)
+    sys.stdout.flush()
+    line = os.read(sys.stdin.fileno(), 8192)  # a line, and nothing of what comes after it
+    if not line:
+        raise Hangup
+    return line.decode("utf-8", "replace").strip()
+
+
+def _asked(question: str, words: list[str]) -> None:
+    if _ask(f"{question} [y/n]: ").lower() in ("y", "yes"):
+        _run(words)
+
+
+def _said_to_agent() -> None:
+    if text := _ask("Say to the agent: "):
+        _run(["say", text])
+
+
+def _undone(item: str) -> None:
+    if _ask(f"Take {item} back by a new commit? Type yes: ") == "yes":
+        _run(["undo", item])
+
+
+def _run(words: list[str]) -> int:
+    """A command of ours, on this terminal."""
+    from agent_harness.cli.app import main as command
+
+    return command(words)
+
+
+def _said(words: list[str]) -> list[str]:
+    """What a command of ours prints."""
+    text = io.StringIO()
+    with redirect_stdout(text), redirect_stderr(text):
+        _run(words)
+    return text.getvalue().splitlines()
+
+
+def _page(title: str, lines: Sequence[str]) -> ScrolledText:
+    """A text that does not grow, from its beginning."""
+    page = ScrolledText(title, lambda: lines, from_end=False)
+    page.look()
+    return page
+
+
+def _keys_that_fit(footer: str, columns: int) -> str:
+    """As many of the keys as there is room for, and how to leave."""
+    parts = shown(footer).split("  ")
+    while len("  ".join(parts)) > columns and len(parts) > 2:
+        parts.pop(-2)
+    return fitted("  ".join(parts), columns)
