@@ -627,3 +627,25 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     assert not {*begun} & {*left["proven"]}
     assert made.changes(without=["claude-progress.txt"]) == []
     assert json.loads(made.harness("status", "--json").out)["left_by_run"] is None
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("moment", ["before:batched", "moved", "settled"])
+def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:
+    """SC-14: from refs, results and claims; also where a landing was under way, which is not landed again."""
+    made = project(tmp_path, "ham", "egg")
+    starts = tmp_path / "starts"
+    turns = [turn(n, work(n, x, {"run": f"echo {n} >> {starts}"})) for n, x in enumerate(("ham", "egg"), 1)]
+    spec = made.agent(turns)
+    died(made, moment, spec)
+    (ledger,) = Path(made.variables()["XDG_STATE_HOME"]).rglob("ledger.jsonl")
+    if moment == "moved":
+        ledger.write_text("[]\n")
+        assert made.harness("run", "--workers", "2", agent=spec).code == 6
+        assert made.harness("queue", "rebuild").code == 0
+    else:
+        ledger.unlink()
+    ran = made.harness("run", "--workers", "2", agent=spec)
+    assert ran.code == 0, ran.text
+    assert (sorted(landed(made)), made.passing(), made.changes()) == (["1", "2"], [1, 2], []), ran.text
+    assert len(starts.read_text().split()) <= 3

@@ -450,3 +450,37 @@ def test_without_a_branch_to_land_on_no_agent_starts(tmp_path: Path) -> None:
     bare = TaskListProject(tmp_path / "bare", job("a"), session_count=0)
     assert run(bare, f"touch {tmp_path}/started").code == 4
     assert not (tmp_path / "started").exists()
+
+
+# ---- what was learned ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_what_has_changed_the_same_before_gives_way_and_nothing_of_that_is_believed(tmp_path: Path) -> None:
+    """SC-7: a and b have failed on one file; in the next run all others begin before b, which idles no slot."""
+    right = f"test -e {tmp_path}/right"
+    work = project(tmp_path, *[job(name, f"{right}.{name}", max_attempts=5) for name in "abdc"])
+    work.edit(session_config={**work.raw["session_config"], "fix_rounds": 0})
+    work.edit(tasks=[{**each, "depends_on": ["never"] if each["id"] == "c" else []} for each in work.raw["tasks"]])
+    agent = "[ $HARNESS_TASK_ID = d ] && echo d > other.py || echo $HARNESS_TASK_ID > shared.py"
+    run(work, agent, 1, "--max-tasks", "3")
+    work.edit(tasks=[{**each, "depends_on": []} for each in work.raw["tasks"]])
+    (learned,) = Path(os.environ["XDG_STATE_HOME"]).rglob("learned.json")
+    paths = {"a": ["shared.py"], "b": ["shared.py"], "d": ["other.py"]}
+    assert json.loads(learned.read_text())["paths"] == paths
+    told = work.harness("run", "--workers", "3", "--dry-run", "--json").json["parallel"]
+    assert [each["item"] for each in told["starts"]] == ["c", "a", "d"]
+    assert {each["item"]: each["reason"] for each in told["waits"]} == {
+        "b": "it gives way to others: attempts at it and at a have changed shared.py"
+    }
+    told = work.harness("run", "--workers", "4", "--dry-run", "--json").json["parallel"]
+    assert [each["item"] for each in told["starts"]] == ["c", "a", "d", "b"]
+    for name in "abcd":
+        (tmp_path / f"right.{name}").touch()
+    ran = run(work, f"{WORKS}; sleep 1", 4)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 4), ran
+    ledger = (learned.parent / "ledger.jsonl").read_text()
+    assert "although attempts at it and at a have changed shared.py: nothing else can begin" in ledger
+    assert json.loads(learned.read_text())["paths"] == {}
+    learned.write_text('{"paths": {"a": 3}, "pairs": [["a"], {}]')
+    assert work.harness("run", "--workers", "2", "--dry-run").code in (0, 7)

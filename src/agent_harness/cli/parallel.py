@@ -135,6 +135,11 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     return found, [*lines, *([] if found["alive"] else ["No run is under way."]), f"next: {found['next']}"]
 
 
+def _queue_rebuild(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+    found = runs.rebuild()
+    return found, [*found["said"], f"next: {found['next']}"]
+
+
 # ---- requests
 
 
@@ -262,6 +267,14 @@ PROGRAMS = {
                 purpose="Let an item that is proven land before all others that wait.",
                 example="harness queue first task-003",
                 act=_asked("first"),
+            ),
+            "rebuild": Subcommand(
+                "Make a journal anew that cannot be read.",
+                _JSON,
+                purpose="Make the journal of a parallel run anew from refs, results and the project's own files, where "
+                "it is damaged, gone, or that of another project; says what could not be known. The old one is kept.",
+                example="harness queue rebuild",
+                act=_queue_rebuild,
             ),
         },
         STYLE,

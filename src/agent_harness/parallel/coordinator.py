@@ -46,8 +46,9 @@ from agent_harness.parallel.items import (
     OpenItem,
     WorkOrder,
 )
-from agent_harness.parallel.ledger import VERSION, Ledger
+from agent_harness.parallel.ledger import VERSION, Ledger, project_id
 from agent_harness.parallel.mailbox import Mailbox
+from agent_harness.parallel.overlap import LearnedOverlap
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
@@ -59,6 +60,8 @@ _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 IN_THE_WAY_SECONDS = 60.0
 MAIL_SECONDS = 1.0
+SAVE_SECONDS = 10.0
+LEARNED = "learned.json"
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
 """What a phase of a session is called among those of the others."""
 JOINS = 3
@@ -113,6 +116,8 @@ class Coordinator:
         self._ports = PortBlocks(terms.settings.ports)
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
+        self._learned = learned_in(folder)
+        self._save_at = 0.0  # of the monotonic clock, when what was learned may be written again
         self._under: dict[str, _Under] = {}
         self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
         self._of_host: dict[str, HostSeat] = {}  # what orders have of this machine
@@ -156,6 +161,7 @@ class Coordinator:
             self._plan = plan.RunPlan()
         self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
+        known["project"] = project_id(self._folder)
         wished = self._terms.settings
         settings = {"batch_max": wished.batch_max, "mends": wished.mends}
         settings["window"] = min(wished.window or 2, self._test_runs)
@@ -302,6 +308,7 @@ class Coordinator:
             checking=is_due or time.monotonic() < self._try_again_at,
             test_runs=self._test_runs - len(checks),
             ahead=frozenset(each.batch for each in checks),
+            learned=self._learned,
             apart=self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset(),
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
@@ -444,6 +451,7 @@ class Coordinator:
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
             message = f"Nothing has landed; the last attempt was at {last}. {message}"
+        self._save_learned(now=True)
         self._note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         if found.in_state(plan.READY, plan.LANDING, PARKED):
@@ -722,7 +730,9 @@ class Coordinator:
 
     def _bounced(self, item: str, mend: JsonObject) -> None:
         self._note("bounced", item=item, mend=mend)
+        self._learned.bounced(item, mend.get("met") or ())
         work = self._plan.work(item)
+        self._learn(item, work.proven_on, [work.commit])
         what = ", ".join(mend.get("files") or mend.get("failing") or [])
         self._say(f"{item}: does not land ({mend['why']}: {what})")
         self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced"}, [])
@@ -763,6 +773,8 @@ class Coordinator:
             [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
         )
         self._note("landed", batch=batch.id, commit=batch.landing, push=self._home.push_target is not None)
+        for item, _ in pairs:
+            self._learned.forget(item)
         if not self._plan.under_way:
             self._git.update_ref(landing.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
@@ -884,6 +896,10 @@ class Coordinator:
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
         known["cost_usd"] = self._money.settle(order, float(result.get("cost_usd") or 0.0))
         self._note("ended", **known, recalled=recalled)
+        if status != ACCEPTED:
+            self._learn(item, work.base, result.get("rescues") or [])
+        elif self._learned.paths:  # by whose files it may be met until it has landed
+            self._learn(item, work.base, [commit])
         if result.get("reason") == NOT_SET_UP:
             tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
             self._note("slot_shut", slot=work.slot, tail=tail)
@@ -891,6 +907,20 @@ class Coordinator:
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._bounced(item, {"why": "conflict_markers", "files": left, "met": []})
+
+    def _learn(self, item: str, base: str, tips: Sequence[str]) -> None:
+        """Keeps which files an attempt has changed, for the choice of what begins beside it; SC-7."""
+        tip = next((sha for each in tips if (sha := self._git.commit_of(each))), None)
+        if tip:
+            paths = map(os.fsdecode, self._git.differences(base, tip))
+            self._learned.learn(item, (each for each in paths if each not in self._home.common))
+            self._save_learned()
+
+    def _save_learned(self, *, now: bool = False) -> None:
+        if time.monotonic() >= self._save_at or now:
+            self._save_at = time.monotonic() + SAVE_SECONDS
+            with suppress(HarnessError, OSError):
+                files.write_json(os.path.join(self._folder, LEARNED), self._learned.as_record())
 
     def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
         self._home.ended(order, item, None, rescues)
@@ -950,6 +980,11 @@ def _shown(under: _Under, heard: JsonObject) -> JsonObject:
     phase = str(heard.get("phase", "setup"))
     known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
     return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last")}
+
+
+def learned_in(folder: str) -> LearnedOverlap:
+    """What earlier attempts have said of items that change the same; the file may be gone, or anybody's."""
+    return LearnedOverlap.from_record(_read(os.path.join(folder, LEARNED)))
 
 
 def _folder_name(order: str) -> str:

@@ -97,6 +97,7 @@ class Home(Protocol):
     paper_files: tuple[str, ...]  # as ``WorkOrder`` has them
     paper_folders: tuple[str, ...]
     own: tuple[str, ...]
+    common: tuple[str, ...]  # files that every item changes
     snapshot: str | None  # where it is shown what the run does
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 

@@ -7,15 +7,19 @@ line never happened. Anything else that cannot be read is damage, and no event i
 """
 
 import os
+import re
+import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from agent_harness.errors import StateDamaged
+from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel.plan import RunPlan, fold
 
 VERSION = 1
+REBUILD = "harness queue rebuild"
 KEPT_DAYS = 90
 
 TYPES = (
@@ -39,6 +43,14 @@ class Ledger:
         self._file = -1
 
     def _read(self) -> list[JsonObject]:
+        events = self._lines()
+        known = _known_id(os.path.dirname(self.path))
+        others = (each.get("project", known) for each in events if each["type"] == "run")
+        if known and any(each != known for each in others):
+            raise StateDamaged(f"{self.path} is the journal of another project", hint=REBUILD)
+        return events
+
+    def _lines(self) -> list[JsonObject]:
         try:
             content = Path(self.path).read_bytes()
         except FileNotFoundError:
@@ -54,7 +66,7 @@ class Ledger:
         except ValueError:
             event = None
         if not isinstance(event, dict) or event.get("n") != number:
-            raise StateDamaged(f"{self.path} is damaged in line {number}", hint=f"look at it; then: mv {self.path} ...")
+            raise StateDamaged(f"{self.path} is damaged in line {number}", hint=REBUILD)
         if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
             told = f"{self.path}, line {number}, was written by a newer version of the harness"
             raise StateDamaged(told, hint="install that version, and: harness run --workers N")
@@ -66,7 +78,7 @@ class Ledger:
             return fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self.path} tells of what cannot have happened ({error!r})"
-            raise StateDamaged(told, hint=f"look at it; mv {self.path} {self.path}.old") from None
+            raise StateDamaged(told, hint=REBUILD) from None
 
     def append(self, kind: str, **members: object) -> JsonObject:
         """Adds one event, which is on the disk when this returns."""
@@ -101,3 +113,20 @@ class Ledger:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def project_id(folder: str) -> str:
+    """What the project is called in ledgers, refs and ids of workflows: made once, in the folder of its runs."""
+    if found := _known_id(folder):
+        return found
+    made = secrets.token_hex(12)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    files.write_json(os.path.join(folder, "project.json"), {"id": made, "made_at": clock.timestamp()})
+    return made
+
+
+def _known_id(folder: str) -> str | None:
+    with suppress(OSError, HarnessError):
+        found = str(files.read_json(os.path.join(folder, "project.json")).get("id"))
+        return found if re.fullmatch(r"[0-9a-f]{24}", found) else None
+    return None

@@ -1,19 +1,21 @@
 """What a person asks about parallel runs of a project, from a process of their own: its places and its queue."""
 
 import os
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_harness.errors import Busy, HarnessError, NothingEligible, UnsafeTree, UsageError
+from agent_harness.errors import Busy, HarnessError, NothingEligible, StateDamaged, UnsafeTree, UsageError
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import equipment, places, requests, snapshot
-from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
+from agent_harness.parallel.ledger import REBUILD, Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
@@ -26,6 +28,15 @@ _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (Us
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftRun:
+    """What the project's own files say of a run that is dead."""
+
+    workers: int
+    branch: str | None  # where it was named
+    claims: Mapping[str, str]  # the order of each item that it has
+
+
+@dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
     """Those of one project; ``folder`` is where they are kept, and need not be there."""
 
@@ -34,6 +45,7 @@ class ParallelRuns:
     git: Git | None
     own: Sequence[str]  # patterns of the harness's own files
     snapshot: str | None = None  # where it is shown what a run does
+    left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
         """The process of the run that is under way."""
@@ -42,6 +54,8 @@ class ParallelRuns:
     def plan(self) -> RunPlan:
         """What the ledger folds to. ``NothingEligible`` where there is none."""
         ledger = Ledger(self.folder, only_read=True)
+        if rebuild.is_missing(self.folder):
+            raise StateDamaged(f"{ledger.path} is gone, and attempts are there that it has told of", hint=REBUILD)
         if not ledger.events:
             raise NothingEligible("no parallel run has been here", hint=BEGIN)
         return ledger.folded()
@@ -190,6 +204,40 @@ class ParallelRuns:
         is_alive = self.coordinator() is not None
         follows = "harness status" if is_alive or not rows else f"harness run --workers {plan.workers}"
         return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
+
+    def rebuild(self) -> JsonObject:
+        """Makes the ledger anew from refs, results and the project's own files, and says what could not be known.
+
+        ``NothingEligible`` where it can be read, ``Busy`` while a run is under way.
+        """
+        for place in [self.root, *(each.folder for each in self._existing().values())]:
+            owner.refuse_agents(place, "harness queue rebuild")
+        if self.git is None:
+            raise UnsafeTree("there is no git repository here any more, and its refs are what is known")
+        self._refuse_readable()
+        left = self.left()
+        branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
+        if branch is None or self.git.commit_of(branch) is None:
+            raise UnsafeTree("the branch that the work is to land on is not checked out", hint="git switch main")
+        lock = LockFile(os.path.join(self.folder, "run.lock"))
+        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
+            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
+        try:
+            self._refuse_readable()
+            found = rebuild.rebuild(self.folder, self.git, branch, left.claims, workers=left.workers)
+            rows = queue_rows(Ledger(self.folder, only_read=True).folded())
+            snapshot.change(self.snapshot, queue=rows)
+        finally:
+            lock.release()
+        follows = f"harness run --workers {left.workers}"
+        follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
+        known = {"run": found.run, "items": [each.item for each in found.orders], "landed": found.landed}
+        return {**known, "rescues": found.rescues, "kept": found.kept, "said": found.told(), "next": follows}
+
+    def _refuse_readable(self) -> None:
+        with suppress(StateDamaged):
+            self.plan()
+            raise NothingEligible("the journal can be read; nothing has to be made anew", hint="harness queue")
 
 
 def _holder(lock: str) -> Owner | None:

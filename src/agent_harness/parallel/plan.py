@@ -7,7 +7,7 @@ it, and asks again. So a coordinator that was killed folds, asks, and goes on.
 An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -15,6 +15,7 @@ from agent_harness.errors import LimitInForce
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.batching import Search, Trial, next_size
 from agent_harness.parallel.items import ACCEPTED, PARKED, PARTIAL, REJECTED, OpenItem
+from agent_harness.parallel.overlap import LearnedOverlap
 
 OPEN, WORKING, READY, LANDING, LANDED = "open", "working", "ready", "landing", "landed"
 MOVES: dict[tuple[str, str], str] = {
@@ -503,6 +504,7 @@ class Facts:
     most_attempts: int | None = None
     test_runs: int = 1  # runs of checks that can be under way at once, less those that are
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
+    learned: LearnedOverlap = field(default_factory=LearnedOverlap)
     apart: frozenset[str] = frozenset()  # items that do not combine with what is to land before them
 
 
@@ -524,7 +526,7 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
         left = facts.slots
         if facts.most_attempts is not None:
             left = min(left, facts.most_attempts - plan.attempts)
-        steps += pick(plan, facts.items, left)
+        steps += pick(plan, facts.items, left, facts.learned)
     return steps
 
 
@@ -590,35 +592,63 @@ class ItemChoice:
     reason: str
 
 
-def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
+def pick(
+    plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
+) -> list[StartAttempt]:
     """The next so many attempts, each with the reason for it; SC-7, SC-8."""
     if count <= 0:
         return []
-    chosen = islice((each for each in choices(plan, items, count) if each.starts), count)
+    chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
     return [StartAttempt(item=each.item, reason=each.reason) for each in chosen]
 
 
-def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
-    """Of each item, in the protocol's order, whether it is among the next so many, and why or why not."""
+def choices(
+    plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
+) -> Iterator[ItemChoice]:
+    """Of each item, in the protocol's order, whether it is among the next so many, and why or why not.
+
+    What ``learned`` speaks against comes after all others, and begins where a slot would be idle without it.
+    """
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
+    delayed: list[tuple[OpenItem, str]] = []
     for item in items:
         work = plan.works.get(item.id, ItemProgress())
-        met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
         if work.state != OPEN:
             reason = f"it is {work.state}" + (f": {work.why}" if work.why else "")
-        elif met is not None:
-            reason = f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
+        elif found := _excluded(item, busy):
+            reason = found
         elif left <= 0:
             reason = "it waits for a free slot"
+        elif why := learned.met(item.id, busy) if learned else None:
+            delayed.append((item, why))
+            continue
         else:
             left -= 1
             busy[item.id] = item.touches
-            again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
-            told = f"next in order, attempt {work.fence + 1} of this run{again}"
-            yield ItemChoice(item=item, starts=True, reason=told)
+            yield ItemChoice(item=item, starts=True, reason=_told(work))
             continue
         yield ItemChoice(item=item, starts=False, reason=reason)
+    for item, why in delayed:
+        reason = _excluded(item, busy) or ("" if left > 0 else f"it gives way to others: {why}")
+        if not reason:
+            left -= 1
+            busy[item.id] = item.touches
+            told = f"{_told(plan.works.get(item.id, ItemProgress()))}, although {why}: nothing else can begin"
+            yield ItemChoice(item=item, starts=True, reason=told)
+        else:
+            yield ItemChoice(item=item, starts=False, reason=reason)
+
+
+def _told(work: ItemProgress) -> str:
+    again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
+    return f"next in order, attempt {work.fence + 1} of this run{again}"
+
+
+def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
+    """Why it may not begin beside what is worked on and lands: both say that they change the same."""
+    met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
+    return None if met is None else f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import queue
-import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -31,6 +29,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import FAILED, PARTIAL, WorkOrder
+from agent_harness.parallel.ledger import project_id
 
 MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
@@ -293,19 +292,6 @@ def _refusal(error: WorkflowFailureError) -> str | None:
     """Why hands took no order; ``None`` for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
-
-
-def project_id(folder: str) -> str:
-    """What the project is called in refs and ids of workflows: made once, in the folder of its parallel runs."""
-    path = os.path.join(folder, "project.json")
-    with suppress(OSError, HarnessError):
-        found = str(files.read_json(path).get("id"))
-        if re.fullmatch(r"[0-9a-f]{24}", found):
-            return found
-    made = secrets.token_hex(12)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    files.write_json(path, {"id": made, "made_at": clock.timestamp()})
-    return made
 
 
 def remote_url(git: Git, name: str) -> str:

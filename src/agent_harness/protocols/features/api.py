@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
-    from agent_harness.parallel.people import ParallelRuns
+    from agent_harness.parallel.people import LeftRun, ParallelRuns
     from agent_harness.protocols.features.config import Config
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
@@ -447,7 +447,17 @@ class FeatureProject:
             git=project.git,
             own=project.excluded,
             snapshot=project.layout.parallel,
+            left=self._left,
         )
+
+    def _left(self) -> LeftRun:
+        """What a run that is dead holds."""
+        from agent_harness.parallel.people import LeftRun
+        from agent_harness.protocols.features.store import orders_of_run
+
+        left = self._project.store.left_by_run() or {}
+        workers = int(left.get("workers", 1))
+        return LeftRun(workers=workers, branch=left.get("branch"), claims=orders_of_run(left))
 
     def resume(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
-    from agent_harness.parallel.people import ParallelRuns
+    from agent_harness.parallel.people import LeftRun, ParallelRuns
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import AskedQuestion, PictureReader
@@ -299,7 +299,17 @@ class TaskList:
             git=place.git if place else None,
             own=place.exclude if place else (),
             snapshot=None if self.layout.linked() else self.layout.parallel,
+            left=self._left,
         )
+
+    def _left(self) -> LeftRun:
+        """What a run that is dead holds."""
+        from agent_harness.parallel.people import LeftRun
+        from agent_harness.protocols.tasklist.claims import leases
+
+        tasks = leases.left_by_run(self.store.read())
+        workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
+        return LeftRun(workers=workers, branch=branch, claims=leases.orders_of_run(tasks))
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""

@@ -16,8 +16,8 @@ from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment, landing
-from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel import equipment, landing, rebuild
+from agent_harness.parallel.coordinator import Coordinator, RunTerms, learned_in, state_folder
 from agent_harness.parallel.engine import EngineFactory
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -63,6 +63,7 @@ class TaskListHome:
     hands = HANDS
     paper_files: tuple[str, ...] = ()
     paper_folders: tuple[str, ...] = ("counts", "parallel")
+    common: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -514,6 +515,8 @@ def run_parallel(
         worker.store.change(lambda change: publish.setting_of_run(folder, change))
         state = worker.store.read()
         settings = settings_of(state, say)
+        claims = leases.orders_of_run(leases.left_by_run(state))
+        rebuild.where_missing(folder, place.git, target, claims, workers=workers, say=say)
         terms = RunTerms(
             workers=workers,
             say=say,
@@ -560,8 +563,9 @@ def preview(
     if place is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
     found = settings_of(state)
-    folder = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
-    known = fold(Ledger(os.path.join(folder, "parallel"), only_read=True).events) if folder else RunPlan()
+    place_of_list = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
+    folder = os.path.join(place_of_list or worker.layout.root, "parallel")
+    known = fold(Ledger(folder, only_read=True).events)
     if known.closed:
         before, known = known, RunPlan()
         known.apply(
@@ -570,7 +574,7 @@ def preview(
         )
     items = open_items(worker, state)
     limit = _fewest(max_tasks, state.config.max_tasks * workers or None)
-    chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0)]
+    chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0, learned_in(folder))]
     starts = [each for each in chosen if each.starts]
     named = {each.id for each in items}
     waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]

@@ -62,6 +62,7 @@ class FeatureHome:
         self._workers = workers
         self._attempt = attempt
         self.own = project.excluded
+        self.common: tuple[str, ...] = (project.features_name, project.progress_name)
         self.snapshot: str | None = project.layout.parallel
         self._named_branch = branch
         self._branch = landing.target(project.git, branch)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment, landing
-from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel import equipment, landing, rebuild
+from agent_harness.parallel.coordinator import Coordinator, RunTerms, learned_in, state_folder
 from agent_harness.parallel.engine import EngineFactory
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.plan import RunPlan, choices, fold
@@ -21,6 +21,7 @@ from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.selection import settled
+from agent_harness.protocols.features.store import orders_of_run
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import RefusalPolicy
@@ -57,6 +58,8 @@ def run_parallel(
         folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
         os.makedirs(folder, mode=0o700, exist_ok=True)
         engine = lend(project.git, folder, project.say) if lend else None
+        left = project.store.left_by_run() or {}
+        rebuild.where_missing(folder, project.git, target, orders_of_run(left), workers=workers, say=project.say)
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
@@ -190,7 +193,8 @@ def preview(
     wished = settings_of(project)
     items = FeatureHome(project, folder, workers, {}, branch).items()
     free = workers - len(known.in_state("working"))
-    chosen = [*choices(known, items, free if max_sessions is None else min(free, max_sessions))]
+    most = free if max_sessions is None else min(free, max_sessions)
+    chosen = [*choices(known, items, most, learned_in(folder))]
     starts = [each for each in chosen if each.starts]
     named = {each.id for each in items}
     done = settled(document)

@@ -207,6 +207,11 @@ def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
+def orders_of_run(left: Sequence[Task]) -> dict[str, str]:
+    """The order that has each of these: the token of its claim."""
+    return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
+
+
 def command_of_run(left: Sequence[Task]) -> str:
     """What goes on with the run that holds these."""
     workers, branch = terms_of_run(left)
