@@ -182,7 +182,7 @@ def test_each_project_says_how_it_stands_and_what_cannot_be_read(
     (tmp_path / "list/harness-tasks.json").write_text("{")
     found = {Path(row["path"]).name: row for row in projects(capsys)}
     assert found["calc"]["state"] == "paused; 1/2 proven"
-    assert found["list"]["state"] == "idle; 0/0 proven; cannot be read: harness-tasks.json"
+    assert found["list"]["state"] == "cannot be read: harness-tasks.json"
     assert found["broken"]["gaps"][0]["file"] == ".harness.yaml"
     assert app.main(["projects"]) == 0
     assert f"{tmp_path / 'calc'}  paused; 1/2 proven\n" in capsys.readouterr().out

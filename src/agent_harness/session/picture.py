@@ -316,7 +316,7 @@ class ProjectPicture:
     @property
     def line(self) -> str:
         """The project in one line: what it does, how much is proven, what it has cost, and what is not seen."""
-        parts = [self.doing, f"{self.proven}/{len(self.items)} proven"]
+        parts = [] if self.is_unreadable else [self.doing, f"{self.proven}/{len(self.items)} proven"]
         parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
         parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
         return "; ".join(parts)
