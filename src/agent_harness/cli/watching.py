@@ -243,7 +243,7 @@ def _said_to_agent() -> None:
 
 def _undone(item: str) -> None:
     if _ask(f"Take {item} back by a new commit? Type yes: ") == "yes":
-        _run(["undo", item])
+        _run(["undo", item, "--yes"])
 
 
 def _run(words: list[str]) -> int:
