@@ -895,6 +895,7 @@ class Coordinator:
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
         known["cost_usd"] = self._money.settle(order, float(result.get("cost_usd") or 0.0))
+        known |= {} if self._engine.is_local else {"elsewhere": True}
         self._note("ended", **known, recalled=recalled)
         if status != ACCEPTED:
             self._learn(item, work.base, result.get("rescues") or [])

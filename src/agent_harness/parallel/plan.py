@@ -227,7 +227,7 @@ class RunPlan:
         self.last_end = event
         if status in (ACCEPTED, REJECTED) or event.get("recalled"):
             self.barren = 0
-        elif event.get("reason") != LimitInForce.code:  # a provider that refuses says nothing of the agent
+        elif event.get("reason") != LimitInForce.code or event.get("elsewhere"):  # of accounts here the run keeps count
             self.barren += 1
         if event.get("uncounted") or (work.recalled == event["order"] and work.state == OPEN and status != REJECTED):
             self.attempts -= 1
