@@ -422,6 +422,15 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     assert made.fingerprint(without=unseen) == before
 
 
+@pytest.mark.parametrize(("links", "lent"), [("", "data"), ("parallel: {links: [other]}\n", "other")])
+def test_places_are_lent_what_links_names_or_else_what_checkouts_are(tmp_path: Path, links: str, lent: str) -> None:
+    """SC-17."""
+    made = project(tmp_path, "ham", settings=f"verification: {{links: [data]}}\n{links}")
+    made.put({".git/info/exclude": "data/\nother/\n.harness/\n", "data/x": "x\n", "other/y": "y\n"})
+    ran = made.harness("run", "--workers", "1", "--dry-run", "--json")
+    assert [each for each in json.loads(ran.out)["parallel"]["lend"] if each in ("data", "other")] == [lent], ran.text
+
+
 @pytest.mark.scenario
 def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg", settings="parallel: {union: [NOTES.md], ports: 20, lend: false}\n")

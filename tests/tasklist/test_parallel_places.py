@@ -207,3 +207,13 @@ def test_the_number_of_workers_may_be_a_setting(tmp_path: Path) -> None:
     ran = work.harness("run", "--agent", work.agent(f"{WORKS}; {together(tmp_path, 2)}"))
     assert (ran.code, "starting with 2 workers" in ran.out) == (0, True), ran
     assert work.statuses() == ["completed"] * 3
+
+
+def test_ignored_folders_are_lent_where_the_settings_name_them(tmp_path: Path) -> None:
+    """SC-17."""
+    work = project(tmp_path, "a", links=["data", "more"], copy=[".env.local"], lend=False)
+    (tmp_path / "list/.gitignore").write_text("data/\nmore/\nother/\n.env.local\n")
+    for path in ("data/x", "more/y", "other/z", ".env.local"):
+        work.repo.write(path, "x\n")
+    told = json.loads(work.harness("run", "--workers", "1", "--dry-run", "--json").out)["parallel"]
+    assert told["lend"] == [".env.local", "data", "more"]

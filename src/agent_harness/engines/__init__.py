@@ -9,15 +9,16 @@ from collections.abc import Callable
 from agent_harness.engines.address import address_of
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.engine import Engine
+from agent_harness.session.parallel_settings import REFS
 
 __all__ = ["engine_for"]
 
 
-def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None]) -> Engine | None:
+def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
     """What carries the orders of a run out; ``None`` for the processes of this machine.
 
-    ``folder`` is that of parallel runs of the project. ``UsageError`` for an address that is none, ``ToolMissing``
-    without the extra ``temporal``.
+    ``folder`` is that of parallel runs of the project; ``refs`` where its orders lie at a remote. ``UsageError`` for an
+    address that is none, ``ToolMissing`` without the extra ``temporal``.
     """
     address = address_of(url)
     if address is None:
@@ -27,4 +28,4 @@ def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None]) -> E
     require_extra()
     from agent_harness.engines.temporal.engine import TemporalEngine
 
-    return TemporalEngine(address, git, folder, say)
+    return TemporalEngine(address, git, folder, say, refs=refs)

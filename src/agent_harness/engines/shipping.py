@@ -27,8 +27,10 @@ from agent_harness.parallel import places
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import ACCEPTED, WorkOrder
+from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
 ORDERS, RESULTS = "refs/harness/orders", "refs/harness/results"
+PRIVATE = "where a remote takes branches alone: parallel.refs: refs/heads/harness"
 MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _HANDS = re.compile(r"agent_harness\.(?:protocols\.[a-z]+(?:\.parallel)?|testing)\.[a-z_]*hands:carry_out")
@@ -48,6 +50,14 @@ class RemoteAway(HarnessError):
     code = "remote_away"
 
 
+def refs_of(head: Mapping[str, object]) -> str:
+    """Where the parcels that a head speaks of lie at the remote. ``OrderRefused`` for what is no such place."""
+    found = head.get("refs", REFS)
+    if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
+        raise OrderRefused(f"{found!r} is no place for orders")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parcels:
     """The orders and results of one project, between a repository here and the remote."""
@@ -55,6 +65,14 @@ class Parcels:
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
     project: str
+    refs: str = REFS  # where all of it lies at the remote; here it is refs/harness
+
+    def _there(self, ref: str) -> str:
+        """What a ref or a pattern of ours is called at the remote."""
+        return self.refs + ref.removeprefix(REFS) if ref.startswith(f"{REFS}/") else ref
+
+    def _here(self, ref: str) -> str:
+        return REFS + ref.removeprefix(self.refs) if ref.startswith(f"{self.refs}/") else ref
 
     # ---- at home
 
@@ -164,7 +182,9 @@ class Parcels:
         """The refs of the remote that fit, and their commits. ``RemoteAway``."""
         try:
             given = self._served_by("upload-pack")
-            return self.git.remote_refs_like(self.remote, pattern, served_by=given, timeout_seconds=SECONDS)
+            there = self._there(pattern)
+            found = self.git.remote_refs_like(self.remote, there, served_by=given, timeout_seconds=SECONDS)
+            return {self._here(ref): sha for ref, sha in found.items()}
         except GitFailed as error:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
@@ -179,9 +199,12 @@ class Parcels:
 
     def _push(self, *refspecs: str) -> None:
         given = self._served_by("receive-pack")
-        done = self.git.push(self.remote, *refspecs, served_by=given, timeout_seconds=SECONDS)
+        pairs = (each.rpartition(":") for each in refspecs)
+        there = [f"{source}:{self._there(ref)}" for source, _, ref in pairs]
+        done = self.git.push(self.remote, *there, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
-            raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git push {self.remote} {refspecs[0]}")
+            more = f"; {PRIVATE}" if done.rejected and self.refs == REFS else ""
+            raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
         """Fetches a ref; ``UnsafeTree`` where the remote answers and does not have it, for which no waiting helps."""
@@ -194,7 +217,9 @@ class Parcels:
 
     def _fetch(self, *refspecs: str) -> None:
         given = self._served_by("upload-pack")
-        done = self.git.fetch(self.remote, *refspecs, tags=False, served_by=given, timeout_seconds=SECONDS)
+        pairs = (each.removeprefix("+").split(":") for each in refspecs)
+        there = [f"+{self._there(source)}:{ref}" for source, ref in pairs]
+        done = self.git.fetch(self.remote, *there, tags=False, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 

@@ -247,7 +247,7 @@ class Coordinator:
             self._engine.open(self._ended_orders)
             self._open()
             wished = self._terms.settings
-            self._lend = equipment.lendable_in(self._git, wished.copy, self._home.own, installed=wished.lend)
+            self._lend = equipment.lendable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
         except KeyboardInterrupt:

@@ -68,8 +68,8 @@ class Engine(Protocol):
 class EngineFactory(Protocol):
     """Makes the engine of a run; ``None`` for the processes of this machine."""
 
-    def __call__(self, git: Git, folder: str, say: Callable[[str], None]) -> Engine | None:
-        """``folder`` is that of the project's parallel runs."""
+    def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
+        """``folder`` is that of the project's parallel runs; ``refs`` where orders lie at a remote."""
         ...
 
 

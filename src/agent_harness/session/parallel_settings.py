@@ -5,6 +5,7 @@ wins over both. A member that is no value of its kind is passed over, and said.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,6 +14,8 @@ from agent_harness.errors import ConfigurationError
 from agent_harness.kernel.json import JsonObject
 
 MOST_WORKERS = 256
+REFS = "refs/harness"
+REFS_PATTERN = r"refs/(?:harness|heads/[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)"
 _VARIABLE = "HARNESS_PARALLEL__"
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -31,6 +34,7 @@ class ParallelSettings:
     window: int = _setting(0, "Batches verified at once, each on top of the one before; 0: two, with two test_runs.")
     mends: int = _setting(2, "Repairs of what does not land, before the item is made anew.")
     lend: bool = _setting(True, "Places get copies of what is installed in the project and ignored by git.")
+    links: tuple[str, ...] = _setting((), "Ignored folders that places are lent, as copies; verification.links.")
     copy: tuple[str, ...] = _setting((), "Further ignored files of which places get copies, for example .env.local.")
     union: tuple[str, ...] = _setting((), "Files of which the lines of both sides are kept, such as CHANGELOG.md.")
     setup: str | None = _setting(None, "Sets a place up: when it is made, and when a file of setup_key has changed.")
@@ -41,7 +45,13 @@ class ParallelSettings:
     ports: int = _setting(20, "Ports that each slot has for itself.")
     min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
     push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH that each landing is pushed to; of task lists.")
+    refs: str = _setting(REFS, "Where other machines' orders lie at a remote; refs/heads/NAME if it takes no others.")
     check: str | None = _setting(None, "Must pass on each combined commit; of task lists.")
+
+    @property
+    def lent(self) -> tuple[str, ...]:
+        """The ignored files and folders that places get copies of."""
+        return (*self.links, *self.copy)
 
 
 TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)}
@@ -100,7 +110,9 @@ def _problem(name: str, value: object) -> str | None:
     if isinstance(usual, tuple):
         texts = value if isinstance(value, list) else [None]
         return None if all(isinstance(each, str) for each in texts) else "is no list of texts"
-    return None if isinstance(value, str) and value.strip() else "is no text"
+    is_well = isinstance(value, str) and value.strip() and (name != "refs" or re.fullmatch(REFS_PATTERN, value))
+    other = f"is neither {REFS} nor a folder of branches, such as refs/heads/harness"
+    return None if is_well else other if name == "refs" else "is no text"
 
 
 def _from_text(usual: object, text: str) -> object:

@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 
 from agent_harness.engines import exchange
 from agent_harness.engines.address import EngineAddress
+from agent_harness.engines.shipping import PRIVATE
 from agent_harness.engines.temporal import PLAN_QUEUE, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
 from agent_harness.engines.temporal.engine import remote_url
@@ -80,7 +81,7 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
             done = git.push(url, refspec, timeout_seconds=SECONDS)
             if not done.ok:
                 told = (done.message.splitlines() or ["it did not answer"])[-1]
-                return {**row, "told": f"{url} takes no private ref: {told}"}
+                return {**row, "told": f"{url} takes no private ref: {told}; {PRIVATE}"}
     except HarnessError as error:
         return {**row, "told": error.message}
     return {**row, "ok": True, "told": f"{url} takes refs/harness/*"}

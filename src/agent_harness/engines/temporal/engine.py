@@ -30,6 +30,7 @@ from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import FAILED, PARTIAL, WorkOrder
 from agent_harness.parallel.ledger import project_id
+from agent_harness.session.parallel_settings import REFS
 
 MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
@@ -43,8 +44,11 @@ class TemporalEngine:
 
     is_local = False
 
-    def __init__(self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None]) -> None:
-        """``folder`` is that of the project's parallel runs."""
+    def __init__(
+        self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
+    ) -> None:
+        """``folder`` is that of the project's parallel runs; ``refs`` where its orders lie at a remote."""
+        self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
         self._top = str(git.top())
@@ -65,7 +69,7 @@ class TemporalEngine:
         self._said = ""
 
     def _parcels(self) -> Parcels:
-        return Parcels(git=Git(self._top), remote=self._remote, project=self._project)
+        return Parcels(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
         """Connects, looks whether the remote is there, and takes part in what the server asks of workflows."""
@@ -192,6 +196,7 @@ class TemporalEngine:
             "ref": parcel["ref"],
             "sha": parcel["sha"],
             "remote": self._remote,
+            "refs": self._refs,
             "queue": work_queue(pool),
             "harness": agent_harness.__version__,
             "minutes": MINUTES,

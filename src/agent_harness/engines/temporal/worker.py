@@ -34,7 +34,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 import agent_harness
 from agent_harness.engines import limits
 from agent_harness.engines.address import EngineAddress
-from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway
+from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway, refs_of
 from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
 from agent_harness.engines.temporal.schedules import SliceHands
@@ -211,7 +211,7 @@ class HandsWorker:
             if not re.fullmatch(r"[0-9a-f]{24}", name) or not told or not os.path.isdir(os.path.join(root, "project")):
                 continue
             git = Git(os.path.join(root, "project"))
-            parcels = Parcels(git=git, remote=str(told["remote"]), project=name)
+            parcels = Parcels(git=git, remote=str(told["remote"]), project=name, refs=refs_of(told))
             for place in places.existing(os.path.join(root, "places")):
                 try:
                     self._rescue(git, place, tuple(told.get("own") or ()))
@@ -290,13 +290,15 @@ class OrderTry:
         project = str(self._head["project"])
         root = os.path.join(self._terms.folder, project)
         git = _stand_in(os.path.join(root, "project"))
-        parcels = self._parcels = Parcels(git=git, remote=str(self._head["remote"]), project=project)
+        remote, refs = str(self._head["remote"]), refs_of(self._head)
+        parcels = self._parcels = Parcels(git=git, remote=remote, project=project, refs=refs)
         self._wait_for_room()
         folder = os.path.join(root, "orders", f"{self.id.replace('/', '.')}.{self._try}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._folder = folder
         order = parcels.take(self._head, folder, os.path.join(root, "places", self.slot))
-        files.write_json(os.path.join(root, "remote.json"), {"remote": parcels.remote, "own": [*order.own]})
+        told = {"remote": parcels.remote, "refs": parcels.refs, "own": [*order.own]}
+        files.write_json(os.path.join(root, "remote.json"), told)
         if self._try > 1 and (saved := parcels.saved(order.id)):
             order = _continued(git, order, saved)
         os.makedirs(os.path.dirname(order.place), mode=0o700, exist_ok=True)

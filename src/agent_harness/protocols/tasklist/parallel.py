@@ -495,7 +495,7 @@ def run_parallel(
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
     publish.target_of(place.git, settings_of(worker.store.read()).push, target)
-    engine = lend(place.git, folder, say) if lend else None
+    engine = lend(place.git, folder, say, settings_of(worker.store.read()).refs) if lend else None
     with interruption.watched(worker.store.paused) as stop:
         begun = sessions.start(worker)
         for found in begun["recovered"]:
@@ -591,7 +591,7 @@ def preview(
         "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
         "push": _shown(publish.target_of(place.git, found.push, landing.target(place.git, branch))),
         "ports": found.ports,
-        "lend": [*equipment.lendable_in(place.git, found.copy, place.exclude, installed=found.lend)],
+        "lend": [*equipment.lendable_in(place.git, found.lent, place.exclude, installed=found.lend)],
     }
 
 

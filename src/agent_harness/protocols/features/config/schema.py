@@ -412,6 +412,8 @@ class Parallel(Section):
     window: CountOrNone = _of_several("window")
     mends: CountOrNone = _of_several("mends")
     lend: Switch = _of_several("lend")
+    links: Texts = _of_several("links")
+    refs: Annotated[str, Field(pattern=f"^{parallel_settings.REFS_PATTERN}$")] = _of_several("refs")
     copy_files: Texts = Field(
         parallel_settings.default("copy"), alias="copy", description=parallel_settings.means("copy")
     )

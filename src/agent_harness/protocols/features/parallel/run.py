@@ -57,7 +57,7 @@ def run_parallel(
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        engine = lend(project.git, folder, project.say) if lend else None
+        engine = lend(project.git, folder, project.say, settings_of(project).refs) if lend else None
         left = project.store.left_by_run() or {}
         rebuild.where_missing(folder, project.git, target, orders_of_run(left), workers=workers, say=project.say)
         known = _known(folder)
@@ -110,7 +110,7 @@ def settings_of(project: Project) -> ParallelSettings:
     """What is set for several agents; places also get what checkouts are lent."""
     wished = project.config.parallel.model_dump(by_alias=True)
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
-    found["copy"] = (*project.config.verification.links, *found["copy"])
+    found["links"] = found["links"] or project.config.verification.links
     return ParallelSettings(**found)
 
 
@@ -214,7 +214,7 @@ def preview(
             "left_usd": round(project.budgets.total - costs.counted(project.store.costs()), 4),
         },
         "ports": wished.ports,
-        "lend": [*equipment.lendable_in(project.git, wished.copy, project.excluded, installed=wished.lend)],
+        "lend": [*equipment.lendable_in(project.git, wished.lent, project.excluded, installed=wished.lend)],
     }
 
 

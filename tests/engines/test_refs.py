@@ -1,0 +1,89 @@
+"""``parallel.refs``: parcels at a remote that takes branches alone; here nobody sees one."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_harness.engines.shipping import OrderRefused, Parcels, RemoteAway, refs_of
+from agent_harness.errors import ConfigurationError
+from agent_harness.kernel import clock, files
+from agent_harness.kernel.git import Git
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, WorkOrder
+from agent_harness.session import parallel_settings
+from agent_harness.testing.repo import Repo
+
+PROJECT = "0123456789abcdef01234567"
+BRANCHES = "refs/heads/harness"
+ONLY_BRANCHES = '#!/bin/sh\ncase "$1" in refs/heads/*) ;; *) echo no such refs here; exit 1;; esac\n'
+
+
+def remote_of(path: Path) -> Repo:
+    """One that refuses whatever is no branch."""
+    found = Repo(path)
+    hook = path / ".git/hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(ONLY_BRANCHES)
+    hook.chmod(0o755)
+    return found
+
+
+def order_of(home: Repo, place: Path) -> WorkOrder:
+    return WorkOrder(
+        id="run/a/1",
+        kind=ATTEMPT,
+        item="a",
+        name="a",
+        fence=1,
+        place=str(place),
+        home=str(home.path),
+        base=home.head,
+        branch="refs/heads/main",
+        hands="agent_harness.protocols.tasklist.hands:carry_out",
+        own=(),
+    )
+
+
+def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tmp_path: Path) -> None:
+    home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
+    away = Repo.with_files(tmp_path / "away", {"b.txt": "b\n"}, user_settings=True)
+    remote = remote_of(tmp_path / "remote")
+    order = order_of(home, tmp_path / "place")
+    plain = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)
+    with pytest.raises(RemoteAway, match=r"parallel\.refs: refs/heads/harness"):
+        plain.send(order)
+    ours = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT, refs=BRANCHES)
+    head = ours.send(order)
+    theirs = Parcels(git=Git(away.path), remote=str(remote.path), project=PROJECT, refs=refs_of({"refs": BRANCHES}))
+    folder = tmp_path / "order"
+    folder.mkdir()
+    taken = theirs.take(head, str(folder), str(tmp_path / "there"))
+    assert (taken.id, taken.base) == (order.id, order.base)
+    theirs.save(order.id, 1, "saved", 1, taken.base)
+    assert theirs.saved(order.id) == taken.base
+    files.write_json(
+        str(folder / "result.json"), {"status": ACCEPTED, "commit": taken.base, "id": order.id, "fence": 1}
+    )
+    found = theirs.answer(taken, 1, str(folder), clock.now())
+    there = remote.git("for-each-ref", "--format=%(refname)").split()
+    assert there and all(ref.startswith(f"{BRANCHES}/") for ref in there)
+    into = tmp_path / "result"
+    into.mkdir()
+    ours.receive(order, found, str(into))
+    assert files.read_json(str(into / "result.json"))["status"] == ACCEPTED
+    ours.collect()
+    assert remote.git("for-each-ref") == ""
+    assert home.git("branch", "--format=%(refname:short)").split() == ["main"]
+
+
+@pytest.mark.parametrize(
+    "head", [{"refs": "refs/tags"}, {"refs": "refs/heads/../x"}, {"refs": 3}, {"refs": "refs/heads/"}, {"refs": "-f"}]
+)
+def test_what_is_no_place_for_orders_is_refused(head: Mapping[str, object]) -> None:
+    with pytest.raises(OrderRefused):
+        refs_of(head)
+    said: list[str] = []
+    assert parallel_settings.read(head, {}, where="x", say=said.append).refs == "refs/harness"
+    assert 'such as refs/heads/harness; "refs/harness" counts' in said[0]
+    with pytest.raises(ConfigurationError):
+        parallel_settings.read({}, {"HARNESS_PARALLEL__REFS": str(head["refs"])}, where="x")
