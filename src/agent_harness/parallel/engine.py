@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -138,8 +138,10 @@ class HandsProcess:
     One that has ended, by whatever, is begun anew for the next order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
+        """``wrap_up_seconds``: how long an order that is recalled has to end its operation and keep its work."""
         self._running: process.Running | None = None
+        self._wrap_up_seconds = wrap_up_seconds
 
     def carry_out(
         self,
@@ -148,7 +150,6 @@ class HandsProcess:
         environment: Mapping[str, str],
         is_recalled: Callable[[], bool],
         *,
-        wrap_up_seconds: float = WRAP_UP_SECONDS,
         attempt: int = 1,
     ) -> None:
         """Carries out the order whose folder this is; returns when nothing of it runs any more."""
@@ -165,7 +166,7 @@ class HandsProcess:
                 if line is not None:
                     log.write(line + b"\n")
                 if is_recalled() and not running.exited:
-                    running.stop(clock.scaled(wrap_up_seconds))
+                    running.stop(clock.scaled(self._wrap_up_seconds))
         self.close()
 
     def _begun(self, environment: Mapping[str, str]) -> process.Running:
@@ -183,17 +184,3 @@ class HandsProcess:
         if self._running is not None:
             self._running.close()
             self._running = None
-
-
-def run_hands(
-    order: WorkOrder,
-    folder: str,
-    environment: Mapping[str, str],
-    is_recalled: Callable[[], bool],
-    *,
-    wrap_up_seconds: float = WRAP_UP_SECONDS,
-    attempt: int = 1,
-) -> None:
-    """Carries out one order in a process of its own; returns when nothing of it runs any more."""
-    with closing(HandsProcess()) as hands:
-        hands.carry_out(order, folder, environment, is_recalled, wrap_up_seconds=wrap_up_seconds, attempt=attempt)

@@ -20,7 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -45,7 +45,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import places
-from agent_harness.parallel.engine import run_hands
+from agent_harness.parallel.engine import HandsProcess
 from agent_harness.parallel.equipment import PortBlocks
 from agent_harness.parallel.hands import ORDER, RESULT
 from agent_harness.parallel.items import WorkOrder
@@ -307,7 +307,8 @@ class OrderTry:
         self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
         told = {**os.environ, **ports.variables(self.slot, self._terms.slots), "HARNESS_HOME_REPOSITORY": order.home}
         self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
-        run_hands(order, folder, told, self._is_over, wrap_up_seconds=WRAP_UP_SECONDS, attempt=self._try)
+        with closing(HandsProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as hands:
+            hands.carry_out(order, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save(left=True)
             raise HarnessError(f"nothing came back of {order.id}", hint="harness queue")
