@@ -144,7 +144,7 @@ def top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
 
 
 def _section(number: int, title: str, *children: Element | str | None) -> Element:
-    return E("section", E("h2", f"{number} {title}", id=f"s{number}"), *children, aria_labelledby=f"s{number}")
+    return E("section", E("h2", title, id=f"s{number}"), *children, aria_labelledby=f"s{number}")
 
 
 def _state(each: JsonObject) -> str:
@@ -206,7 +206,7 @@ def _proven(done: Sequence[JsonObject], *, costs: bool) -> Iterator[Element]:
         commit = f" at {str(proven['commit'])[:10]}" if proven.get("commit") else ""
         said = [each["why"] or "on no record"]
         if each["rejected"]:
-            said.append(f"{each['rejected']} claims rejected before")
+            said.append(f"{_number(each['rejected'], 'claim')} rejected before")
         if costs:
             said.append(_money(each["cost"]["spent_usd"]))
         commands = [f"{row['command']}{'      # must fail' if row['must'] == 'fail' else ''}" for row in each["check"]]
@@ -217,6 +217,10 @@ def _proven(done: Sequence[JsonObject], *, costs: bool) -> Iterator[Element]:
             E("p", "; ".join(said), class_="soft"),
             check,
         )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _honest_row(row: JsonObject) -> list[str]:
@@ -242,10 +246,10 @@ def _honest_row(row: JsonObject) -> list[str]:
 
 def _spent(found: JsonObject) -> Iterator[Element]:
     limit = f" of {usd(found['limit_usd'])}" if found["limit_usd"] else ""
-    lost = f" On rejected claims: {_money(found['wasted_usd'])} in {found['wasted_sessions']} sessions."
+    lost = f" On rejected claims: {_money(found['wasted_usd'])} in {_number(found['wasted_sessions'], 'session')}."
     yield E("p", f"Spent: {_money(found['spent_usd'])}{limit}.{lost if found['wasted_sessions'] else ''}")
     if unknown := found["sessions_of_unknown_cost"]:
-        yield E("p", f"Of {unknown} sessions nobody knows the cost; they are in no sum.", class_="bad")
+        yield E("p", f"Of {_number(unknown, 'session')} nobody knows the cost; that is in no sum.", class_="bad")
     if found["spending"]:
         yield steps("spent over time", found["spending"])
 
@@ -275,7 +279,7 @@ def _sessions(rows: Sequence[JsonObject], *, full: bool, costs: bool) -> Iterato
         )
         for each in shown
     ]
-    yield folded(f"{len(rows)} sessions", figures("All sessions, the first on top", head, table))
+    yield folded(_number(len(rows), "session"), figures("All sessions, the first on top", head, table))
 
 
 def _made(found: JsonObject) -> Iterator[Element]:
