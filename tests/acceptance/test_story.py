@@ -67,6 +67,29 @@ def test_why_a_feature_is_proven_and_how_to_check_it(told: CalcProject) -> None:
     assert told.changes(without=("claude-progress.txt",)) == []
 
 
+def test_a_person_answers_seven_questions_from_status_and_why_alone(told: CalcProject) -> None:
+    """F-STORY-1, F-STORY-WHY: what waits and what to type next is on the first screen, all else one `why` away."""
+    status, why = told.harness("status").out, told.harness("why", "2").out
+    proven, all_of_them = len(told.passing()), len(told.features["features"])
+    commit = next(
+        each["proven"]["commit"] for each in told.harness("report", "--json").json["done"] if each["id"] == "2"
+    )
+    head = status.splitlines()[:8]
+    answers = {
+        "what is proven": f"{proven} of {all_of_them} proven" in head[0]
+        and why.startswith("Feature #2 User can sub two numbers: proven at"),
+        "how to check it": f"check it   git worktree add --detach ../check-2 {commit[:12]}" in why,
+        "which claim was rejected, and why": "REJECTED regression: 1 test that passed broke" in why,
+        "where the rolled-back work is": "rolled back, kept: harness diff 2" in why
+        and any(line.startswith("kept") and "1 rolled back" in line for line in head),
+        "what it has cost": any(line.startswith("cost") and "$0.75" in line for line in head),
+        "what waits for a person": any(line.startswith("needs you") for line in head),
+        "what to type next": any(line.startswith("next") and "harness " in line for line in head),
+    }
+    unanswered = [question for question, answered in answers.items() if not answered]
+    assert unanswered == [], f"{status}\n{why}"
+
+
 def test_why_a_feature_is_open_skipped_or_waits(told: CalcProject) -> None:
     assert "3: skipped" not in told.harness("why", "3").err
     skipped = told.harness("why", "3").out

@@ -160,6 +160,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
     """The one command to type now."""
     stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
     features, left, waits = found["features"], found["left_by_run"], found["awaiting_manual"]
+    skipped = found["skipped"]
     rows: tuple[tuple[object, str], ...] = (
         (found["handoff"], "harness takeback"),
         (stopping, questions.hint(stopping[0]) if stopping else ""),
@@ -168,6 +169,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
         (_at_work(found["parallel"]) or any(each["alive"] for each in found["now"]), "harness log --follow"),
         (features["total"] and features["passing"] == features["total"], "harness report --open"),
         (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
+        (skipped and not found["feature"], f"harness why {skipped[0]}" if skipped else ""),
     )
     return next((command for holds, command in rows if holds), "harness run")
 
