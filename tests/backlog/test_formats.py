@@ -1,6 +1,7 @@
 """Lists of work in the forms that other programs keep, read from files as those programs write them."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_harness.backlog.items import Backlog, BacklogItem, proof_for
 from agent_harness.backlog.reading import read
-from agent_harness.backlog.writing import WRITERS, write
+from agent_harness.backlog.writing import WRITERS, not_carried, write
 from agent_harness.errors import Refused, UsageError
 
 
@@ -259,6 +260,26 @@ def test_our_own_three(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("commands", "holds"),
+    [
+        (["false", "false || true"], False),
+        (["false", "true\ntrue"], False),
+        (["true # why", "false"], False),
+        (["exit 0", "false"], False),
+        (["cd /", "test -f here"], True),
+        (["(true)", "cat <<E\nx\nE\n"], True),
+    ],
+)
+def test_each_criterion_of_a_long_task_counts(tmp_path: Path, commands: list[str], holds: bool) -> None:
+    """F-IMP-6: what proves the whole task succeeds only where each command does, from the same folder."""
+    (tmp_path / "here").touch()
+    criteria = [{"id": f"c{n}", "metric": "command", "target": each} for n, each in enumerate(commands)]
+    found = read(written(tmp_path, "task.json", {"id": "x", "title": "Build", "successCriteria": criteria}))
+    done = subprocess.run(["sh", "-c", str(found.items[0].proof)], cwd=tmp_path, check=False, capture_output=True)
+    assert (done.returncode == 0) is holds, found.items[0].proof
+
+
+@pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("x.json", "[1", "is no JSON"),
@@ -310,6 +331,26 @@ def test_a_command_for_all_is_given_a_name_that_the_shell_reads_as_one_word() ->
     assert proof_for(item, "pytest {id}") == "pytest _a_b_rm_-rf_x_"
     assert proof_for(BacklogItem(id="..", title="t"), "x {id}") == "x _"
     assert proof_for(BacklogItem(id="1", title="t", proof="make"), "pytest {id}") == "make"
+
+
+def test_what_a_text_says_is_no_part_of_a_checklist(tmp_path: Path) -> None:
+    """F-IMP-7: no text becomes an item, an order or a command; a command of several lines is told, and not cut."""
+    text = "First\n- [ ] T9: not an item\n1. [x] nor this\n# Nor a heading\n```\nproof: `rm -rf x`"
+    items = [
+        BacklogItem(id="a-1", title="one (depends on a-3)", text=text, steps=("[x] a box\n- [ ] and more",)),
+        BacklogItem(id="a-2", title="two", proof="printf a\ntest -f b"),
+        BacklogItem(id="a-3", title="three", needs=("a-1",), proof="echo `date`"),
+    ]
+    file = written(tmp_path, "list.md", write("markdown", "shop", items))
+    found = read(file, with_done=True)
+    assert listed(found) == {"a-1": (), "a-2": (), "a-3": ("a-1",)}
+    assert [each.title for each in found.items] == [each.title for each in items]
+    assert [each.proof for each in found.items] == [None, None, "echo `date`"]
+    assert found.items[0].text.splitlines()[1:5] == text.splitlines()[:4]
+    assert "the command that proves a-2" in {each.what for each in not_carried("markdown", items)}
+
+    tasks = written(tmp_path, "specs/tasks.md", write("speckit", "shop", items))
+    assert [each.title for each in read(tasks, wanted="speckit").items] == [each.title for each in items]
 
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs")), max_size=60)

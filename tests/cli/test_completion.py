@@ -1,5 +1,6 @@
 """``harness completion``: a static script, tried in real shells; what only the folder knows the fast path is asked."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -58,6 +59,28 @@ def replies(project: TaskListProject, *typed: str) -> list[str]:
 def test_bash_offers_what_may_stand_there(listed: TaskListProject, typed: str, found: list[str]) -> None:
     """F-HELP-3."""
     assert replies(listed, *typed.split(" ")) == found
+
+
+def test_no_tab_runs_what_somebody_has_put_into_a_list(
+    tmp_path: Path, listed: TaskListProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids are written by others: no shell expands them, and none that a shell would take for more than a word is typed.
+
+    The script holds by itself as well: ``harness`` is another program here, which offers what it likes.
+    """
+    file, odd = listed.root / "harness-tasks.json", ("`touch${IFS}ran`", "$(touch${IFS}ran)", "a;b", "--yes", "*", "~")
+    raw = json.loads(file.read_text())
+    file.write_text(json.dumps({**raw, "tasks": [*raw["tasks"], *(task(name) for name in odd)]}))
+    assert replies(listed, "harness", "why", "") == ["task-001", "task-002"]
+    assert not (listed.root / "ran").exists()
+
+    other = tmp_path / "bin/harness"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nprintf '%s\\n' '`touch${IFS}ran`' '$(touch${IFS}ran)' task-009\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other.parent}{os.pathsep}{os.environ['PATH']}")
+    assert "task-009" in replies(listed, "harness", "why", "")
+    assert not (listed.root / "ran").exists()
 
 
 def test_a_tab_completes_in_a_real_bash(listed: TaskListProject, tmp_path: Path) -> None:

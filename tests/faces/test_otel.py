@@ -124,6 +124,8 @@ def test_a_file_of_one_session_and_what_cannot_be(project: TaskListProject, rece
         ran = project.harness("export", "otel", *words)
         assert ran.code == code, (words, ran)
         assert told in ran.text
+    secret = project.harness("export", "otel", "--to", f"http://me:hunter22@127.0.0.1:{receiver.server_port}/v1/traces")
+    assert (secret.code, "hunter22" in secret.text, len(secret.err.splitlines())) == (4, False, 2), secret
     assert project.harness("export", "--session", "1").code == 2
     assert project.harness("export", "--to", "nothing").code == 2
 

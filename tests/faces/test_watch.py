@@ -206,6 +206,33 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     assert watched.ended() == 0
 
 
+@pytest.mark.scenario
+def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListProject, watched: Terminal) -> None:
+    """F-WATCH-5: nobody has chosen an item; who reads back, or has opened one, sees no other one under its name."""
+    (listed.root / "script.yaml").write_text(LONG)
+    (listed.root / "go").touch()
+    listed.harness("run", "--max-tasks", "1", "--agent", "scripted:script.yaml")
+    listed.edit("task-001", status="pending")
+    watched.shows(lambda text: "> task-001" in text)
+    watched.press("\tk")
+    watched.shows(lambda text: "== transcript of task-001 ==" in text and "the needle" not in text)
+    listed.edit("task-001", status="completed")
+    assert "== transcript of task-001 ==" in watched.shows(lambda text: "> task-002" in text)
+    watched.press("f")
+    watched.shows(lambda text: "== transcript of task-002 ==" in text and "No transcript is kept of it." in text)
+
+    listed.edit("task-001", status="pending")
+    watched.press("\x1b")
+    watched.shows(lambda text: "> task-001" in text and "== " not in text)
+    watched.press("\r")
+    watched.shows(lambda text: "task-001 Make it" in text and "tab transcript" in text)
+    listed.edit("task-001", status="completed")
+    watched.press("\t")
+    watched.shows(lambda text: "tab story" in text)
+    watched.read(1.5)
+    watched.shows(lambda text: "row 60 of" in text)
+
+
 def test_what_the_disk_does_not_give_leaves_the_last_picture_with_its_age(
     listed: TaskListProject, watched: Terminal
 ) -> None:

@@ -127,3 +127,43 @@ def test_what_landed_beside_it_stays(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         assert undone(work, name)["paths"] == [f"{name}.txt"]
     assert work.statuses() == ["pending"] * 3
+
+
+@pytest.mark.scenario
+def test_an_undo_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
+    """The same words again end it: what the kill left of the files is no person's, and the commit is not made twice."""
+    work = project(tmp_path, job("a"), job("b"))
+    worked(work, 'echo 1 > "$HARNESS_TASK_ID.txt"\n')
+    before = work.text
+    plan = json.loads(work.harness("undo", "b", "--dry-run", "--json").out)
+
+    proven.forget(work.layout, "b")
+    work.repo.git("rm", "--quiet", "b.txt")  # killed before the branch had moved: the files are as they will be
+    first = undone(work, "b")
+    assert (first["head"], work.statuses(), work.repo.status()) == (plan["head"], ["completed", "pending"], [])
+
+    (work.root / "harness-tasks.json").write_text(before)  # killed before the state was written
+    again = undone(work, "b")
+    assert (again["commit"], again["head"], work.repo.head) == (first["commit"], plan["head"], first["commit"])
+    assert (work.statuses(), work.repo.status()) == (["completed", "pending"], [])
+    open_again = work.text
+
+    back = undone(work, first["commit"])
+    (work.root / "harness-tasks.json").write_text(open_again)
+    assert undone(work, first["commit"])["commit"] == back["commit"] == work.repo.head
+    assert work.statuses() == ["completed", "completed"]
+    assert work.harness("run", "--agent", work.agent("exit 9\n")).code == 0
+
+
+def test_nothing_comes_back_before_what_it_depends_on(tmp_path: Path) -> None:
+    """A completed task never depends on an open one: its undo is taken back after that of the other."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    worked(work, 'echo 1 > "$HARNESS_TASK_ID.txt"\n')
+    second, first = undone(work, "b")["commit"], undone(work, "a")["commit"]
+    before = seen(work)
+    early = work.harness("undo", second, "--yes")
+    assert (early.code, "b depends on a, which is not completed" in early.err) == (4, True), early
+    assert seen(work) == before
+    undone(work, first)
+    undone(work, second)
+    assert work.statuses() == ["completed", "completed"]

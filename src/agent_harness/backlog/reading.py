@@ -327,7 +327,8 @@ def _prd_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 _BOX = re.compile(r"^(?P<indent>\s*)(?:[-*+]|\d+[.)])\s+\[(?P<mark>[ xX~-])\]\s+(?P<text>.+?)\s*$")
 _SPECKIT_TEXT = re.compile(r"\**(?P<id>T\d+[a-z]?)\**\s+(?P<rest>.*)")
 _PROOF = re.compile(r"\(?(?:proof|validate|verify):\s*(?P<tick>`+)(?P<command>.+?)(?P=tick)\)?\s*$", re.IGNORECASE)
-_NEEDS = re.compile(r"\((?:depends on|needs|after)[: ]+(?P<ids>[^()]*)\)", re.IGNORECASE)
+_NEEDS = re.compile(r"(?<!\\)\((?:depends on|needs|after)[: ]+(?P<ids>[^()]*)\)", re.IGNORECASE)
+_ESCAPED = re.compile(r"^\\(?=[-*+#`~\d])")
 _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*|#\d+)\**(?::|\s+-|\.)\s+(?=\S)")
 
 
@@ -351,7 +352,7 @@ def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
         elif title:
             heading = title[1]
         elif last is not None and bare and line[:1].isspace():
-            last[4].append(bare)
+            last[4].append(_ESCAPED.sub("", bare))
 
 
 def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
@@ -390,7 +391,7 @@ def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
         wanted = re.findall(r"T\d+[a-z]?", explicit["ids"]) if explicit else []
         story = next((f"story {each}" for each in tags if re.fullmatch(r"US\d+", each)), "")
         about = ", ".join(each for each in (heading, story) if each)
-        rest = _NEEDS.sub("", rest).strip() or rest
+        rest = (_NEEDS.sub("", rest).strip() or rest).replace("\\(", "(")
         title = one_line(rest)
         yield BacklogItem(
             id=named["id"],
@@ -415,7 +416,7 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
         bare = _PROOF.sub("", said).strip()
         wanted = _NEEDS.search(bare)
         needs = tuple(each for each in re.split(r"[\s,]+", wanted["ids"]) if each) if wanted else ()
-        bare = _NEEDS.sub("", bare).strip()
+        bare = _NEEDS.sub("", bare).strip().replace("\\(", "(")
         named = _NAMED.match(bare)
         while above and above[-1][0] >= indent:
             above.pop()
@@ -524,9 +525,16 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
         title=one_line(raw.get("title") or raw.get("objective") or ""),
         text=_said(raw, ("objective", "")),
         steps=tuple(each for each in steps if each),
-        proof=" && ".join(commands) or None,
+        proof=_all_of(commands),
     )
     return file.resolve().parent.name, [item]
+
+
+def _all_of(commands: list[str]) -> str | None:
+    """One command that succeeds where each of these does, alone; so none of them decides for another one."""
+    if len(commands) < 2:
+        return commands[0] if commands else None
+    return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)
 
 
 READERS: dict[str, Callable[[str, Path, Sorter, str | None], Found]] = {

@@ -4,6 +4,7 @@ What is written is read again by ``reading.read`` as the same items, but for wha
 """
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from agent_harness.backlog.items import BacklogItem, LeftOut
@@ -14,6 +15,9 @@ from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.longtask.verbs.init import CONSTRAINT, id_of
 from agent_harness.protocols.tasklist import planning
 
+_MARKS = re.compile(r"^(?:(?:[-*+]|\d+[.)])\s+\[|#{1,6}\s|`{3}|~{3})")
+_PROOF_MARK = re.compile(r"((?:proof|validate|verify):\s*)`", re.IGNORECASE)
+_ORDER_MARK = re.compile(r"\((?=(?:depends on|needs|after)[: ])", re.IGNORECASE)
 _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
@@ -29,6 +33,8 @@ def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
         if with_it and member not in _CARRIED[form]:
             yield LeftOut(what=f"{what} of {with_it} {'item' if with_it == 1 else 'items'}", why=_WHY[form])
     for each in items:
+        if form == "markdown" and each.proof and _has_lines(each.proof):
+            yield LeftOut(what=f"the command that proves {each.id}", why="a checklist has one line for it")
         if each.done and form == "longtask":
             yield LeftOut(what=f"{each.id} {each.title}", why="proven here; a long task judges its criteria itself")
         elif each.done and form == "features" and not each.test_file:
@@ -39,13 +45,27 @@ def _markdown(name: str, items: Sequence[BacklogItem]) -> str:
     lines = [f"# {name}", ""]
     for each in items:
         needs = f" (depends on {', '.join(each.needs)})" if each.needs else ""
-        lines.append(f"- [{'x' if each.done else ' '}] {each.id}: {each.title}{needs}")
-        lines += [f"  {line.strip()}" for line in each.text.splitlines() if line.strip()]
-        lines += [f"  - {step}" for step in each.steps]
-        if proof := each.proof or each.test_file:
+        lines.append(f"- [{'x' if each.done else ' '}] {each.id}: {_without_order(each.title)}{needs}")
+        said = [*each.text.splitlines(), *(line for step in each.steps for line in f"- {step}".splitlines())]
+        lines += [f"  {_as_prose(line.strip())}" for line in said if line.strip()]
+        if (proof := each.proof or each.test_file) and not _has_lines(proof):
             ticks = "``" if "`" in proof else "`"
             lines.append(f"  proof: {ticks}{proof}{ticks}")
     return "\n".join([*lines, ""])
+
+
+def _has_lines(command: str) -> bool:
+    return command.splitlines() != [command]
+
+
+def _as_prose(line: str) -> str:
+    """A line of a text, so that it is read as nothing else: no item, heading, fence or proof."""
+    return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
+
+
+def _without_order(title: str) -> str:
+    """A title that names no dependency; the backslash is Markdown's own."""
+    return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
@@ -119,7 +139,7 @@ def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
     for each in items:
         needs = [number[need] for need in each.needs if need in number]
         after = f" (depends on {', '.join(needs)})" if needs else ""
-        lines.append(f"- [{'x' if each.done else ' '}] {number[each.id]} [P] {each.title}{after}")
+        lines.append(f"- [{'x' if each.done else ' '}] {number[each.id]} [P] {_without_order(each.title)}{after}")
     return "\n".join([*lines, ""])
 
 

@@ -332,6 +332,7 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
     from agent_harness.faces.otel import spans
     from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import clock, root
+    from agent_harness.kernel.redact import redact
     from agent_harness.session.log_rows import moment
 
     found = root.find()
@@ -341,6 +342,7 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
     reader = reader_of(found.kind, found.path)
     made = spans.spans(reader.look(), reader.recordings(), session=session, since=at)
     text = spans.write(made, to, force=force)
+    to = redact(to) if to and "://" in to else to
     if as_json:
         show_json("export", {"format": "otel", "spans": len(made), "to": to}, as_text=False)
     elif text is not None:

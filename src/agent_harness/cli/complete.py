@@ -12,8 +12,13 @@ def main(words: list[str]) -> int:
     """Prints the values; always 0, since a shell waits for it."""
     what = words[1] if len(words) > 1 else ""
     found = AGENTS if what == "agents" else _known(what)
-    print("".join(f"{each}\n" for each in found if each.isprintable() and " " not in each), end="")
+    print("".join(f"{each}\n" for each in found if _is_one_word(each)), end="")
     return 0
+
+
+def _is_one_word(value: str) -> bool:
+    """Whether every shell takes it for itself and no more: others have written it, and a person presses Enter."""
+    return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 
 def _known(what: str) -> "list[str]":
@@ -36,5 +41,5 @@ def _known(what: str) -> "list[str]":
             return [str(word) for each in asked if isinstance(each, dict) for word in each.get("options") or []]
         rows = raw["features" if found.kind == "features" else "tasks"]
         return [str(each["id"]) for each in rows if isinstance(each, dict) and "id" in each]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return []

@@ -90,11 +90,14 @@ class OneProject:
         self._problem = f"! this is how it was {age} ago: {why.replace(f'{self._view.folder}/', '')}"
 
     def _grown(self, pane: str) -> Callable[[], Sequence[str]]:
-        return self._said_by_agent if pane == "agent" else lambda: watch.log_lines(self._seen)
+        return self._said_on_item if pane == "agent" else lambda: watch.log_lines(self._seen)
 
-    def _said_by_agent(self) -> Sequence[str]:
-        """The end of the transcript of the last session on the item."""
-        item = self._item
+    def _said_on_item(self) -> Sequence[str]:
+        item = self._texts["agent"].of = self._item
+        return self._said_by_agent(item)
+
+    def _said_by_agent(self, item: str | None) -> Sequence[str]:
+        """The end of the transcript of the last session on an item."""
         path = reading.transcript_of(self._seen.picture, item) if item else None
         if path != self._transcript[0]:
             self._transcript = path, TranscriptEnd(path)
@@ -164,7 +167,7 @@ class OneProject:
             acts |= {
                 "w": lambda: self._open(_page("story", _said([*story]))),
                 "enter": lambda: self._open(
-                    _page("story", _said([*story])), ScrolledText("transcript", self._said_by_agent)
+                    _page("story", _said([*story])), ScrolledText("transcript", lambda: self._said_by_agent(item))
                 ),
                 "d": lambda: self._aside(lambda: _run(["diff", item])),
                 "u": lambda: self._aside(lambda: _undone(item)),

@@ -49,6 +49,7 @@ class ScrolledText:
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
         """``grows`` gives all of the lines as they are now."""
         self.title = title
+        self.of: str | None = None  # the item whose text it is, where it is one's
         self._grows = grows
         self.lines: Sequence[str] = ()
         self.back = 0 if from_end else -1  # lines below the last one that is shown; -1: as many as there can be

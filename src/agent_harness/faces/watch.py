@@ -165,7 +165,7 @@ def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None,
     above, visible = text.window(room)
     place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.lines)}"
     told = [
-        f"== {f'transcript of {chosen}' if is_agent else text.title} == {place}",
+        f"== {f'transcript of {text.of or chosen}' if is_agent else text.title} == {place}",
         *(f"  {each}" for each in visible),
     ]
     told += [""] * (room + 1 - len(told))

@@ -13,7 +13,7 @@ from pathlib import Path
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.isolated import IsolatedView
-from agent_harness.kernel.git.objects import ABSENT
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.operation_lock import await_lock
 
 HEAD_REF = "refs/harness/landing"
@@ -149,20 +149,23 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
     lines: list[bytes] = []
-    top = Path(git.top())
+    removed = b"0 " + b"0" * len(old) + b"\t"
     for path, (before, after) in git.differences(old, new).items():
-        if known.get(path, "") != before.oid:
+        if known.get(path, "") != before.oid or not is_there(git, path, after):
             continue
-        file = top / os.fsdecode(path)
-        there = file.is_symlink() or file.is_file()
-        if after == ABSENT:
-            if not there:
-                lines.append(b"0 " + b"0" * len(old) + b"\t" + path)
-        elif there and not file.is_symlink() and after.mode != "120000" and _content_id(git, path) == after.oid:
-            lines.append(f"{after.mode} {after.oid}\t".encode() + path)
+        lines.append(f"{after.mode} {after.oid}\t".encode() + path if after != ABSENT else removed + path)
     if lines:
         git.run("update-index", "-z", "--index-info", input=b"\0".join(lines) + b"\0")
         git.run("update-index", "-q", "--refresh", check=False)
+
+
+def is_there(git: Git, path: bytes, wanted: TreeEntry) -> bool:
+    """Whether the work tree has a file as it is wanted, or none where none is. No link is taken for one."""
+    file = Path(git.top(), os.fsdecode(path))
+    if wanted == ABSENT:
+        return not (file.is_symlink() or file.is_file())
+    is_plain = file.is_file() and not file.is_symlink() and wanted.mode != "120000"
+    return is_plain and _content_id(git, path) == wanted.oid
 
 
 def _content_id(git: Git, path: bytes) -> str:

@@ -76,8 +76,10 @@ def stands_on(git: Git) -> tuple[str, str]:
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
     branch, head = git.branch(), git.head()
-    if branch is None or head is None:
+    if branch is None:
         raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
+    if head is None:
+        raise UnsafeTree("This branch has no commit", hint="git log --all")
     return branch, head
 
 
@@ -112,12 +114,13 @@ def changed_by(
     """What moving from ``head`` to ``commit`` would change.
 
     ``UnsafeTree`` where a file of a person is in the way: one that is not committed, but for those of ``free``, or an
-    ignored one where a file would come.
+    ignored one where a file would come. One that is as it would be already, as a kill leaves it, is not.
     """
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
-    if in_the_way := sorted(os.fsdecode(path) for path in found.keys() & (dirty | hidden)):
+    others = [path for path in found.keys() & (dirty | hidden) if not landing.is_there(git, path, found[path][1])]
+    if in_the_way := sorted(map(os.fsdecode, others)):
         raise UnsafeTree(f"These files are not committed: {', '.join(in_the_way[:5])}", hint="git commit, or git stash")
     return Changed(
         paths=tuple(sorted(os.fsdecode(path) for path in found if not own(path))),

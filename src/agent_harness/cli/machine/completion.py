@@ -28,9 +28,11 @@ _harness_complete() {
   local found; found=$(_harness_words "$path" "$prev")
   [[ $prev == -* && -n $found ]] || found="$(_harness_words "$path" verbs) $(_harness_words "$path" place)"
   [[ $cur == -* ]] && found=$(_harness_words "$path" options)
-  case $found in *:files*) COMPREPLY=(); return ;; esac
-  local IFS=$' \\n'
-  COMPREPLY=($(compgen -W "$(_harness_asked "$found")" -- "$cur"))
+  COMPREPLY=()
+  case $found in *:files*) return ;; esac
+  while IFS= read -r word; do  # not by compgen -W, which runs what stands in the words
+    [[ $word != "$cur"* ]] || COMPREPLY+=("$(printf %q "$word")")
+  done < <(_harness_asked "$found")
 }
 _harness_asked() {
   local word

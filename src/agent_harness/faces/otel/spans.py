@@ -9,6 +9,7 @@ Needs the extra ``otel``. Source: ``faces.md`` 9.
 
 import base64
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -21,6 +22,7 @@ from agent_harness.errors import HarnessError, NothingEligible, Refused, ToolMis
 from agent_harness.faces.otel import tools
 from agent_harness.installation import command_for_extra
 from agent_harness.kernel import clock, files
+from agent_harness.kernel.redact import redact
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.picture import PastSession, ProjectPicture
 
@@ -148,8 +150,8 @@ class _Trace:
             gen_ai__agent__name=each.agent,
             gen_ai__request__model=each.model,
             gen_ai__conversation__id=f"session-{each.number}" if each.number is not None else None,
-            gen_ai__usage__input_tokens=tokens.get("input"),
-            gen_ai__usage__output_tokens=tokens.get("output"),
+            gen_ai__usage__input_tokens=tokens.get("input") or None,  # 0: not known
+            gen_ai__usage__output_tokens=tokens.get("output") or None,
             harness__item=each.item,
             harness__outcome=each.outcome,
             harness__cost_usd=each.cost_usd,
@@ -223,16 +225,16 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     exporter = OTLPSpanExporter(endpoint=url, timeout=SECONDS)
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # what it says of each try; we say how it ended
+    to = url or "the collector"
     try:
         result = exporter.export(made)
     except Exception as error:  # whatever the transport raises: nobody has taken them
-        raise Refused(
-            f"{url or 'the collector'} does not take them: {error}", hint="harness export otel --to FILE"
-        ) from None
+        raise Refused(redact(f"{to} does not take them: {error}"), hint="harness export otel --to FILE") from None
     finally:
         exporter.shutdown()
     if result is not SpanExportResult.SUCCESS:
-        raise Refused(f"{url or 'the collector'} does not take them", hint="harness export otel --to FILE")
+        raise Refused(redact(f"{to} does not take them"), hint="harness export otel --to FILE")
 
 
 def text(made: Sequence[Any]) -> str:

@@ -117,15 +117,18 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
         raise Refused("The task list is in no git work tree; nothing of it is on record", hint=f"harness why {task_id}")
     git = place.git
     branch, head = reversal.stands_on(git)
-    verdict = _taken_back(git, task, taken) if taken else _completed(worker, git, state, task)
+    verdict = _taken_back(git, state, task, taken) if taken else _completed(worker, git, state, task)
     until = str(verdict.commit)
     since = str(git.commit_of(f"{until}^1")) if taken else reversal.before(git, verdict)
     tree = reversal.tree_without(git, head, since=since, until=until, own=place.is_ours)
-    if tree == git.tree_of(head):
-        raise Refused(f"Nothing of what {until[:10]} brought is there any more", hint=f"harness diff {task_id}")
     what, does = (f"the undo of {task.id}", "brings it back") if taken else (f"[{task.id}] {task.title}", "reverts it")
     message = f"harness: take back {what}\n\nThis {does}: {until}\n"
-    commit = git.commit_tree(tree, [head], message)
+    if tree != git.tree_of(head):
+        commit = git.commit_tree(tree, [head], message)
+    elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
+        head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
+    else:
+        raise Refused(f"Nothing of what {until[:10]} brought is there any more", hint=f"harness diff {task_id}")
     changed = reversal.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
@@ -168,12 +171,16 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
     return verdict
 
 
-def _taken_back(git: Git, task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """The line of the person by which an open task was taken back."""
+def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
+    """The line of the person by which an open task was taken back, where all that it depends on is completed."""
     if task.status not in ("pending", "failed"):
         raise Refused(f"{task.id} is {task.status}; its undo is history", hint=f"harness why {task.id}")
     if not git.ancestor(str(taken.commit), str(git.head())):
         raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+    known = state.by_id
+    for need in task.depends_on or ():
+        if need in known and known[need].status != "completed":
+            raise Refused(f"{task.id} depends on {need}, which is not completed", hint=f"harness why {need}")
     return taken
 
 
@@ -244,7 +251,10 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _settle(worker: "Worker", plan: TaskUndo) -> None:
-    """Under the lock, so that nobody begins meanwhile. A crash leaves a task that is proven again before it counts."""
+    """Under the lock, so that nobody begins meanwhile.
+
+    A crash leaves a task that is proven again before it counts; the same words again go on from there.
+    """
 
     def act(change: "TaskListChange") -> None:
         _refuse_at_work(change.state, change.now)
