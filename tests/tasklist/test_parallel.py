@@ -249,7 +249,7 @@ def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path
     answer = json.loads(ran.out)
     assert (ran.code, answer["bounces"], answer["batches"]) == (0, 0, 3), ran
     assert sorted(landed(work)) == ["a", "b", "c"]
-    assert answer["checks"] == 2
+    assert answer["checks"] == 3
     assert work.repo.git("for-each-ref", "refs/harness/landing") == ""
 
 
