@@ -1,5 +1,6 @@
 """The journal of a run: what is torn never happened, what cannot be read is damage."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,29 @@ def test_a_run_that_is_over_is_put_away(tmp_path: Path) -> None:
     found.append("run", run="r2", v=1)
     found.close()
     assert Ledger(str(tmp_path)).events[0]["n"] == 1
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "link"])
+def test_what_is_no_file_is_damage_that_is_named_and_nothing_waits_for_it(tmp_path: Path, what: str) -> None:
+    path = Path(filled(tmp_path).path)
+    path.rename(there := tmp_path / "elsewhere")
+    content = there.read_bytes() + b"torn"
+    there.write_bytes(content)
+    {"pipe": lambda: os.mkfifo(path), "folder": path.mkdir, "link": lambda: path.symlink_to(there)}[what]()
+    with pytest.raises(StateDamaged) as raised:
+        Ledger(str(tmp_path))
+    assert (raised.value.hint, there.read_bytes()) == ("harness queue rebuild", content)
+
+
+def test_whatever_is_kept_of_old_runs_keeps_no_new_one_from_beginning(tmp_path: Path) -> None:
+    found = filled(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/damaged-1.jsonl").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "runs/damaged-2.jsonl").mkdir()
+    os.utime(tmp_path / "runs/damaged-2.jsonl", (0, 0))
+    found.put_away()
+    assert sorted(each.name for each in (tmp_path / "runs").iterdir()) == [
+        "damaged-1.jsonl",
+        "damaged-2.jsonl",
+        "r1.jsonl",
+    ]

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -105,6 +106,33 @@ def test_everything_lands_once_whatever_the_number_of_workers(tmp_path: Path, wo
 def _ledger(work: TaskListProject) -> Path:
     folders = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects")
     return next(folders.glob("*list%harness-tasks.json/verdicts.jsonl"))
+
+
+def test_what_lands_alone_passes_the_check_of_every_landing_too(tmp_path: Path) -> None:
+    """SC-32: no place knows of `check`, so that its verdict says nothing of it."""
+    work = project(tmp_path, job("a"))
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"check": "test ! -e out/a", "mends": 0}})
+    ran = run(work, WORKS, 1, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["parked"]) == (3, [{"item": "a", "reason": "landing_failed"}]), ran
+    assert (landed(work), work.repo.read("app.py")) == ([], b"one\n")
+
+
+@pytest.mark.scenario
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 alone")
+def test_files_whose_names_are_no_text_meet_are_mended_and_learned(tmp_path: Path) -> None:
+    """SC-31: `order.json` and `learned.json` name them as they can be shown; a link there is replaced."""
+    work = project(tmp_path, job("a"), job("b"))
+    met, odd = tmp_path / "met", "odd-$(printf '\\351')"
+    met.mkdir()
+    waits = f"touch {met}/$HARNESS_TASK_ID; until [ -e {met}/a ] && [ -e {met}/b ]; do sleep 0.05; done"
+    agent = f"{waits}; cat {odd} 2>/dev/null; echo $HARNESS_TASK_ID > {odd}; {WORKS}"
+    ran = run(work, agent, 2)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+    assert "does not land (conflict: " in ran.out
+    assert sorted(landed(work)) == ["a", "b"]
+    told = work.prompt(next(each for each in "ab" if landed(work)[0] == each))
+    assert r"odd-\\xe9" in told
 
 
 @pytest.mark.scenario
@@ -221,7 +249,7 @@ def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path
     answer = json.loads(ran.out)
     assert (ran.code, answer["bounces"], answer["batches"]) == (0, 0, 3), ran
     assert sorted(landed(work)) == ["a", "b", "c"]
-    assert answer["checks"] == 2
+    assert answer["checks"] == 3
     assert work.repo.git("for-each-ref", "refs/harness/landing") == ""
 
 

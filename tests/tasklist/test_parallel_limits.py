@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -182,16 +183,27 @@ def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
 
 @pytest.mark.scenario
 def test_a_machine_that_cannot_be_counted_on_stops_no_plain_run(tmp_path: Path) -> None:
-    """A folder in place of a lock, and one that nothing can be written into."""
-    work = project(tmp_path, "a", "b")
+    """A folder in place of a lock, one that nothing can be written into, and pipes, which nobody waits for."""
+    work = project(tmp_path, "a", "b", "c")
     folder = Path(trusted_state.of_user(host.FOLDER) or "")
+    agent = work.agent(f'echo \'{{"type": "usage", "input_tokens": 5, "output_tokens": 5}}\'; {WORKS}')
+    account = registry.from_spec(agent).account
+    host.note_input(account, 1)
+    counted = next((folder / "input").iterdir())
+    counted.unlink()
+    for path in (counted, folder / "lock"):
+        os.mkfifo(path)
+    host_may(accounts={account: {"agents": 3, "input_tokens_per_minute": 5000}})
+    assert work.harness("run", "--max-tasks", "1", "--agent", agent).code == 0
+    assert work.harness("limits", "--host").code == 0
+    shutil.rmtree(folder / "agents")
     (folder / "agents/1.lock").mkdir(parents=True)
     assert work.harness("run", "--max-tasks", "1", "--agent", work.agent(WORKS)).code == 0
     (folder / "agents/1.lock").rmdir()
     (folder / "agents").rmdir()
     (folder / "agents").write_text("no folder")
     assert work.harness("run", "--agent", work.agent(WORKS)).code == 0
-    assert work.statuses() == ["completed"] * 2
+    assert work.statuses() == ["completed"] * 3
 
 
 # ---- memory: SC-41 ---------------------------------------------------------------------------------------------------

@@ -174,3 +174,26 @@ def test_what_names_no_remote_is_refused_before_any_agent(tmp_path: Path, push: 
         ran = run(work, "exit 1", 2, *words)
         assert (ran.code, says in ran.err, "git remote -v" in ran.err) == (3, True, True), ran
         assert work.files() == before
+
+
+@pytest.mark.scenario
+def test_what_an_agent_writes_into_settings_lets_nothing_else_land(tmp_path: Path) -> None:
+    """SC-32: `check` counts as a person has set it, also while the agent that has changed it is still at work."""
+    work = project(tmp_path, job("a"), job("b"))
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"check": "test ! -e out/b", "mends": 0}})
+    listed, edited, again = work.root / "harness-tasks.json", tmp_path / "edited", tmp_path / "again"
+    landed_b = f"git -C {work.root} log --format=%B | grep -q 'Harness-Item: b'"
+    agent = f"""
+        if [ $HARNESS_TASK_ID = a ]; then
+            sed -i 's/test ! -e/true || test ! -e/' {listed}; touch {edited}
+            until [ -e {again} ] || {landed_b}; do sleep 0.05; done
+        else
+            until [ -e {edited} ]; do sleep 0.05; done
+            [ ! -e {edited}.b ] || touch {again}; touch {edited}.b
+        fi
+        {WORKS}"""
+    ran = run(work, agent, 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, [each["item"] for each in answer["parked"]]) == (3, ["b"]), ran
+    assert (landed(work), work.task("a").status) == (["a"], "completed")
+    assert work.raw["session_config"]["parallel"]["check"] == "test ! -e out/b"

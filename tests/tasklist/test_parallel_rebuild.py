@@ -106,3 +106,25 @@ def test_there_is_nothing_to_make_anew_where_no_run_has_been_or_an_agent_asks(tm
     asked = work.harness("queue", "rebuild", HARNESS_HOME_REPOSITORY=str(work.root), HARNESS_RUN_ID="r")
     assert (asked.code, "a person's decision" in asked.err) == (4, True), asked
     assert (work.files(), json.loads(work.harness("queue", "rebuild", "--json").out)["ok"]) == (before, False)
+
+
+@pytest.mark.scenario
+def test_a_journal_that_is_no_file_and_rubbish_in_results_stop_nobody(tmp_path: Path) -> None:
+    """What of a result is not what it should be counts as missing; what is in the journal's place is kept."""
+    work, starts = three(tmp_path), tmp_path / "starts"
+    words = killed(work, "before:batched", starts)
+    folder = folder_of(work)
+    rubbish = {"cost_usd": "much", "costs": "x", "verdicts": [1, None], "rescues": 7, "output": 5, "sessions": 7}
+    for path in folder.glob("orders/*/result.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), **rubbish, "task": [], "outputs": "x"}))
+    (folder / "ledger.jsonl").unlink()
+    (folder / "ledger.jsonl").mkdir()
+    looked = work.harness("queue")
+    assert (looked.code, "harness queue rebuild" in looked.err) == (6, True), looked
+    made = work.harness("queue", "rebuild", "--json")
+    assert (made.code, Path(made.json["kept"]).is_dir()) == (0, True), made
+    ran = work.harness(*words)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    assert sorted(landed(work)) == ["a", "b", "c"]
+    work.edit(tasks=[*work.raw["tasks"], job("d", "test -e d")])
+    assert work.harness("run", "--workers", "1", "--agent", work.agent("echo x > d")).code == 0

@@ -20,6 +20,7 @@ from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligib
 from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget, on_top_of
+from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
@@ -45,6 +46,7 @@ from agent_harness.parallel.items import (
     Landing,
     OpenItem,
     WorkOrder,
+    result_of,
 )
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id
 from agent_harness.parallel.mailbox import Mailbox
@@ -185,9 +187,10 @@ class Coordinator:
 
     def _forget_orders(self, kept: set[str]) -> None:
         with suppress(FileNotFoundError):
-            for name in os.listdir(os.path.join(self._folder, "orders")):
-                if name not in {_folder_name(each) for each in kept if each}:
-                    shutil.rmtree(os.path.join(self._folder, "orders", name), ignore_errors=True)
+            for entry in os.scandir(os.path.join(self._folder, "orders")):
+                is_kept = entry.name in {_folder_name(each) for each in kept if each}
+                if not is_kept and entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
         """Ends what a coordinator that was killed left running, rescues it, and takes its orders in."""
@@ -233,6 +236,9 @@ class Coordinator:
 
     def _order_folder(self, order: str) -> str:
         return os.path.join(self._folder, "orders", _folder_name(order))
+
+    def _result(self, order: str) -> JsonObject:
+        return result_of(_read(os.path.join(self._order_folder(order), RESULT)))
 
     # ---- the loop
 
@@ -570,7 +576,8 @@ class Coordinator:
         found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be mended")
         self._git.update_ref(f"refs/harness/mend/{item.name}", seed)
-        return {**(work.mend or {}), "files": [*found.conflicts], "seed": found.tree, "work": work.commit}
+        named = [shown(os.fsencode(each)) for each in found.conflicts]
+        return {**(work.mend or {}), "files": named, "seed": found.tree, "work": work.commit}
 
     def _written(
         self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, papers: JsonObject
@@ -622,7 +629,8 @@ class Coordinator:
             self._bounced(item, {"why": "conflict", "files": files_of, "met": met})
         if not members:
             return True
-        vouched = len(items) == 1 and self._plan.work(members[0]).proven_on == head and self._is_ours(members[0])
+        is_same = len(items) == 1 and self._plan.work(members[0]).proven_on == head
+        vouched = is_same and self._is_ours(members[0]) and not self._home.checks_each
         self._batch(members, commits, head, vouched=vouched)
         return True
 
@@ -660,14 +668,14 @@ class Coordinator:
 
     def _is_ours(self, item: str) -> bool:
         """Whether it was proven on this machine: what another one has found is looked at here before it lands."""
-        return not _read(os.path.join(self._order_folder(self._plan.work(item).order), RESULT)).get("host")
+        return not self._result(self._plan.work(item).order).get("host")
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
         """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
         return [item for item in items if not self._home.holds(self._plan.work(item).order, item)]
 
     def _candidate(self, item: str, work: plan.ItemProgress) -> landing.Candidate:
-        result = _read(os.path.join(self._order_folder(work.order), RESULT))
+        result = self._result(work.order)
         said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
         told = str(result.get("subject") or said).rstrip()
         trailers = {landing.ITEM_TRAILER: item, "Harness-Attempt": work.order, "Harness-Candidate": work.commit}
@@ -768,7 +776,7 @@ class Coordinator:
             landing.move(self._git, self._branch, batch.base, batch.landing)
         pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
         orders = {item: self._plan.work(item).order for item, _ in pairs}
-        results = {item: _read(os.path.join(self._order_folder(order), RESULT)) for item, order in orders.items()}
+        results = {item: self._result(order) for item, order in orders.items()}
         self._home.settle(
             [Landing(item=item, order=orders[item], commit=sha, result=results[item]) for item, sha in pairs]
         )
@@ -884,7 +892,7 @@ class Coordinator:
             self._note("late_result", item=item, order=order, fence=fence)
             self._money.settle(order, 0.0)
             return
-        result = _read(os.path.join(self._order_folder(order), RESULT))
+        result = self._result(order)
         status, commit = str(result.get("status")), str(result.get("commit") or "")
         ref = f"{places.WORK_REFS}/{order.split('/')[1]}/{fence}"
         if status == ACCEPTED and not (self._git.commit_of(ref) == commit and self._git.ancestor(work.base, commit)):
@@ -913,7 +921,7 @@ class Coordinator:
         """Keeps which files an attempt has changed, for the choice of what begins beside it; SC-7."""
         tip = next((sha for each in tips if (sha := self._git.commit_of(each))), None)
         if tip:
-            paths = map(os.fsdecode, self._git.differences(base, tip))
+            paths = map(shown, self._git.differences(base, tip))
             self._learned.learn(item, (each for each in paths if each not in self._home.common))
             self._save_learned()
 
@@ -921,7 +929,7 @@ class Coordinator:
         if time.monotonic() >= self._save_at or now:
             self._save_at = time.monotonic() + SAVE_SECONDS
             with suppress(HarnessError, OSError):
-                files.write_json(os.path.join(self._folder, LEARNED), self._learned.as_record())
+                files.write_json(os.path.join(self._folder, LEARNED), self._learned.as_record(), follow=False)
 
     def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
         self._home.ended(order, item, None, rescues)

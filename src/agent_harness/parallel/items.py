@@ -80,6 +80,22 @@ class WorkOrder:
         return cls(**known)
 
 
+_RESULT: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("id", "status", "commit", "reason", "message", "subject", "sessions"), str),
+    **dict.fromkeys(("cost_usd", "exit_code"), (int, float)),
+}
+_ROWS: dict[str, type] = {"costs": dict, "verdicts": dict, "rescues": str, "output": str}
+
+
+def result_of(record: JsonObject) -> JsonObject:
+    """What of the result of an attempt is what it should be: anything else is as if it were not there."""
+    found = {name: value for name, value in record.items() if isinstance(value, _RESULT.get(name, object))}
+    for name, kind in _ROWS.items():
+        rows = found.get(name)
+        found[name] = [each for each in rows if isinstance(each, kind)] if isinstance(rows, list) else []
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Landing:
     """One member of a batch, as it goes to the branch."""
@@ -99,6 +115,7 @@ class Home(Protocol):
     own: tuple[str, ...]
     common: tuple[str, ...]  # files that every item changes
     snapshot: str | None  # where it is shown what the run does
+    checks_each: bool  # whether a verdict that is there already is not enough for what lands alone
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:

@@ -6,6 +6,7 @@ A run is what its events fold to (``parallel/plan.py``); whoever was killed fold
 line never happened. Anything else that cannot be read is damage, and no event is guessed.
 """
 
+import errno
 import os
 import re
 import secrets
@@ -52,9 +53,17 @@ class Ledger:
 
     def _lines(self) -> list[JsonObject]:
         try:
-            content = Path(self.path).read_bytes()
+            with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                content = file.read()
         except FileNotFoundError:
             return []
+        except StateDamaged as error:
+            error.hint = REBUILD
+            raise
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise files.refusal(self.path, "read", error) from None
+            raise StateDamaged(f"{self.path} is a link where none may be", hint=REBUILD) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
@@ -102,7 +111,7 @@ class Ledger:
             return
         os.makedirs(self._runs, mode=0o700, exist_ok=True)
         for old in Path(self._runs).iterdir():
-            if old.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
+            if old.lstat().st_mtime < time.time() - KEPT_DAYS * 86400 and not old.is_dir():
                 old.unlink()
         os.replace(self.path, os.path.join(self._runs, f"{self.events[0].get('run')}.jsonl"))
         self.close()

@@ -89,7 +89,7 @@ def where_missing(
 
 
 def rebuild(folder: str, git: Git, branch: str, claims: Mapping[str, str], *, workers: int) -> Rebuilt:
-    """Puts a ledger in the place of what is there, in one step; the old one is kept among the runs that are over.
+    """Puts a ledger in the place of what is there; the old one is kept among the runs that are over.
 
     ``claims`` has the order that the project shows for each item. Repeatable: refs and results stay as they are.
     """
@@ -212,7 +212,7 @@ def _kept(folder: str) -> str:
     number = 1
     while os.path.lexists(kept := os.path.join(runs, f"damaged-{number}.jsonl")):
         number += 1
-    os.link(path, kept, follow_symlinks=False)
+    os.rename(path, kept)  # whatever it is; a run that finds none makes it anew by itself
     return kept
 
 

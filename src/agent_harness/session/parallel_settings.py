@@ -46,7 +46,7 @@ class ParallelSettings:
     min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
     push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH that each landing is pushed to; of task lists.")
     refs: str = _setting(REFS, "Where other machines' orders lie at a remote; refs/heads/NAME if it takes no others.")
-    check: str | None = _setting(None, "Must pass on each combined commit; of task lists.")
+    check: str | None = _setting(None, "Must pass on each commit that lands; of task lists.")
 
     @property
     def lent(self) -> tuple[str, ...]:

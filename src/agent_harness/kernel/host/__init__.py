@@ -164,7 +164,7 @@ def note_input(account: str, tokens: int) -> None:
     path = _input_path(account, make=True)
     if path is None or tokens <= 0:
         return
-    with suppress(OSError):
+    with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         try:
             os.write(descriptor, f"{time.time():.3f} {tokens}\n".encode())
@@ -208,7 +208,7 @@ def choosing() -> Iterator[None]:
     """Nobody else chooses in this block, unless somebody has done so for seconds: then nobody is waited for."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
-    with suppress(OSError):
+    with suppress(OSError, HarnessError):
         if folder:
             descriptor = files.open_regular(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             await_lock(descriptor, _CHOOSING_SECONDS)

@@ -83,7 +83,10 @@ class TaskListHome:
         self._session = session
         self._claimed = claimed
         self._attempt = attempt
-        self._config_before = json_object(worker.store.read().raw.get("session_config")) or {}
+        state = worker.store.read()
+        self._config_before = json_object(state.raw.get("session_config")) or {}
+        self._settings, self._sandbox = settings_of(state), state.config.sandbox  # no agent's change counts
+        self.checks_each = self._settings.check is not None  # which no place knows of
         self.own = place.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
         self._prefix = os.path.relpath(place.folder, place.git.top())
@@ -217,7 +220,7 @@ class TaskListHome:
         return {
             "task": raw,
             "others": [_other(each, item) for each in islice(others, OTHERS) if each.validation_command],
-            "config": self._config(state),
+            "config": self._config(),
             "session": self._session,
             "log": progress.tail(self._layout, 200),
             "prefix": self._prefix,
@@ -230,9 +233,8 @@ class TaskListHome:
             **self._attempt,
         }
 
-    def _config(self, state: State) -> JsonObject:
-        own = json_object(state.raw.get("session_config")) or {}
-        return {**own, "concurrency_mode": "exclusive", "max_tasks_per_session": 0, "max_sessions": 0}
+    def _config(self) -> JsonObject:
+        return {**self._config_before, "concurrency_mode": "exclusive", "max_tasks_per_session": 0, "max_sessions": 0}
 
     # ---- what comes back
 
@@ -304,7 +306,7 @@ class TaskListHome:
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """As git combines them; the list and its log are no part of a commit."""
-        return landing.merged(self._git, head, base, commit, settings_of(self._list()).union)
+        return landing.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
         self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
@@ -317,7 +319,7 @@ class TaskListHome:
         near = [state.by_id[item] for item, sha in done.items() if changed is None or changed & self._paths(sha)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
-        if (members is not None or base != commit) and (command := settings_of(state).check):
+        if (members is not None or base != commit) and (command := self._settings.check):
             raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
         return checks
@@ -335,7 +337,7 @@ class TaskListHome:
 
     def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The tasks, and the sandbox of their validations."""
-        return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._list().config.sandbox}
+        return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """Completed, each with its commit and its verdict; a task that is no more the order's stays as it is."""

@@ -49,6 +49,7 @@ class FeatureHome:
     hands = HANDS
     paper_files: tuple[str, ...] = ("verdicts",)
     paper_folders: tuple[str, ...] = ("counts", "parallel")
+    checks_each = False  # a session judges with the suite
 
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
