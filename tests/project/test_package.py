@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,42 +15,17 @@ import pytest
 import agent_harness
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts"))
+import package  # noqa: E402
+
 BIN = Path(sys.executable).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def tracked(*under: str) -> list[str]:
-    """Files below the given places that git has, or would take."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *under]
-    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return sorted(name for name in set(listing.split("\0")) if name and (ROOT / name).is_file())
-
-
-def copied(tree: Path) -> Path:
-    """A folder with the tracked files that a package is built from."""
-    for name in tracked("src", "man", "pyproject.toml", "README.md", "LICENSE"):
-        target = tree / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target)
-    return tree
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built from a copy of the tracked files by the pinned backend, with no network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    copied(folder / "tree")
-    build = "import uv_build; print(uv_build.build_wheel('..'))"
-    made = subprocess.run(
-        [sys.executable, "-c", build],
-        cwd=folder / "tree",
-        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert made.returncode == 0, made.stderr
-    return zipfile.ZipFile(folder / made.stdout.split()[-1])
+    """The wheel, built with no network."""
+    return zipfile.ZipFile(package.built(tmp_path_factory.mktemp("wheel")))
 
 
 def test_one_version_everywhere() -> None:
@@ -67,7 +41,7 @@ def test_one_version_everywhere() -> None:
 @pytest.mark.scenario
 def test_it_installs_from_a_revision_in_git(tmp_path: Path) -> None:
     """UAH-025: pip clones the repository at a tag and builds it there; what is installed says so, and runs."""
-    tree, place = copied(tmp_path / "tree"), tmp_path / "site"
+    tree, place = package.copied(tmp_path / "tree"), tmp_path / "site"
     for words in ("init -q -b main", "add -A", "commit -q -m Released", "tag v1", "commit -q --allow-empty -m Later"):
         subprocess.run(["git", *words.split()], cwd=tree, check=True)
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-cache-dir"]
@@ -105,7 +79,7 @@ def test_console_scripts_are_installed_and_answer(command: str) -> None:
 
 def test_the_wheel_holds_every_tracked_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     """UAH-016, UAH-021, UAH-023."""
-    wanted = {name.removeprefix("src/") for name in tracked("src")}
+    wanted = {name.removeprefix("src/") for name in package.tracked("src")}
     assert "agent_harness/py.typed" in wanted
     assert any(name.startswith("agent_harness/protocols/features/prompts/") for name in wanted)
     assert any(name.startswith("agent_harness/demo/sample/") for name in wanted)

@@ -12,7 +12,10 @@ from typing import Any
 import pexpect
 import pytest
 
+from agent_harness.cli import main
 from agent_harness.kernel import clock
+from agent_harness.testing import run_in_process
+from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import NOON, TaskListProject, task
 
 from . import SEED
@@ -282,6 +285,54 @@ def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
     assert (two["depends_on"], two["max_attempts"]) == (["task-001"], 2)
     assert two["on_failure"] == {"cleanup": "make clean"}
     assert three["own"] == [1]
+
+
+def test_the_first_task_of_a_repository_makes_its_list_at_the_top(tmp_path: Path) -> None:
+    """F-ADD-1."""
+    repo = Repo.with_files(tmp_path / "app", {"src/app.py": "one\n"})
+    words = ("harness", "add", "One", "--validate", "true")
+    ran = run_in_process(main.main, *words, cwd=repo.path / "src")
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert ran.out == f"Made a task list in {repo.path}.\nAdded task-001.\nnext: harness run\n"
+    assert repo.status() == []
+    again = run_in_process(main.main, "harness", "add", "Two", "--json", cwd=repo.path).json
+    assert (again["task_id"], "made" in again) == ("task-002", False)
+    other = Repo.with_files(tmp_path / "other", {"app.py": "one\n"})
+    made = run_in_process(main.main, *words, "--json", cwd=other.path).json
+    assert (made["task_ids"], made["made"]["root"]) == (["task-001"], str(other.path))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "where"),
+    [
+        (["add"], 2, "app"),
+        (["add", "x", "--depends", "nobody"], 3, "app"),
+        (["add", "x", "--root", "."], 4, "app"),
+        (["add", "x", "--from", "typed.jsonl"], 2, "app"),
+        (["add", "--from", "typed.jsonl"], 2, "app"),
+        (["add", "x"], 4, "plain"),
+        (["add", "x"], 4, "home"),
+        (["add", "x"], 4, "project"),
+    ],
+)
+def test_no_list_is_made_where_a_task_is_refused_or_a_list_has_no_place(
+    words: list[str], code: int, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-ADD-1."""
+    folder = tmp_path / where
+    folder.mkdir()
+    (folder / "typed.jsonl").write_text('{"title": "x", "validation": "pytest"}\n')
+    if where != "plain":
+        Repo(folder).commit("First")
+    if where == "home":
+        monkeypatch.setenv("HOME", str(folder))
+    if where == "project":
+        (folder / ".harness.yaml").write_text("{}\n")
+    before = sorted(each.name for each in folder.iterdir())
+    ran = run_in_process(main.main, "harness", *words, cwd=folder)
+    assert (ran.code, ran.out) == (code, ""), ran
+    assert [line.partition(":")[0] for line in ran.err.splitlines()] == ["harness", "next"], ran
+    assert sorted(each.name for each in folder.iterdir()) == before
 
 
 def test_an_added_task_names_what_it_may_change(project: TaskListProject) -> None:

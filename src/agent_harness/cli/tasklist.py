@@ -48,8 +48,12 @@ Examples:
 @root_option
 @json_option
 def add(title: str | None, source: Any, root: str | None, as_json: bool, **options: Any) -> int:
-    """Add a task. On a terminal, what was not given is asked for; nothing is asked anywhere else."""
-    task_list = open_list(root=root)
+    """Add a task. On a terminal, what was not given is asked for; nothing is asked anywhere else.
+
+    In a git repository that holds no project yet, the list is made at its top.
+    """
+    begun = _new_list_at() if root is None else None
+    task_list = None if begun else open_list(root=root)
     if source is not None:
         if title:
             raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
@@ -66,15 +70,35 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
         if sys.stdin.isatty() and sys.stdout.isatty() and not as_json and not any(options.values()):
             options = _asked()
         tasks = [_task(title, **options)]
-    found = task_list.add(tasks)
+    if task_list is None:
+        task_list, found = TaskList.begin(str(begun), tasks)
+    else:
+        found = task_list.add(tasks)
     missing = [each for each in tasks if not (each.get("validation") or {}).get("command")]
-    said = f"Added {', '.join(found['task_ids']) or 'nothing'}."
+    said = f"Made a task list in {begun}.\n" if begun else ""
+    said += f"Added {', '.join(found['task_ids']) or 'nothing'}."
     if missing and found["task_ids"]:
         said += " Without a validation command it cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
     if not task_list.active:
         said += "\nHooks rest here; what lets them keep your own session going: harness activate"
     return answer("add", found, as_json=as_json, said=said)
+
+
+def _new_list_at() -> Path | None:
+    """The top of the git repository around the working directory, where it may hold a list and no project is yet.
+
+    ``None`` where there is a project, here or above, and where the top is the home directory: nobody means that.
+    """
+    from agent_harness.kernel import root
+    from agent_harness.kernel.git import Git
+
+    if root.find() is not None:
+        return None
+    git = Git(Path.cwd())
+    if not git.is_repository or git.top() == Path.home().resolve():
+        return None
+    return git.top()
 
 
 def _asked() -> JsonObject:

@@ -81,10 +81,13 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     ``path`` must not exist or be empty; without it a folder below the system's temporary folder is made. ``plain``
     prints lines instead of a live view, as happens anyway when stdout is not a terminal. ``as_json`` prints one object
     on stdout and the lines on stderr. Raises ``UsageError`` for a folder that is in use and ``ToolMissing`` when git or
-    pytest is not there; nothing is started then.
+    pytest is not there and cannot be had; nothing is started then, and no folder left.
     """
-    children.require_tools()
+    children.require_git()
     place = prepare(path)
+    if not children.has_pytest():
+        sys.stderr.write("Fetching pytest for the program that the demo builds ...\n")
+        children.add_python(place)
     plain = plain or as_json or terminal.is_plain()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -8,6 +8,7 @@ PATH/
   origin.git/    where the harness pushes what it accepts
   agent.yaml     the script that the scripted agent plays
   demo.log       every line that the harness printed
+  python/        a Python with pytest, where ours has none: installed by `uv tool` or pipx it is alone
 """
 
 import os
@@ -58,6 +59,11 @@ class DemoLayout:
         return self.root / "demo.log"
 
     @property
+    def python(self) -> Path:
+        """Where there is a Python with pytest of the demo's own."""
+        return self.root / "python"
+
+    @property
     def state(self) -> FeatureLayout:
         """The files that the harness keeps in the project."""
         return FeatureLayout(self.project)
@@ -75,27 +81,57 @@ def bundled_script() -> str:
 
 
 _GRACE_SECONDS = 10.0
+_PYTEST = "pytest>=8.4"
 _HAS_PYTEST = "import pytest, sys; sys.exit(pytest.version_tuple < (8, 4))"
 
 
-def require_tools() -> None:
-    """``ToolMissing`` unless git, and a Python with pytest for the built program's tests, are there."""
+def require_git() -> None:
+    """``ToolMissing`` where there is no git."""
     if shutil.which("git") is None:
         raise ToolMissing("git is not installed", hint="install git, then: harness demo")
+
+
+def has_pytest() -> bool:
+    """Whether the Python that the built project's settings name can run its tests."""
     env = environment()
-    python = shutil.which("python3", path=env["PATH"]) or sys.executable  # what the built project's settings name
-    probe = subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False)
-    if probe.returncode != 0:
-        raise ToolMissing(
-            "The program that the demo builds is tested with pytest 8.4 or newer, which this Python does not have",
-            hint=command_for_package("pytest>=8.4"),
+    python = shutil.which("python3", path=env["PATH"]) or sys.executable
+    return subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False).returncode == 0
+
+
+def add_python(place: DemoLayout) -> None:
+    """Makes a Python with pytest in the folder of the demo, which the children of the demo find first.
+
+    Fetched with uv where it is on PATH, else with pip. ``ToolMissing`` when it cannot be had; the folder is gone then.
+    """
+    python = str(place.python / "bin" / "python")
+    if uv := shutil.which("uv"):
+        steps = [
+            [uv, "venv", "--quiet", "--python", sys.executable, str(place.python)],
+            [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, _PYTEST],
+        ]
+    else:
+        steps = [
+            [sys.executable, "-m", "venv", str(place.python)],
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", _PYTEST],
+        ]
+    for step in steps:
+        done = subprocess.run(
+            step, cwd=place.root, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
+        if done.returncode != 0:
+            shutil.rmtree(place.root)
+            raise ToolMissing(
+                "The program that the demo builds is tested with pytest 8.4 or newer, which this Python does not have, "
+                "and it cannot be fetched",
+                hint=f"{command_for_package(_PYTEST)}, then: harness demo",
+            )
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """The variables of every child: ours without settings of the harness, our interpreter first on PATH."""
+    """The variables of every child: ours without settings of the harness; first on PATH is a Python with pytest."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
-    kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
+    own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
+    kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     kept.update(NO_COLOR="1", PYTHONUNBUFFERED="1")
     if place is not None:
         kept["HARNESS_AGENT"] = f"scripted:{place.script}"

@@ -60,7 +60,7 @@ def _all_proven(ending: KilledRun) -> tuple[bool, str]:
 
 def _tests_pass(ending: KilledRun) -> tuple[bool, str]:
     command = ["python3", "-m", "pytest", "tests", "-q", "-p", "no:cacheprovider"]
-    env = {**children.environment(), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**children.environment(ending.place), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         command, cwd=ending.place.project, env=env, capture_output=True, text=True, timeout=_LIMIT_SECONDS, check=False
     )

@@ -101,6 +101,16 @@ class TaskList:
         answer = planning.create(folder, **options)
         return _with_next(answer, ADD)
 
+    @classmethod
+    def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
+        """Makes a task list with its first tasks, and says so in ``made``; nothing is made where one is refused."""
+        from agent_harness.protocols.tasklist import planning
+
+        planning.check_first(tasks)
+        made = planning.create(folder)
+        begun = cls.open(folder)
+        return begun, {**begun.add(tasks), "made": made}
+
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
         """Adds tasks, all or none."""
         from agent_harness.protocols.tasklist import planning

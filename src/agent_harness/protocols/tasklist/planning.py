@@ -243,43 +243,53 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """
 
     def act(change: TaskListChange) -> list[str]:
-        found = change.state.raw["tasks"]
-        taken = {task.id for task in change.state.tasks}
-        came = by_source(change.state)
-        last = _last_number(taken)
-        new: list[JsonObject] = []
-        for each in tasks:
-            _refuse_malformed(each)
-            source = each.get("source")
-            source = source if isinstance(source, str) else None
-            if source in came:
-                continue
-            wanted = each.get("id")
-            if not wanted:
-                wanted = f"task-{last + 1:03d}"
-            if wanted in taken:
-                raise ConfigurationError(f"there is a task {wanted} already", hint="harness status")
-            taken.add(wanted)
-            last = max(last, _last_number([wanted]))
-            if source is not None:
-                came[source] = wanted
-            new.append(_new_task(each, wanted))
-        for each in new:
-            if isinstance(each["depends_on"], list):
-                each["depends_on"] = [
-                    came.get(need, need) if isinstance(need, str) else need for need in each["depends_on"]
-                ]
-        found.extend(new)
-        _refuse_impossible(records.State(change.state.raw), {each["id"] for each in new})
+        new = _taken_in(change.state, tasks)
         whole = records.State(change.state.raw)
         proven.adopt(store.layout, whole)
         known = whole.by_id
-        proven.keep_proof(store.layout, *(known[each["id"]] for each in new))
+        proven.keep_proof(store.layout, *(known[task_id] for task_id in new))
         if new:
             change.touch()
-        return [each["id"] for each in new]
+        return new
 
     return store.change(act)
+
+
+def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
+    """The errors of ``add``, for the first tasks of a list that is not there yet."""
+    _taken_in(records.State(new_state(clock.now())), tasks)
+
+
+def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Puts tasks into a state, all or none; the ids of those that are new. Errors as of ``add``."""
+    taken = {task.id for task in state.tasks}
+    came = by_source(state)
+    last = _last_number(taken)
+    new: list[JsonObject] = []
+    for each in tasks:
+        _refuse_malformed(each)
+        source = each.get("source")
+        source = source if isinstance(source, str) else None
+        if source in came:
+            continue
+        wanted = each.get("id")
+        if not wanted:
+            wanted = f"task-{last + 1:03d}"
+        if wanted in taken:
+            raise ConfigurationError(f"there is a task {wanted} already", hint="harness status")
+        taken.add(wanted)
+        last = max(last, _last_number([wanted]))
+        if source is not None:
+            came[source] = wanted
+        new.append(_new_task(each, wanted))
+    for each in new:
+        if isinstance(each["depends_on"], list):
+            each["depends_on"] = [
+                came.get(need, need) if isinstance(need, str) else need for need in each["depends_on"]
+            ]
+    state.raw["tasks"].extend(new)
+    _refuse_impossible(records.State(state.raw), {each["id"] for each in new})
+    return [each["id"] for each in new]
 
 
 def by_source(state: records.State) -> dict[str, str]:
