@@ -72,7 +72,7 @@ def told(event: JsonObject) -> str:
     item = event.get("item")
     match event["type"]:
         case "scaled":
-            return f"{event['workers']} workers from now on; slots beyond that close when their attempt ends."
+            return f"{event['workers']} worker{'' if event['workers'] == 1 else 's'} from now on; slots beyond that close when their attempt ends."
         case "recalled":
             return f"{event['slot']} {item}: ends after its current operation; its work is kept, nothing is counted."
         case "held":
