@@ -72,7 +72,8 @@ def told(event: JsonObject) -> str:
     item = event.get("item")
     match event["type"]:
         case "scaled":
-            return f"{event['workers']} worker{'' if event['workers'] == 1 else 's'} from now on; slots beyond that close when their attempt ends."
+            many = "1 worker" if event["workers"] == 1 else f"{event['workers']} workers"
+            return f"{many} from now on; slots beyond that close when their attempt ends."
         case "recalled":
             return f"{event['slot']} {item}: ends after its current operation; its work is kept, nothing is counted."
         case "held":
