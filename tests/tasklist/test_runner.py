@@ -18,6 +18,7 @@ import pytest
 
 from agent_harness.protocols.tasklist.records import Task
 from agent_harness.protocols.tasklist.work import first_prompt, fix_prompt
+from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 WORKS = 'echo "$HARNESS_TASK_ID" >> work.txt'
@@ -141,6 +142,16 @@ def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescu
     ] * 2
     assert "Earlier attempts failed" in work.prompt("a")
     assert f"git show {rescues(work)[0]}" in work.prompt("a")
+
+
+@pytest.mark.scenario
+def test_a_repository_without_a_commit_is_said_before_anything_is_done(tmp_path: Path) -> None:
+    """The task is proven in the folder; nobody shall look for its commit afterwards."""
+    work = TaskListProject(tmp_path / "list", job("a"), session_count=0)
+    Repo(work.root)
+    ran = work.harness("run", "--agent", work.agent(WORKS))
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert "This repository has no commit yet: what is proven is not committed" in ran.text
 
 
 @pytest.mark.scenario
