@@ -10,6 +10,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +21,11 @@ from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.hands import LOG, ORDER, OVER, RESULT
-from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.items import ATTEMPT, WorkOrder
 
 LOOK_SECONDS = 0.5
+APART_SECONDS = 1.0 / (os.cpu_count() or 1)
+"""Between two attempts that begin: what begins at once is made ready, judged and landed at once, again and again."""
 WRAP_UP_SECONDS = 180.0
 
 RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
@@ -83,6 +86,7 @@ class LocalEngine:
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._recalls: dict[str, threading.Event] = {}
         self._idle: dict[str, HandsProcess] = {}  # by place
+        self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
         """Nothing has to be there."""
@@ -97,11 +101,15 @@ class LocalEngine:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, RESULT))
         files.write_json(os.path.join(folder, ORDER), order.as_record())
-        threading.Thread(
-            target=self._carry_out, args=(order, folder, {**os.environ, **environment}), daemon=True
-        ).start()
+        begin = time.monotonic()
+        if order.kind == ATTEMPT:
+            begin = max(begin, self._next_begin)
+            self._next_begin = begin + clock.scaled(APART_SECONDS)
+        told = {**os.environ, **environment}
+        threading.Thread(target=self._carry_out, args=(order, folder, told, begin), daemon=True).start()
 
-    def _carry_out(self, order: WorkOrder, folder: str, environment: dict[str, str]) -> None:
+    def _carry_out(self, order: WorkOrder, folder: str, environment: dict[str, str], begin: float) -> None:
+        self._recalls[order.id].wait(max(0.0, begin - time.monotonic()))
         hands = self._idle.pop(order.place, None) or HandsProcess()
         try:
             hands.carry_out(order, folder, environment, self._recalls[order.id].is_set)
