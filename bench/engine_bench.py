@@ -22,8 +22,7 @@ import timing
 
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.engine import Engine, LocalEngine
-from agent_harness.parallel.hands import RESULT
-from agent_harness.parallel.items import ATTEMPT, WorkOrder
+from agent_harness.parallel.items import ATTEMPT, RESULT, WorkOrder
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.temporal_server import TemporalServer, program
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from agent_harness.fleet.sharing import FairClock, Wish, shares
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import plan
+from agent_harness.parallel import decision, plan
 from agent_harness.parallel.items import ACCEPTED, GREEN, RED, REJECTED, OpenItem
 
 MEDIAN_SECONDS, SPREAD = 20 * 60.0, 0.637  # of an attempt, log-normal: 24.5 minutes on average
@@ -164,17 +164,17 @@ class Day:
         while True:
             slots = 0 if self._away() else max(0, project.share - project.attempts)
             items = [OpenItem(id=each, name=each) for each in project.items if each not in project.landed]
-            facts = plan.Facts(items=items, slots=slots, checking=project.checking, may_begin=True)
-            steps = plan.decide(project.rules, facts)
+            facts = decision.Facts(items=items, slots=slots, checking=project.checking, may_begin=True)
+            steps = decision.decide(project.rules, facts)
             for step in steps:
                 self._do(project, number, step)
             self.count["events"] += len(steps)
-            if not steps or all(isinstance(each, plan.RunChecks | plan.StartAttempt) for each in steps):
+            if not steps or all(isinstance(each, decision.RunChecks | decision.StartAttempt) for each in steps):
                 return
 
-    def _do(self, project: Project, number: int, step: plan.Step) -> None:
+    def _do(self, project: Project, number: int, step: decision.Step) -> None:
         match step:
-            case plan.StartAttempt():
+            case decision.StartAttempt():
                 item, fence = step.item.id, project.rules.work(step.item.id).fence + 1
                 order = f"r/{item}/{fence}"
                 project.note(
@@ -186,18 +186,18 @@ class Day:
                 self.agent_seconds += seconds
                 self.test_seconds += RUNS_AN_ATTEMPT * project.suite
                 self._later(number, seconds, "attempt", item, order)
-            case plan.RunChecks():
+            case decision.RunChecks():
                 project.checking = True
                 self.count["checks"] += 1
                 self.test_seconds += project.suite
                 trial = step.trial
                 words = (str(trial.prefix if trial else 0), *(trial.only if trial else ()))
                 self._later(number, project.suite, "checks", *words)
-            case plan.CombineCandidates():
+            case decision.CombineCandidates():
                 vouched = len(step.items) == 1 and project.rules.work(step.items[0]).proven_on == project.head
                 members = [*step.items]
                 project.note("batched", members=members, commits=members, base=project.head, vouched=vouched)
-            case plan.LandBatch():
+            case decision.LandBatch():
                 batch = project.rules.batch
                 assert batch is not None
                 if not batch.landing:
@@ -209,12 +209,12 @@ class Day:
                     project.landed.add(item)
                     self.count["landings"] += 1
                 project.note("landed", batch=batch.id, commit=project.head)
-            case plan.BounceItem():
+            case decision.BounceItem():
                 self.count["bounces"] += 1
                 project.note("bounced", item=step.item, mend={"why": "red"})
-            case plan.ReleaseBatch():
+            case decision.ReleaseBatch():
                 project.note("released", singly=step.singly)
-            case plan.AskPerson() | plan.PushLanded():
+            case decision.AskPerson() | decision.PushLanded():
                 raise AssertionError(f"{project.name} asks a person: {step}")
 
     def _attempt_ended(self, project: Project, _: int, item: str, order: str) -> None:
@@ -315,9 +315,8 @@ def _lost(project: Project) -> bool:
     """Whether an item is neither landed, nor under way, nor to be picked again."""
     rules = project.rules
     held = set(rules.busy)
-    still = {
-        each.item.id for each in plan.choices(rules, [OpenItem(id=i, name=i) for i in project.items], 99) if each.starts
-    }
+    items = [OpenItem(id=i, name=i) for i in project.items]
+    still = {each.item.id for each in decision.choices(rules, items, 99) if each.starts}
     return any(item not in project.landed and item not in held and item not in still for item in project.items)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import plan
+from agent_harness.parallel import decision, plan
 from agent_harness.parallel.items import ACCEPTED, BROKEN, GREEN, PARKED, RED, REJECTED, OpenItem
 
 
@@ -87,21 +87,21 @@ class Simulated:
     def run(self) -> "Simulated":
         self.start()
         for _ in range(100_000):
-            steps = plan.decide(self.plan, self.facts())
+            steps = decision.decide(self.plan, self.facts())
             for step in steps:
                 self.do(step)
             if self.choose.random() < self.world.deaths:
                 self.die()
-            elif not steps or all(isinstance(step, plan.RunChecks | plan.StartAttempt) for step in steps):
+            elif not steps or all(isinstance(step, decision.RunChecks | decision.StartAttempt) for step in steps):
                 if not self.under:
                     return self
                 self.end_first()
         raise AssertionError("it never ends")
 
-    def facts(self) -> plan.Facts:
+    def facts(self) -> decision.Facts:
         checks = [int(words[0]) for _, _, kind, words in self.under if kind == "checks"]
         known = self.plan.under_way
-        return plan.Facts(
+        return decision.Facts(
             items=self.items(),
             slots=self.world.workers - (len(self.under) - len(checks)),
             checking=0 in checks or bool(known and known[0].id in checks),
@@ -160,13 +160,13 @@ class Simulated:
         pairs = self.pairs(self.world.conflicts)
         return item not in self.mended and any(item in pair and ({*pair} - {item}) & {*before} for pair in pairs)
 
-    def do(self, step: plan.Step) -> None:
+    def do(self, step: decision.Step) -> None:
         match step:
-            case plan.StartAttempt():
+            case decision.StartAttempt():
                 self.order(step)
-            case plan.CombineCandidates():
+            case decision.CombineCandidates():
                 self.combine(step.items, step.on)
-            case plan.RunChecks():
+            case decision.RunChecks():
                 trial = step.trial
                 self.begin(
                     self.world.check_seconds,
@@ -175,16 +175,16 @@ class Simulated:
                     str(trial.prefix if trial else 0),
                     *(trial.only if trial else ()),
                 )
-            case plan.BounceItem():
+            case decision.BounceItem():
                 self.note("bounced", item=step.item, mend={"why": "red"})
-            case plan.LandBatch():
+            case decision.LandBatch():
                 self.land(step.count)
-            case plan.ReleaseBatch():
+            case decision.ReleaseBatch():
                 self.note("released", singly=step.singly)
-            case plan.AskPerson():
+            case decision.AskPerson():
                 self.note("blocked", reason=step.reason)
 
-    def order(self, step: plan.StartAttempt) -> None:
+    def order(self, step: decision.StartAttempt) -> None:
         item, fence = step.item.id, self.plan.work(step.item.id).fence + 1
         order = f"r/{item}/{fence}"
         known = {"item": item, "order": order, "fence": fence, "slot": "w1", "base": self.head}

@@ -10,8 +10,8 @@ import pytest
 
 from agent_harness.kernel import files
 from agent_harness.parallel.engine import HandsProcess
-from agent_harness.parallel.hands import LOG, ORDER, RESULT
-from agent_harness.parallel.items import VERIFY, WorkOrder
+from agent_harness.parallel.hands import LOG
+from agent_harness.parallel.items import ORDER, RESULT, VERIFY, WorkOrder
 from agent_harness.testing.repo import Repo
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agent_harness.parallel import overlap, plan
+from agent_harness.parallel import decision, overlap
 from agent_harness.parallel.items import OpenItem
 from agent_harness.parallel.overlap import LearnedOverlap
 
@@ -32,13 +32,13 @@ JSON = some.recursive(
 @given(items=OPEN_ITEMS, learned=LEARNED, count=some.integers(0, 6))
 def test_no_slot_is_idle_for_what_was_only_learned(items: list[OpenItem], learned: LearnedOverlap, count: int) -> None:
     found = ordered(begun(), "i0")
-    picked = plan.pick(found, items, count, learned)
+    picked = decision.pick(found, items, count, learned)
     names = [each.item.id for each in picked]
     assert len(names) == len({*names}) <= count
     assert all(each.reason for each in picked)
     busy = [(), *(each.item.touches for each in picked)]
     for each in items if len(picked) < count else ():
-        fits = each.id != "i0" and not any(plan.meet(each.touches, touches) for touches in busy)
+        fits = each.id != "i0" and not any(decision.meet(each.touches, touches) for touches in busy)
         assert each.id in names or not fits
 
 
@@ -55,15 +55,15 @@ def test_it_gives_way_to_others_and_says_why() -> None:
     learned.learn("a", ["src/api.py", "x"])
     learned.learn("b", ["src/api.py"])
     learned.bounced("c", ["a", "c"])
-    chosen = [*plan.choices(ordered(begun()), items, 1, learned)]
+    chosen = [*decision.choices(ordered(begun()), items, 1, learned)]
     assert [(each.item.id, each.starts) for each in chosen] == [("d", True), ("b", False), ("c", False)]
     assert chosen[1].reason == "it gives way to others: attempts at it and at a have changed src/api.py"
     assert chosen[2].reason == "it gives way to others: it did not land together with a before"
-    (_, second) = plan.pick(ordered(begun()), items, 2, learned)
+    (_, second) = decision.pick(ordered(begun()), items, 2, learned)
     assert second.item.id == "b"
     assert second.reason.endswith("although attempts at it and at a have changed src/api.py: nothing else can begin")
     learned.forget("a")
-    assert plan.pick(ordered(begun()), items, 1, learned)[0].item.id == "b"
+    assert decision.pick(ordered(begun()), items, 1, learned)[0].item.id == "b"
 
 
 def test_the_oldest_goes_once_there_is_too_much() -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import plan
+from agent_harness.parallel import decision, plan
 from agent_harness.parallel.batching import Search, Trial, next_size
+from agent_harness.parallel.decision import Facts
 from agent_harness.parallel.items import ACCEPTED, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, OpenItem
-from agent_harness.parallel.plan import LANDED, LANDING, MOVES, OPEN, READY, WORKING, Facts, RunPlan
+from agent_harness.parallel.plan import LANDED, LANDING, MOVES, OPEN, READY, WORKING, RunPlan
 
 from .simulated import Simulated, World
 
@@ -151,7 +152,7 @@ def items(*declared: tuple[str, tuple[str, ...]]) -> list[OpenItem]:
 def test_items_that_say_that_they_touch_the_same_wait_for_one_another() -> None:
     """SC-7, SC-8."""
     wanted = items(("a", ("src/api/*",)), ("b", ("src/api/x.py",)), ("c", ("docs/**",)), ("d", ()), ("all", ("**",)))
-    picked = plan.pick(begun(), wanted, 5)
+    picked = decision.pick(begun(), wanted, 5)
     assert [each.item.id for each in picked] == ["a", "c", "d"]
     assert all(each.reason for each in picked)
 
@@ -160,13 +161,13 @@ def test_of_each_item_it_is_said_why_it_begins_or_waits() -> None:
     """SC-7, SC-8: one that says that it changes everything waits for those that say nothing, too."""
     found = ready("r")
     wanted = items(("r", ()), ("a", ("src/*",)), ("b", ("src/x.py",)), ("all", ("**",)), ("d", ()), ("e", ()))
-    told = {each.item.id: (each.starts, each.reason) for each in plan.choices(found, wanted, 2)}
+    told = {each.item.id: (each.starts, each.reason) for each in decision.choices(found, wanted, 2)}
     assert [name for name, (starts, _) in told.items() if starts] == ["a", "d"]
     assert told["r"][1] == "it is ready"
     assert told["b"][1] == "it waits for a: both say that they change src/*"
     assert told["all"][1].startswith("it waits for r: ")
     assert told["e"][1] == "it waits for a free slot"
-    alone = plan.pick(begun(), items(("all", ("**",)), ("d", ())), 2)
+    alone = decision.pick(begun(), items(("all", ("**",)), ("d", ())), 2)
     assert [each.item.id for each in alone] == ["all"]
 
 
@@ -174,7 +175,7 @@ def test_nothing_is_begun_beyond_slots_limits_and_questions() -> None:
     def begin(found: RunPlan, *, may_begin: bool = True, most: int | None = None) -> int:
         wanted = items(*((name, ()) for name in "abc"))
         facts = Facts(items=wanted, slots=2, checking=False, may_begin=may_begin, most_attempts=most)
-        return len(plan.decide(found, facts))
+        return len(decision.decide(found, facts))
 
     assert (begin(begun()), begin(begun(), most=1), begin(begun(), may_begin=False)) == (2, 1, 0)
     assert begin(applied(begun(), {"type": "blocked", "reason": "head_red"})) == 0
@@ -310,14 +311,14 @@ def test_what_has_landed_is_pushed_first_and_nothing_lands_on_what_could_not_be(
     found = batched(ready("a", "b"), "a")
     found.apply({"type": "landing", "batch": 1, "commit": "n", "count": 1})
     found.apply({"type": "landed", "batch": 1, "commit": "n", "push": True})
-    assert plan.decide(found, facts) == [plan.PushLanded()]
+    assert decision.decide(found, facts) == [decision.PushLanded()]
     found.apply({"type": "pushed", "head": "n", "problem": "refused"})
-    assert [type(each) for each in plan.decide(found, facts)] == [plan.StartAttempt]
+    assert [type(each) for each in decision.decide(found, facts)] == [decision.StartAttempt]
     found.apply({"type": "run", "run": "r", "branch": "main", "head": "n", "batch_max": 8, "mends": 2, "workers": 2})
-    assert plan.decide(found, facts) == [plan.PushLanded()]
+    assert decision.decide(found, facts) == [decision.PushLanded()]
     found.apply({"type": "pushed", "head": "m", "problem": None})
     assert found.head == "m"
-    assert plan.CombineCandidates(items=("b",)) in plan.decide(found, facts)
+    assert decision.CombineCandidates(items=("b",)) in decision.decide(found, facts)
 
 
 def test_what_goes_on_top_of_the_remote_is_verified_before_the_branch_has_it() -> None:
@@ -328,22 +329,22 @@ def test_what_goes_on_top_of_the_remote_is_verified_before_the_branch_has_it() -
     found.apply({"type": "landed", "batch": 1, "commit": "n", "push": True})
     joined = {"type": "joined", "commit": "j", "before": "n", "base": "theirs", "renamed": {"n": "j"}}
     found.apply(joined)
-    assert (plan.decide(found, facts), found.moving) == ([plan.RunChecks(head="j")], None)
+    assert (decision.decide(found, facts), found.moving) == ([decision.RunChecks(head="j")], None)
     found.apply({"type": "join_proven", "commit": "another"})
-    assert plan.decide(found, facts) == [plan.RunChecks(head="j")]
+    assert decision.decide(found, facts) == [decision.RunChecks(head="j")]
     found.apply({"type": "join_proven", "commit": "j"})
-    assert (plan.decide(found, facts), found.moving) == ([plan.PushLanded()], ("n", "j"))
+    assert (decision.decide(found, facts), found.moving) == ([decision.PushLanded()], ("n", "j"))
     found.apply({"type": "join_moved", "commit": "j"})
     assert (found.head, found.unpushed, found.moving) == ("j", "j", None)
     found.apply({"type": "pushed", "head": "j", "away": "no route"})
-    assert plan.decide(found, facts) == [plan.CombineCandidates(items=("b",))]
+    assert decision.decide(found, facts) == [decision.CombineCandidates(items=("b",))]
     run = {"run": "s", "branch": "main", "head": "j", "batch_max": 8, "mends": 2, "workers": 2}
     after = RunPlan()
     after.apply({"type": "run", **run, "unpushed": found.unpushed, "carried": found.carried()})
-    assert plan.decide(after, facts) == [plan.PushLanded()]
+    assert decision.decide(after, facts) == [decision.PushLanded()]
     after.apply({**joined, "before": "j", "commit": "k"})
     after.apply({"type": "pushed", "head": "j", "problem": "it fails there"})
-    assert (plan.decide(after, facts), after.joined) == ([], None)
+    assert (decision.decide(after, facts), after.joined) == ([], None)
 
 
 # ---- batches ahead ---------------------------------------------------------------------------------------------------
@@ -364,9 +365,9 @@ def verified(found: RunPlan, batch: int, result: str, *failing: str) -> RunPlan:
     return found
 
 
-def steps(found: RunPlan, **facts: Any) -> list[plan.Step]:
+def steps(found: RunPlan, **facts: Any) -> list[decision.Step]:
     known: dict[str, Any] = {"items": [], "slots": 0, "checking": True, "may_begin": True, "test_runs": 1}
-    return plan.decide(found, Facts(**{**known, **facts}))
+    return decision.decide(found, Facts(**{**known, **facts}))
 
 
 def test_the_next_batch_is_combined_and_verified_on_top_of_the_one_under_check() -> None:
@@ -374,34 +375,34 @@ def test_the_next_batch_is_combined_and_verified_on_top_of_the_one_under_check()
     found.window, found.size = 2, 1
     found.apply({"type": "batched", "members": ["a"], "commits": ["ca"], "base": "h", "vouched": False, "tip": "ta"})
     assert steps(found, test_runs=0) == []
-    assert steps(found) == [plan.CombineCandidates(items=("b",), on="ta")]
-    assert steps(found, apart=frozenset("b")) == [plan.CombineCandidates(items=("c",), on="ta")]
+    assert steps(found) == [decision.CombineCandidates(items=("b",), on="ta")]
+    assert steps(found, apart=frozenset("b")) == [decision.CombineCandidates(items=("c",), on="ta")]
     found.window = 1
     assert steps(found) == []
     found = ahead()
-    assert steps(found) == [plan.RunChecks(batch=2, trial=Trial(prefix=1))]
+    assert steps(found) == [decision.RunChecks(batch=2, trial=Trial(prefix=1))]
     assert steps(found, ahead=frozenset({2})) == []
-    assert steps(ahead(window=3), ahead=frozenset({2})) == [plan.CombineCandidates(items=("c",), on="tb")]
+    assert steps(ahead(window=3), ahead=frozenset({2})) == [decision.CombineCandidates(items=("c",), on="tb")]
 
 
 def test_a_verdict_on_top_counts_once_its_base_is_the_head() -> None:
     found = verified(ahead(), 2, GREEN)
-    assert steps(found, checking=False) == [plan.RunChecks(batch=1, trial=Trial(prefix=1))]
+    assert steps(found, checking=False) == [decision.RunChecks(batch=1, trial=Trial(prefix=1))]
     found = landed(verified(found, 1, GREEN), 1)  # as another commit than b was verified on
     assert (found.batch, found.queue) == (None, ["b", "c"])
     found = verified(verified(ahead(), 2, GREEN), 1, GREEN)
     found.apply({"type": "landing", "batch": 1, "commit": "ta", "count": 1})
     found.apply({"type": "landed", "batch": 1, "commit": "ta"})
-    assert steps(found, checking=False) == [plan.LandBatch(count=1)]
+    assert steps(found, checking=False) == [decision.LandBatch(count=1)]
 
 
 def test_a_red_first_batch_throws_away_the_verdict_above_it() -> None:
     found = verified(verified(ahead(), 2, GREEN), 1, RED, "x")
     assert (found.ahead, found.queue, found.work("b").state) == ([], ["b", "c"], READY)
-    assert steps(found, checking=False) == [plan.BounceItem(item="a")]
+    assert steps(found, checking=False) == [decision.BounceItem(item="a")]
     assert verified(found, 2, GREEN).under_way == [found.batch]  # what comes back of it later says nothing
     found = verified(ahead(), 2, RED, "x")
-    assert steps(found, checking=False) == [plan.RunChecks(batch=1, trial=Trial(prefix=1))]
+    assert steps(found, checking=False) == [decision.RunChecks(batch=1, trial=Trial(prefix=1))]
     assert found.work("b").bounces == 0
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from agent_harness.errors import Busy, UsageError
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import plan, requests
+from agent_harness.parallel import decision, plan, requests
 from agent_harness.parallel.items import ACCEPTED, PARTIAL, OpenItem
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.plan import RunPlan
@@ -65,8 +65,8 @@ def asked(found: RunPlan, verb: str, **args: object) -> JsonObject:
 
 def combined(found: RunPlan) -> tuple[str, ...]:
     """What would be put together now."""
-    steps = plan.decide(found, plan.Facts(items=[], slots=0, checking=False, may_begin=True))
-    return steps[0].items if steps and isinstance(steps[0], plan.CombineCandidates) else ()
+    steps = decision.decide(found, decision.Facts(items=[], slots=0, checking=False, may_begin=True))
+    return steps[0].items if steps and isinstance(steps[0], decision.CombineCandidates) else ()
 
 
 def test_what_is_held_does_not_land_until_it_is_released_also_in_the_next_run() -> None:
@@ -116,8 +116,8 @@ def test_slots_beyond_the_number_are_not_missed() -> None:
     found.apply({"type": "slot_shut", "slot": "w2", "tail": "no"})
     asked(found, "scale", workers=1)
     assert found.shut_slots == []
-    facts = plan.Facts(items=[OpenItem(id="a", name="a")], slots=1, checking=False, may_begin=True)
-    assert [type(each) for each in plan.decide(found, facts)] == [plan.StartAttempt]
+    facts = decision.Facts(items=[OpenItem(id="a", name="a")], slots=1, checking=False, may_begin=True)
+    assert [type(each) for each in decision.decide(found, facts)] == [decision.StartAttempt]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import places
 from agent_harness.parallel.budget import SharedBudget
-from agent_harness.parallel.hands import ORDER, RESULT
-from agent_harness.parallel.items import ACCEPTED, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, ORDER, RESULT, WorkOrder
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
 ORDERS, RESULTS = "refs/harness/orders", "refs/harness/results"

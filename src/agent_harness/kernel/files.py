@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 
-from agent_harness.errors import Busy, Refused, StateDamaged
+from agent_harness.errors import Busy, HarnessError, Refused, StateDamaged
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.json.jsontext import dumps
@@ -94,6 +94,14 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
         return _json_object(content, exact=exact)
     except ValueError as error:
         raise damaged(path, str(error)) from None
+
+
+def read_json_if_any(path: AnyPath) -> dict[str, Any]:
+    """The same, and an empty one where there is none that can be read: for what may be gone, or anybody's."""
+    try:
+        return read_json(path)
+    except (OSError, HarnessError):
+        return {}
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:

@@ -20,8 +20,8 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.hands import LOG, ORDER, OVER, RESULT
-from agent_harness.parallel.items import ATTEMPT, WorkOrder
+from agent_harness.parallel.hands import LOG, OVER
+from agent_harness.parallel.items import ATTEMPT, ORDER, RESULT, WorkOrder
 
 LOOK_SECONDS = 0.5
 APART_SECONDS = 1.0 / (os.cpu_count() or 1)

@@ -27,7 +27,7 @@ from agent_harness.kernel.process import orphans
 from agent_harness.kernel.process.supervisor import find_prctl
 from agent_harness.parallel import equipment, places
 from agent_harness.parallel.equipment import SetUp
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, ORDER, RESULT, WorkOrder
 from agent_harness.parallel.places import Workplace
 
 
@@ -37,8 +37,6 @@ class PlaceNotSetUp(PreflightFailed):
     code = NOT_SET_UP
 
 
-RESULT = "result.json"
-ORDER = "order.json"
 LOG = "hands.log"
 OVER = b"over"
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)

@@ -5,13 +5,15 @@ that is to land; its number among the orders of its item is its *fence*. Values 
 (``orders/ID/order.json``, ``result.json``), code as git objects.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from agent_harness.kernel import files
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.landing import Merged
+from agent_harness.parallel.landing.objects import Merged
 
 ATTEMPT, VERIFY = "attempt", "verify"
 """Kinds of orders."""
@@ -21,6 +23,9 @@ ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected",
 
 NOT_SET_UP = "not_set_up"
 """The reason of an order that could not begin, not even in a new place."""
+
+ORDER, RESULT = "order.json", "result.json"
+"""In the folder of an order."""
 
 GREEN, RED, BROKEN = "green", "red", "broken"
 """How a run of checks ends; ``broken`` is the machine's fault and convicts nobody."""
@@ -94,6 +99,16 @@ def result_of(record: JsonObject) -> JsonObject:
         rows = found.get(name)
         found[name] = [each for each in rows if isinstance(each, kind)] if isinstance(rows, list) else []
     return found
+
+
+def order_folder(folder: str, order: str) -> str:
+    """Where papers and result of an order are, below the folder of the project's parallel runs."""
+    return os.path.join(folder, "orders", order.replace("/", "."))
+
+
+def result_of_order(folder: str, order: str) -> JsonObject:
+    """What came of an attempt; as ``result_of`` has it."""
+    return result_of(files.read_json_if_any(os.path.join(order_folder(folder, order), RESULT)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,7 @@ class Ledger:
         self.path = os.path.join(folder, "ledger.jsonl")
         self._runs = os.path.join(folder, "runs")
         self.events = self._read()
+        self.plan = RunPlan()  # what ``folded`` and ``note`` know of the run
         self._file = -1
 
     def _read(self) -> list[JsonObject]:
@@ -84,10 +85,17 @@ class Ledger:
     def folded(self) -> RunPlan:
         """The run so far. ``StateDamaged`` where its events cannot have happened so."""
         try:
-            return fold(self.events)
+            self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self.path} tells of what cannot have happened ({error!r})"
             raise StateDamaged(told, hint=REBUILD) from None
+        return self.plan
+
+    def note(self, kind: str, **members: object) -> JsonObject:
+        """Adds one event, which is on the disk before the plan knows of it."""
+        event = self.append(kind, **members)
+        self.plan.apply(event)
+        return event
 
     def append(self, kind: str, **members: object) -> JsonObject:
         """Adds one event, which is on the disk when this returns."""
@@ -107,6 +115,7 @@ class Ledger:
 
     def put_away(self) -> None:
         """Begins anew: what is there goes to the runs that are over, which are kept for 90 days."""
+        self.plan = RunPlan()
         if not self.events:
             return
         os.makedirs(self._runs, mode=0o700, exist_ok=True)

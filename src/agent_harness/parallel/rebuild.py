@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from agent_harness.errors import HarnessError
 from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import places
-from agent_harness.parallel.hands import ORDER, RESULT
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, RESULT
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id
 from agent_harness.session import parallel_settings
 
@@ -128,7 +126,7 @@ def _orders(folder: str, git: Git) -> list[LeftOrder]:
 
 
 def _order(folder: str, match: re.Match[str], git: Git) -> LeftOrder | None:
-    told, result = _read(os.path.join(folder, ORDER)), _read(os.path.join(folder, RESULT))
+    told, result = (files.read_json_if_any(os.path.join(folder, name)) for name in (ORDER, RESULT))
     run, name, fence = match["run"], match["name"], int(match["fence"])
     base = str(told.get("base"))
     is_ours = told.get("kind") == ATTEMPT and told.get("id") == f"{run}/{name}/{fence}" and told.get("name") == name
@@ -214,10 +212,3 @@ def _kept(folder: str) -> str:
         number += 1
     os.rename(path, kept)  # whatever it is; a run that finds none makes it anew by itself
     return kept
-
-
-def _read(path: str) -> JsonObject:
-    try:
-        return files.read_json(path)
-    except (OSError, HarnessError):
-        return {}

@@ -21,8 +21,7 @@ import psutil
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import UNKNOWN, Engine
-from agent_harness.parallel.hands import RESULT
-from agent_harness.parallel.items import ATTEMPT, WorkOrder
+from agent_harness.parallel.items import ATTEMPT, RESULT, WorkOrder
 
 __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 

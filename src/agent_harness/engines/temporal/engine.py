@@ -27,8 +27,7 @@ from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
-from agent_harness.parallel.hands import ORDER, RESULT
-from agent_harness.parallel.items import FAILED, PARTIAL, WorkOrder
+from agent_harness.parallel.items import FAILED, ORDER, PARTIAL, RESULT, WorkOrder
 from agent_harness.parallel.ledger import project_id
 from agent_harness.session.parallel_settings import REFS
 

@@ -47,8 +47,7 @@ from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import places
 from agent_harness.parallel.engine import HandsProcess
 from agent_harness.parallel.equipment import PortBlocks
-from agent_harness.parallel.hands import ORDER, RESULT
-from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.items import ORDER, RESULT, WorkOrder
 from agent_harness.parallel.places import Workplace
 from agent_harness.session import now
 
@@ -207,7 +206,7 @@ class HandsWorker:
         """What a worker that was killed has left comes to the remote, where home finds it; its orders are over."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
-            told = _read(os.path.join(root, "remote.json"))
+            told = files.read_json_if_any(os.path.join(root, "remote.json"))
             if not re.fullmatch(r"[0-9a-f]{24}", name) or not told or not os.path.isdir(os.path.join(root, "project")):
                 continue
             git = Git(os.path.join(root, "project"))
@@ -224,7 +223,7 @@ class HandsWorker:
                     self._say(f"{each}: {error}; it is looked at again next time")
 
     def _rescue(self, git: Git, place: Workplace, own: tuple[str, ...]) -> None:
-        record = _read(place.record)
+        record = files.read_json_if_any(place.record)
         process.end_orphans(record.get("process") or {})
         if not place.at_rest:
             with place.locked():
@@ -232,7 +231,7 @@ class HandsWorker:
                 place.at_rest = True
 
     def _push_left(self, git: Git, parcels: Parcels, folder: str) -> None:
-        record = _read(os.path.join(folder, ORDER))
+        record = files.read_json_if_any(os.path.join(folder, ORDER))
         attempt = folder.rpartition(".")[2]
         if record and attempt.isdecimal():
             order = WorkOrder.from_record(record)
@@ -273,7 +272,7 @@ class OrderTry:
     def hurry(self) -> None:
         """Its hands end now."""
         if self._order is not None:
-            process.end_orphans(_read(Workplace(self._order.place).record).get("process") or {})
+            process.end_orphans(files.read_json_if_any(Workplace(self._order.place).record).get("process") or {})
 
     def told(self) -> JsonObject:
         """What the heartbeat says, at most a kilobyte of it; limits too, since hands may wait for their end."""
@@ -316,7 +315,7 @@ class OrderTry:
             self._save(left=True)
             raise HarnessError(f"{socket.gethostname()} has left", hint="harness queue")
         head = self._pushed(lambda: parcels.answer(order, self._try, folder, self._began))
-        kept = [str(each) for each in _read(os.path.join(folder, RESULT)).get("rescues") or []]
+        kept = [str(each) for each in files.read_json_if_any(os.path.join(folder, RESULT)).get("rescues") or []]
         _forget(git, order, folder, [each for each in kept if each.startswith("refs/")])
         self._terms.say(f"{self.slot} {order.id}: {head['status']}")
         return head
@@ -360,7 +359,8 @@ class OrderTry:
                 with place.locked():
                     kept = place.rescue(home, order.name, order.own) if not place.at_rest else []
                     place.at_rest = True
-                kept = kept or [*map(str, _read(os.path.join(self._folder, RESULT)).get("rescues") or [])]
+                result = files.read_json_if_any(os.path.join(self._folder, RESULT))
+                kept = kept or [*map(str, result.get("rescues") or [])]
                 commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
             else:
                 self._saves += 1
@@ -402,7 +402,7 @@ def _free(folder: str) -> int:
 
 
 def _is_proven(folder: str) -> bool:
-    return _read(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
+    return files.read_json_if_any(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
 
 
 def _continued(git: Git, order: WorkOrder, saved: str) -> WorkOrder:
@@ -422,13 +422,6 @@ def _stand_in(folder: str) -> Git:
         if made.exit_code != 0:
             raise HarnessError(f"{folder} cannot be made a repository: {made.ending}")
     return Git(folder)
-
-
-def _read(path: str) -> JsonObject:
-    try:
-        return files.read_json(path)
-    except (OSError, HarnessError):
-        return {}
 
 
 def serve(terms: WorkerTerms) -> int:

@@ -17,7 +17,8 @@ from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, landing, rebuild
-from agent_harness.parallel.coordinator import Coordinator, RunTerms, learned_in, state_folder
+from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import EngineFactory
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -26,9 +27,10 @@ from agent_harness.parallel.items import (
     OpenItem,
     WorkOrder,
 )
-from agent_harness.parallel.landing import Merged
+from agent_harness.parallel.landing.learning import learned_in
+from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.plan import RunPlan, choices, fold
+from agent_harness.parallel.plan import RunPlan, fold
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import ConfigurationError, HarnessError
+from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import digest, files, journal, trusted_state
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist.layout import safe_name, written
@@ -104,13 +104,6 @@ def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: b
     return os.path.join(home, f"installed-{safe_name(worker)}.json" if worker else "installed.json") if home else None
 
 
-def _read(path: str) -> JsonObject:
-    try:
-        return files.read_json(path)
-    except (OSError, HarnessError):
-        return {}
-
-
 # ---- the tasks that were proven --------------------------------------------------------------------------------------
 
 
@@ -157,7 +150,7 @@ def unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 def _proven(home: str) -> list[str]:
     path = os.path.join(home, PROVEN)
-    return texts((_read(path) or _read(f"{path}.bak")).get("proven"))
+    return texts((files.read_json_if_any(path) or files.read_json_if_any(f"{path}.bak")).get("proven"))
 
 
 # ---- what proves a task ----------------------------------------------------------------------------------------------
@@ -314,7 +307,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
     home = _home(layout, make=True)
     if not home:
         return False
-    known = _read(path := os.path.join(home, SAID))
+    known = files.read_json_if_any(path := os.path.join(home, SAID))
     if name in known:
         return False
     files.write_json(path, {**known, name: True})
@@ -348,7 +341,7 @@ def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
     """Also in the sandbox of an agent, where it can only be read."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
-    return _read(_claim(home, task)) if home and task.claim_token else {}
+    return files.read_json_if_any(_claim(home, task)) if home and task.claim_token else {}
 
 
 def _claim(home: str, task: Task) -> str:

@@ -19,8 +19,8 @@ from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
-from agent_harness.parallel.items import ACCEPTED, Landing, OpenItem, WorkOrder
-from agent_harness.parallel.landing import Merged
+from agent_harness.parallel.items import ACCEPTED, ORDER, Landing, OpenItem, WorkOrder, order_folder
+from agent_harness.parallel.landing.objects import Merged
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.project import Project
@@ -101,7 +101,7 @@ class FeatureHome:
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
             return self._store.baseline()
-        known = _read(self._branch_path())
+        known = files.read_json_if_any(self._branch_path())
         if known.get("commit") != tip:
             before = self._store.baseline()
             if tip != self._git.head():
@@ -125,7 +125,7 @@ class FeatureHome:
         return os.path.join(self._folder, "branches", f"{sha256(self._branch.encode()).hexdigest()[:24]}.json")
 
     def _claims(self) -> JsonObject:
-        return _read(os.path.join(self._folder, "claims.json")).get("items") or {}
+        return files.read_json_if_any(os.path.join(self._folder, "claims.json")).get("items") or {}
 
     def _write_claims(self, items: JsonObject) -> None:
         path = os.path.join(self._folder, "claims.json")
@@ -138,7 +138,7 @@ class FeatureHome:
 
     def item(self, item: str) -> JsonObject:
         """What is kept of a feature between its sessions."""
-        return _read(self._item_path(item))
+        return files.read_json_if_any(self._item_path(item))
 
     def keep_item(self, item: str, **members: object) -> None:
         """The same, with these members."""
@@ -342,9 +342,10 @@ class FeatureHome:
 
     def _lost(self, order: str, rescues: Sequence[str]) -> JsonObject:
         """What is known of an order from which nothing came back."""
-        name = order.replace("/", ".")
-        paper = _read(os.path.join(self._folder, "orders", name, "order.json")).get("papers") or {}
-        spent = _read(os.path.join(self._folder, "spending", f"{name}.json")).get("spent")
+        folder = order_folder(self._folder, order)
+        paper = files.read_json_if_any(os.path.join(folder, ORDER)).get("papers") or {}
+        name = os.path.basename(folder)
+        spent = files.read_json_if_any(os.path.join(self._folder, "spending", f"{name}.json")).get("spent")
         session = records.number(paper.get("session"))
         row = {
             "session_id": session,
@@ -646,10 +647,3 @@ def _told(mend: JsonObject) -> JsonObject:
     left = [*what, "run the whole suite; then claim the feature again"]
     partial = {"reason": "it did not land", "done": ["its code and its tests"], "left": left}
     return {"partial": partial, "failure": f"{told}\n{output}".strip()}
-
-
-def _read(path: str) -> JsonObject:
-    try:
-        return files.read_json(path)
-    except (OSError, HarnessError):
-        return {}

@@ -7,10 +7,12 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import equipment, landing, rebuild
-from agent_harness.parallel.coordinator import Coordinator, RunTerms, learned_in, state_folder
+from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
+from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import EngineFactory
+from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.plan import RunPlan, choices, fold
+from agent_harness.parallel.plan import RunPlan, fold
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint

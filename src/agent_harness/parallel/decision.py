@@ -1,0 +1,251 @@
+"""What is to be done next in a parallel run: pure, and without a clock.
+
+``decide`` reads the plan and says what is to be done now. Whoever does it has the event on the disk before anything
+follows from it, and asks again. So a coordinator that was killed folds, asks, and goes on.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.items import OpenItem
+from agent_harness.parallel.overlap import LearnedOverlap
+from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgress, LandingBatch, RunPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartAttempt:
+    """Order an attempt."""
+
+    item: OpenItem
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombineCandidates:
+    """Put these candidates on top of the head, as objects; or on top of what is to land before them."""
+
+    items: tuple[str, ...]
+    on: str = ""  # a commit that is to land; none: the head
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunChecks:
+    """Order a run of checks: of a batch under way, or of a head."""
+
+    batch: int = 0
+    trial: Trial | None = None
+    head: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BounceItem:
+    """Send the culprit of the batch back."""
+
+    item: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandBatch:
+    """Move the branch to the batch's first ``count`` members, or go on with that."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseBatch:
+    """Give up the batch; its members stay in the queue."""
+
+    singly: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskPerson:
+    """A question for a person, and nothing new before it is answered."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PushLanded:
+    """Push what has landed, or move the branch to what is verified on top of what the remote has."""
+
+
+Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | BounceItem | LandBatch | ReleaseBatch | AskPerson
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the plan does not know."""
+
+    items: Sequence[OpenItem]  # that may be worked on, in the protocol's order
+    slots: int  # free places for attempts
+    checking: bool  # a run of checks is under way that the next step of the landing waits for
+    may_begin: bool  # no stop was asked for, and no limit is reached
+    most_attempts: int | None = None
+    test_runs: int = 1  # runs of checks that can be under way at once, less those that are
+    ahead: frozenset[int] = frozenset()  # batches ahead that are under check
+    learned: LearnedOverlap = field(default_factory=LearnedOverlap)
+    apart: frozenset[str] = frozenset()  # items that do not combine with what is to land before them
+
+
+def decide(plan: RunPlan, facts: Facts) -> list[Step]:
+    """What can be done now; nothing of it depends on another part of it.
+
+    What lands at once lands first, so that the next attempt begins on it.
+    """
+    landing = _landing_step(plan, at_rest=facts.may_begin and not facts.items)
+    if facts.checking and (plan.joined or not isinstance(landing, PushLanded)):
+        landing = None
+    steps: list[Step] = [landing] if landing else []
+    if landing and not isinstance(landing, RunChecks):
+        return steps
+    free = facts.test_runs - len(steps)
+    if ahead := _ahead_step(plan, facts) if free > 0 else None:
+        steps.append(ahead)
+    if facts.may_begin and not plan.blocked:
+        left = facts.slots
+        if facts.most_attempts is not None:
+            left = min(left, facts.most_attempts - plan.attempts)
+        steps += pick(plan, facts.items, left, facts.learned)
+    return steps
+
+
+def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
+    if plan.unpushed and not (plan.push_problem or plan.push_waits or (plan.batch and plan.batch.landing)):
+        joined = plan.joined
+        return RunChecks(head=joined.commit) if joined and not joined.proven else PushLanded()
+    if plan.batch:
+        return _batch_step(plan, plan.batch)
+    if plan.blocked or plan.push_problem:
+        return None
+    if plan.suspect:
+        return RunChecks(head=plan.suspect)
+    if lands := [item for item in plan.queue if item not in plan.held]:
+        return CombineCandidates(items=tuple(lands[: plan.size]))
+    is_due = at_rest and plan.combined and not plan.audited and not plan.in_state(WORKING)
+    return RunChecks(head=plan.head) if is_due else None
+
+
+def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
+    """What is verified on top of what is under check: it counts where that becomes the head."""
+    known = plan.under_way
+    if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
+        return None
+    if not all(each.may_land_whole and each.tip for each in known):
+        return None
+    for each in plan.ahead:
+        trial = each.search.next_trial()
+        if trial and each.id not in facts.ahead:
+            return RunChecks(batch=each.id, trial=trial)
+    lands = [item for item in plan.queue if item not in plan.held and item not in facts.apart]
+    if len(known) < plan.window and lands:
+        return CombineCandidates(items=tuple(lands[: plan.size]), on=known[-1].tip)
+    return None
+
+
+def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
+    search = batch.search
+    trial = None if batch.vouched else search.next_trial()
+    if batch.landing:
+        return LandBatch(count=batch.count)
+    if plan.push_problem:
+        return ReleaseBatch(singly=False)
+    if trial:
+        return RunChecks(batch=batch.id, trial=trial)
+    if search.contradicts or search.broken > 1:
+        is_question = search.size == 1 and search.broken > 1
+        return (
+            (None if plan.blocked else AskPerson(reason="landing_broken")) if is_question else ReleaseBatch(singly=True)
+        )
+    culprit = batch.members[search.culprit - 1] if search.culprit else None
+    if culprit and plan.work(culprit).state == LANDING:
+        return BounceItem(item=culprit)
+    return LandBatch(count=search.green or 1) if search.green or batch.vouched else ReleaseBatch(singly=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemChoice:
+    """Whether an item is begun now, and why."""
+
+    item: OpenItem
+    starts: bool
+    reason: str
+
+
+def pick(
+    plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
+) -> list[StartAttempt]:
+    """The next so many attempts, each with the reason for it; SC-7, SC-8."""
+    if count <= 0:
+        return []
+    chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
+    return [StartAttempt(item=each.item, reason=each.reason) for each in chosen]
+
+
+def choices(
+    plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
+) -> Iterator[ItemChoice]:
+    """Of each item, in the protocol's order, whether it is among the next so many, and why or why not.
+
+    What ``learned`` speaks against comes after all others, and begins where a slot would be idle without it.
+    """
+    busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
+    left = count
+    delayed: list[tuple[OpenItem, str]] = []
+    for item in items:
+        work = plan.works.get(item.id, ItemProgress())
+        if work.state != OPEN:
+            reason = f"it is {work.state}" + (f": {work.why}" if work.why else "")
+        elif found := _excluded(item, busy):
+            reason = found
+        elif left <= 0:
+            reason = "it waits for a free slot"
+        elif why := learned.met(item.id, busy) if learned else None:
+            delayed.append((item, why))
+            continue
+        else:
+            left -= 1
+            busy[item.id] = item.touches
+            yield ItemChoice(item=item, starts=True, reason=_told(work))
+            continue
+        yield ItemChoice(item=item, starts=False, reason=reason)
+    for item, why in delayed:
+        reason = _excluded(item, busy) or ("" if left > 0 else f"it gives way to others: {why}")
+        if not reason:
+            left -= 1
+            busy[item.id] = item.touches
+            told = f"{_told(plan.works.get(item.id, ItemProgress()))}, although {why}: nothing else can begin"
+            yield ItemChoice(item=item, starts=True, reason=told)
+        else:
+            yield ItemChoice(item=item, starts=False, reason=reason)
+
+
+def _told(work: ItemProgress) -> str:
+    again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
+    return f"next in order, attempt {work.fence + 1} of this run{again}"
+
+
+def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
+    """Why it may not begin beside what is worked on and lands: both say that they change the same."""
+    met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
+    return None if met is None else f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
+
+
+def meet(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two declarations may name the same file: compared up to their first wildcards.
+
+    What says that it changes everything meets also what says nothing.
+    """
+    left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
+    return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
+
+
+def _where(some: Sequence[str], others: Sequence[str]) -> str:
+    """The declarations of ``others`` that those of ``some`` meet, or of ``some`` where the others say nothing."""
+    return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
+
+
+def _literal(glob: str) -> str:
+    return glob[: min((glob.find(sign) for sign in "*?[" if sign in glob), default=len(glob))]

@@ -1,0 +1,33 @@
+"""How what is proven gets to the branch: as objects, in batches that are verified, and on to the remote."""
+
+from agent_harness.parallel.landing.objects import (
+    HEAD_REF,
+    ITEM_TRAILER,
+    JOINED_REF,
+    Candidate,
+    InTheWay,
+    Merged,
+    is_there,
+    marked,
+    merged,
+    move,
+    put_on,
+    target,
+    tip_of,
+)
+
+__all__ = [
+    "HEAD_REF",
+    "ITEM_TRAILER",
+    "JOINED_REF",
+    "Candidate",
+    "InTheWay",
+    "Merged",
+    "is_there",
+    "marked",
+    "merged",
+    "move",
+    "put_on",
+    "target",
+    "tip_of",
+]

@@ -1,0 +1,311 @@
+"""Proven candidates on their way to the branch: put on top of one another, verified, landed or sent back. SC-30..37."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.status import shown
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import places, plan
+from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_order
+from agent_harness.parallel.landing import objects
+from agent_harness.parallel.landing.branch import TargetBranch
+from agent_harness.parallel.landing.learning import Lessons
+from agent_harness.parallel.landing.pushing import Pusher
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.supervision.interruption import Stop
+
+BRANCH_GONE = "branch_gone"
+"""Why a run is blocked: the branch that it lands on was deleted; the next run looks at it again."""
+AUDITS = 2
+"""So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRun:
+    """Checks that are to be run on a commit: of a batch, or of a head."""
+
+    name: str
+    commit: str
+    checks: list[JsonObject]
+    batch: int = 0
+    trial: Trial | None = None
+
+
+class Lander:
+    """Lands what the ledger in ``folder`` says that is ready; ``order`` begins a run of checks, where one may begin."""
+
+    def __init__(
+        self,
+        home: Home,
+        git: Git,
+        folder: str,
+        *,
+        branch: str,
+        ledger: Ledger,
+        order: Callable[[CheckRun], None],
+        say: Callable[[str], None],
+        stop: Stop,
+    ) -> None:
+        self.branch = TargetBranch(git, branch, say)
+        self.lessons = Lessons(git, folder, home.common)
+        self._home = home
+        self._git = git
+        self._folder = folder
+        self._ledger = ledger
+        self._order = order
+        self._say = say
+        self._stop = stop
+        self._pusher = Pusher(home, git, folder, branch=self.branch, ledger=ledger, say=say)
+        self._audits = 0
+        self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
+        self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
+
+    @property
+    def _plan(self) -> plan.RunPlan:
+        return self._ledger.plan
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """Items that do not combine with what is to land before them."""
+        known = self._plan.under_way
+        return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
+
+    # ---- candidates
+
+    def combine(self, items: Sequence[str]) -> bool:
+        """Puts candidates on top of the head as a batch; whether the plan knows more now."""
+        head = self.branch.tip
+        if not head:
+            self._ledger.note("blocked", reason=BRANCH_GONE)
+            return True
+        if head != self._plan.head:
+            self._ledger.note("head_moved", head=head)
+            self._say(f"{self.branch.name} was moved by somebody else to {head[:10]}; it is verified first")
+            return True
+        if gone := self._not_ours(items):
+            for item in gone:
+                work = self._plan.work(item)
+                ref = set_aside(self._git, work.order, work.commit)
+                self._ledger.note("dropped", item=item)
+                self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
+            return True
+        members, commits, apart = self._combined(items, head)
+        for item, files_of in apart.items():
+            before = items[: items.index(item)]
+            met = [each for each in members if each in before]
+            self.bounced(item, {"why": "conflict", "files": files_of, "met": met})
+        if not members:
+            return True
+        is_same = len(items) == 1 and self._plan.work(members[0]).proven_on == head
+        is_ours = not self._result(members[0]).get("host")  # what another machine has found is looked at here
+        self._batch(members, commits, head, vouched=is_same and is_ours and not self._home.checks_each)
+        return True
+
+    def combine_ahead(self, items: Sequence[str], on: str) -> bool:
+        """The same on top of what is under check; what does not go together with that waits for what becomes of it."""
+        if gone := self._not_ours(items):
+            items = [each for each in items if each not in gone]
+        members, commits, apart = self._combined(items, on)
+        known = self._apart[1] if self._apart[0] == on else frozenset()
+        self._apart = (on, known | {*apart, *gone})
+        if members:
+            self._batch(members, commits, on, vouched=False)
+        return True
+
+    def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
+        """(members, their commits on top of one another, and of each item that does not go on top: the files)."""
+        members: list[str] = []
+        commits: list[str] = []
+        apart: dict[str, list[str]] = {}
+        for item in items:
+            work = self._plan.work(item)
+            on = commits[-1] if commits else head
+            found = self._home.merged(on, work.proven_on, work.commit, item, proven=True)
+            if found.conflicts:
+                apart[item] = [*found.conflicts]
+                continue
+            commits.append(objects.put_on(self._git, on, self._candidate(item, work), found.tree))
+            members.append(item)
+        return members, commits, apart
+
+    def _candidate(self, item: str, work: plan.ItemProgress) -> objects.Candidate:
+        said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
+        told = str(self._result(item).get("subject") or said).rstrip()
+        trailers = {objects.ITEM_TRAILER: item, "Harness-Attempt": work.order, "Harness-Candidate": work.commit}
+        lines = [f"{name}: {' '.join(value.split())}" for name, value in trailers.items()]
+        return objects.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
+
+    def _batch(self, members: list[str], commits: list[str], base: str, *, vouched: bool) -> None:
+        tip = objects.tip_of(self._git, base, commits, members)
+        self._git.update_ref(objects.HEAD_REF, tip)
+        self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
+
+    def _not_ours(self, items: Sequence[str]) -> list[str]:
+        """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
+        return [item for item in items if not self._home.holds(self._plan.work(item).order, item)]
+
+    def _result(self, item: str) -> JsonObject:
+        return result_of_order(self._folder, self._plan.work(item).order)
+
+    # ---- checks
+
+    def check(self, number: int, trial: Trial) -> bool:
+        """Orders the checks of a batch's prefix; true where there are none, and it counts as verified."""
+        batches = self._plan.under_way
+        at = next(at for at, each in enumerate(batches) if each.id == number)
+        batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
+        before = {item: sha for each in batches[:at] for item, sha in zip(each.members, each.commits, strict=True)}
+        checks = self._home.checks(batch.base, commit, batch.members[: trial.prefix], before)
+        if trial.only:
+            checks = [each for each in checks if each["name"] in trial.only]
+        if not checks:
+            self._verified(batch.id, trial, GREEN, ())
+            return True
+        self._order(CheckRun(name=f"batch-{batch.id}", commit=commit, checks=checks, trial=trial, batch=batch.id))
+        return False
+
+    def check_head(self, head: str) -> bool:
+        """The same of a head that nobody vouches for, or that what has landed would have on top of the remote's."""
+        joined = self._plan.joined
+        checks = self._home.checks(joined.before if joined else head, head, None)
+        if not checks and joined:
+            self._pusher.judge_joined({}, GREEN, [])
+            return True
+        if not checks:
+            self._ledger.note("head_trusted", head=head, audit=True)
+            return True
+        self._order(CheckRun(name="head", commit=head, checks=checks))
+        return False
+
+    def checked(self, run: CheckRun, found: JsonObject) -> None:
+        """Takes in what a run of checks has found."""
+        said = found.get("status")
+        result = str(said) if said in (GREEN, RED) else BROKEN
+        failing = [str(each) for each in found.get("failing") or []]
+        if run.trial:
+            batch = next((each for each in self._plan.under_way if each.id == run.batch), None)
+            if batch is None:
+                return  # it is verified on a head that there will not be
+            if result == RED:
+                self._failures = {run.batch: str(found.get("output") or "")[-4000:], **self._failures}
+            self._say(f"Batch {batch.id}, {run.trial.prefix} of {len(batch.members)}: {result} {' '.join(failing)}")
+            self._verified(batch.id, run.trial, result, failing)
+        elif self._plan.joined:
+            self._pusher.judge_joined(found, result, failing)
+        elif self._plan.suspect:
+            self._judge_head(run.commit, result, failing)
+        else:
+            self._audit(run.commit, result, failing)
+
+    def _verified(self, batch: int, trial: Trial, result: str, failing: Sequence[str]) -> None:
+        known = {"batch": batch, "prefix": trial.prefix, "only": [*trial.only]}
+        self._ledger.note("verified", **known, result=result, failing=[*failing])
+
+    def _judge_head(self, head: str, result: str, failing: list[str]) -> None:
+        if result == GREEN:
+            self._ledger.note("head_trusted", head=head)
+        else:
+            self._ledger.note("blocked", reason="head_red" if result == RED else "landing_broken")
+            self._say(f"{self.branch.name} at {head[:10]} does not prove {', '.join(failing) or 'anything'}")
+
+    def _audit(self, head: str, result: str, failing: list[str]) -> None:
+        """What was proven once more at the end: what fails is opened again."""
+        self._audits += 1
+        if result == BROKEN:
+            self._ledger.note("blocked", reason="landing_broken")
+            return
+        if result == RED and self._audits > AUDITS:
+            self._ledger.note("blocked", reason="head_red")
+            return
+        if result == RED:
+            self._home.reopen(failing, "it fails on the head, together with what has landed since")
+            self._ledger.note("reopened", items=failing)
+            self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
+        self._ledger.note("head_trusted", head=head, audit=True)
+
+    # ---- sent back
+
+    def bounce(self, item: str) -> None:
+        """Sends the culprit of the batch back."""
+        batch = self._plan.batch
+        assert batch is not None
+        met = batch.members[: batch.members.index(item)]
+        output = self._failures.get(batch.id, "")
+        self.bounced(item, {"why": "red", "failing": [*batch.search.failing], "output": output, "met": met})
+
+    def bounced(self, item: str, mend: JsonObject) -> None:
+        """A candidate does not land as it is: ``mend`` is what its next attempt has to repair."""
+        self._ledger.note("bounced", item=item, mend=mend)
+        self.lessons.overlap.bounced(item, mend.get("met") or ())
+        work = self._plan.work(item)
+        self.lessons.changed(item, work.proven_on, [work.commit])
+        what = ", ".join(mend.get("files") or mend.get("failing") or [])
+        self._say(f"{item}: does not land ({mend['why']}: {what})")
+        self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced"}, [])
+
+    def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
+        """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
+        found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
+        seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be mended")
+        self._git.update_ref(f"refs/harness/mend/{item.name}", seed)
+        named = [shown(each.encode("utf-8", "surrogateescape")) for each in found.conflicts]
+        return {**(work.mend or {}), "files": named, "seed": found.tree, "work": work.commit}
+
+    # ---- landed
+
+    def land(self, most: int) -> bool:
+        """Moves the branch to the batch's first so many members, or goes on with that; whether the plan knows more."""
+        batch = self._plan.batch
+        assert batch is not None
+        if not batch.landing:
+            if self._not_ours(batch.members[:most]):
+                self._ledger.note("released", singly=False)
+                return True
+            tip = batch.tip if most == len(batch.members) else ""
+            if not tip:
+                tip = objects.tip_of(self._git, batch.base, batch.commits[:most], batch.members[:most])
+                self._git.update_ref(objects.HEAD_REF, tip)
+            self._ledger.note("landing", batch=batch.id, commit=tip, count=most, expected=batch.base)
+        try:
+            with self._stop.held():
+                return self._carry_landing_out(batch)
+        except UnsafeTree as error:
+            if self.branch.tip == batch.base:
+                raise
+            self._say(f"Not landed: {error.message}")
+            self._ledger.note("released", singly=False)
+            return True
+
+    def _carry_landing_out(self, batch: plan.LandingBatch) -> bool:
+        if not self.branch.bring(batch.base, batch.landing):
+            return False
+        pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
+        self._home.settle(
+            [
+                Landing(item=item, order=self._plan.work(item).order, commit=sha, result=self._result(item))
+                for item, sha in pairs
+            ]
+        )
+        push = self._home.push_target is not None
+        self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push)
+        for item, _ in pairs:
+            self.lessons.overlap.forget(item)
+        if not self._plan.under_way:
+            self._git.update_ref(objects.HEAD_REF, None)
+        self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
+        return True
+
+    def push(self) -> bool:
+        """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
+        with self._stop.held():
+            return self._pusher.push()
+
+
+def set_aside(git: Git, order: str, commit: str) -> str:
+    """Keeps a candidate that is nobody's any more; the ref that has it."""
+    ref = places.free_ref(git, f"{places.RESCUE_REFS}/{order.split('/')[1]}")
+    git.update_ref(ref, commit)
+    return ref

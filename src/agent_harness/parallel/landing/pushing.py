@@ -1,0 +1,105 @@
+"""What has landed goes to the remote; what the remote has meanwhile goes below it, and is verified first. SC-39."""
+
+import os
+from collections.abc import Callable
+
+from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.kernel import files
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.joining import PushTarget, on_top_of
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.redact import redact
+from agent_harness.parallel import places
+from agent_harness.parallel.items import GREEN, RED, Home
+from agent_harness.parallel.landing import objects
+from agent_harness.parallel.landing.branch import TargetBranch
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.plan import JoinedHead
+
+JOINS = 3
+"""So often in a row what has landed is put on top of what the remote has meanwhile."""
+
+
+class Pusher:
+    """Each step can be repeated by whoever finds it half done."""
+
+    def __init__(
+        self, home: Home, git: Git, folder: str, *, branch: TargetBranch, ledger: Ledger, say: Callable[[str], None]
+    ) -> None:
+        self._home = home
+        self._git = git
+        self._proof = os.path.join(folder, "joined.json")
+        self._branch = branch
+        self._ledger = ledger
+        self._say = say
+
+    def push(self) -> bool:
+        """The next step of it; whether the plan knows more now."""
+        known = self._ledger.plan
+        if known.joined:
+            return self._take_joined(known.joined)
+        commit, target = known.unpushed, self._home.push_target
+        if target is None or not self._branch.holds(commit):
+            self._ledger.note("pushed", head=known.head)  # nobody asks for it any more
+            return True
+        done = target.push(self._git, commit)
+        if done.ok:
+            self._ledger.note("pushed", head=known.head)
+            self._home.note_push("pushed", commit, f"Pushed {commit[:10]}.")
+            return True
+        self._home.note_push("push_failed", commit, done.message)
+        if done.rejected:
+            self._join(commit, target, done.message)
+        else:
+            self._ledger.note("pushed", head=known.head, away=done.message)
+            self._say(f"Push failed: {done.message}")
+        return True
+
+    def _join(self, commit: str, target: PushTarget, said: str) -> None:
+        """Puts what has landed on top of what the remote has, as objects; it is verified before the branch has it."""
+        try:
+            theirs = target.incoming(self._git, places.free_ref(self._git, "refs/harness/incoming"))
+            if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
+                raise UnsafeTree(said)
+            found = on_top_of(self._git, theirs, commit)
+            if found.problem:
+                raise UnsafeTree(found.problem)
+            self._home.refuse_joined(found.tip)
+        except HarnessError as error:
+            self._give_up(commit, error.message)
+            return
+        self._git.update_ref(objects.JOINED_REF, found.tip)
+        self._ledger.note("joined", commit=found.tip, before=commit, base=theirs, renamed=dict(found.renamed))
+        self._say(f"The remote has more; what has landed is verified on top of it, as {found.tip[:10]}.")
+
+    def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
+        """Takes in what the checks have found on top of what the remote has."""
+        joined = self._ledger.plan.joined
+        assert joined is not None
+        if result == GREEN:
+            files.write_json(self._proof, {**found, "commit": joined.commit})
+            self._ledger.note("join_proven", commit=joined.commit)
+            return
+        told = f"it fails there: {', '.join(failing)}" if result == RED else "it could not be verified there"
+        self._give_up(joined.before, told)
+
+    def _take_joined(self, joined: JoinedHead) -> bool:
+        """The branch gets what was verified on top of what the remote has."""
+        try:
+            if not self._branch.bring(joined.before, joined.commit):
+                return False
+        except UnsafeTree as error:
+            self._give_up(joined.before, error.message)
+            return True
+        self._home.joined(joined.renamed, joined.commit, files.read_json_if_any(self._proof))
+        self._ledger.note("join_moved", commit=joined.commit)
+        self._git.update_ref(objects.JOINED_REF, None)
+        self._home.note_push("pulled", joined.commit, f"{joined.before[:10]} is {joined.commit[:10]} now")
+        return True
+
+    def _give_up(self, commit: str, problem: str) -> None:
+        told = " ".join(redact(problem).split())[:300]
+        paused = f"The push of {commit[:10]} was rejected, and on top of what the remote has: {told}"
+        self._ledger.note("pushed", head=self._ledger.plan.head, problem=paused)
+        self._home.note_push("push_given_up", commit, paused)
+        self._say(f"{paused}\nIt stays on its branch, not pushed. Pull and push by hand, then: harness resume")
