@@ -142,6 +142,8 @@ def _built(place: Path, *words: str) -> float:
     ini = "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n"
     ignored = ".harness/\n__pycache__/\n.pytest_cache/\n"
     made.put({**stubs, "features.json": text, "pytest.ini": ini, ".gitignore": ignored, "tests/test_slow.py": slow})
+    made.git("config", "user.name", "bench")
+    made.git("config", "user.email", "bench@example.org")
     made.commit("Plan")
     began = time.perf_counter()
     done = made.harness("run", *words, agent=[_turn(n) for n in range(1, FEATURES + 1)], timeout=LIMIT_SECONDS)
