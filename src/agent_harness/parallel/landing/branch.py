@@ -33,7 +33,8 @@ class TargetBranch:
 
     def holds(self, commit: str) -> bool:
         """Whether it has the commit, maybe with more on top."""
-        return bool(self.tip) and self._git.ancestor(commit, self.tip)
+        tip = self.tip
+        return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
         """Moves it and a work tree that has it from ``old`` to ``new``, unless it holds that.
