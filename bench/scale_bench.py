@@ -26,6 +26,7 @@ LIMIT_SECONDS = 3600.0
 SETTINGS = f"""\
 project: {{name: measured}}
 environment: {{init: 'true', reset: 'true'}}
+quality: {{cleanup_interval: 1000}}
 testing:
   full: {sys.executable} -m pytest tests -q
   feature: {sys.executable} -m pytest {{test_file}} -q
@@ -89,6 +90,7 @@ def features() -> Mapping[str, float]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         several = _built(Path(folder) / "several", "--workers", str(FEATURE_WORKERS))
         serial = _built(Path(folder) / "serial", "--until-done")
+    sys.stderr.write(f"{several:.0f} s by {FEATURE_WORKERS} workers, {serial:.0f} s one after the other\n")
     return {"scale-features": several / serial}
 
 
