@@ -45,6 +45,7 @@ sleep {SECONDS}
 """
 """Every third pair of neighbours writes the same line of one file; the markers of a mend are taken out."""
 
+CHECK = "the check of every landing"
 MEETING = """\
 number=${{HARNESS_TASK_ID#t}}
 mkdir -p out
@@ -102,16 +103,20 @@ def _makespan(agent: str) -> float:
 
 def _landed(place: Path, bad: str, batch: int) -> tuple[float, int]:
     """Seconds from the moment when all are ready, and how often the suite ran."""
-    met, suites = place / "met", place / "suites"
+    met = place / "met"
     met.mkdir(parents=True)
     host = place / ".local/state/agent-harness/host"
     host.mkdir(parents=True)
     (host / "host.json").write_text(json.dumps({"agents": CANDIDATES, "tests": 1}))
-    check = f"case $PWD in */v1) echo >> {suites}; sleep {CHECK_SECONDS};; esac"
+    check = f"case $PWD in */v1) sleep {CHECK_SECONDS};; esac"
     agent = MEETING.format(met=met, bad=bad, all=CANDIDATES)
     _ran(place, CANDIDATES, CANDIDATES, agent, check=check, batch_max=batch)
     ready = max(each.stat().st_mtime for each in met.iterdir())
-    return time.time() - ready, len(suites.read_text())
+    took = time.time() - ready
+    (ledger,) = (place / ".local").rglob("ledger.jsonl")
+    events = [json.loads(line) for line in ledger.read_text().splitlines()]
+    runs = [each for each in events if each["type"] == "verified" and (not each["only"] or CHECK in each["only"])]
+    return took, len(runs) + sum(1 for each in events if each["type"] == "head_trusted" and each.get("audit"))
 
 
 def _ran(place: Path, count: int, workers: int, agent: str, **settings: object) -> float:
