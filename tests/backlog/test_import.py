@@ -235,3 +235,58 @@ def test_features_are_written_as_features(tmp_path: Path) -> None:
     assert told["left_out"] == []
     for name in ("id", "description", "test_file", "verification_steps", "passes"):
         assert [each.get(name) or [] for each in there] == [each.get(name) or [] for each in here]
+
+
+def test_the_order_of_features_goes_along_and_what_does_not_is_told(tmp_path: Path) -> None:
+    """F-IMP-13, F-IMP-8: a feature that a person is to look at is not silently one that its tests decide."""
+    calc = FeatureListProject.made(tmp_path / "calc", False, False, False)
+    calc.plan(False, False, False, category="ui", verification_type="manual", manual_checks=["Look"])
+    rows = calc.features["features"]
+    rows[2]["priority"], rows[0]["priority"] = 1, 7
+    calc.put({"features.json": json.dumps({"project": "calc", "features": rows})})
+    out = tmp_path / "features.json"
+    told = calc.harness("export", "--to", "features", "--out", str(out), "--json").json
+    assert [(each["id"], each.get("priority")) for each in json.loads(out.read_text())["features"]] == [
+        (3, 1),
+        (1, 7),
+        (2, None),
+    ]
+    assert [each["what"] for each in told["left_out"]] == [
+        "the category of 3 items",
+        "the kind of verification of 3 items",
+        "what a person looks at of 3 items",
+    ]
+    jobs = (task("a", max_attempts=9), task("b", on_failure={"cleanup": "rm -rf out"}, touches=["a.py"]))
+    project = TaskListProject(tmp_path / "list", *jobs)
+    assert [each["what"] for each in project.harness("export", "--json").json["left_out"]] == [
+        "the number of attempts of 1 item",
+        "what is run after a failure of 1 item",
+        "the files that it touches of 1 item",
+        "the priority of 2 items",
+        "the limit of that command of 2 items",
+    ]
+
+
+def test_no_list_takes_the_place_of_a_project(tmp_path: Path) -> None:
+    """A folder with ``harness-tasks.json`` is a task list, whatever else it holds."""
+    calc = FeatureListProject.made(tmp_path / "calc", False)
+    before = calc.fingerprint()
+    for more in ((), ("--force",)):
+        refused = calc.harness("export", "--to", "tasklist", "--out", "harness-tasks.json", *more)
+        assert (refused.code, "holds a project" in refused.err) == (4, True), refused
+    assert calc.fingerprint() == before
+
+
+@pytest.mark.parametrize("limit", ["1e999", "NaN", "true", "-3"])
+def test_a_limit_that_is_none_is_not_carried(tmp_path: Path, limit: str) -> None:
+    rows = [f'{{"id": "a", "title": "A", "validation": {{"command": "true", "timeout_seconds": {limit}}}}}']
+    source = tmp_path / "other/harness-tasks.json"
+    source.parent.mkdir()
+    source.write_text(f'{{"session_config": {{}}, "tasks": [{rows[0]}]}}')
+    here = TaskListProject.__new__(TaskListProject)
+    here.root = tmp_path / "here"
+    here.root.mkdir()
+    came = here.harness("import", str(source), "--yes", "--json")
+    assert came.json["imported"] == 1, came
+    (there,) = json.loads((here.root / "harness-tasks.json").read_text())["tasks"]
+    assert there["validation"] == {"command": "true", "timeout_seconds": 300}

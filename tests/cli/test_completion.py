@@ -11,6 +11,7 @@ import pexpect
 import pytest
 
 from agent_harness.cli.app import COMMANDS
+from agent_harness.cli.backlog import WRITTEN
 from agent_harness.cli.machine import completion, words
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.task_list_project import TaskListProject, task
@@ -54,6 +55,12 @@ def replies(project: TaskListProject, *typed: str) -> list[str]:
         ("harness task complete task-002", ["task-002"]),
         ("harness run --agent cla", ["claude-code"]),
         ("harness report --out ", []),  # files, as the shell completes them
+        ("harness export --out ", []),
+        ("harness why --output ", []),
+        ("harness task claim --worker ", []),
+        ("harness export --to ", [*WRITTEN]),
+        ("harness export ", ["otel"]),
+        ("harness why --full ", ["task-001", "task-002"]),
     ],
 )
 def test_bash_offers_what_may_stand_there(listed: TaskListProject, typed: str, found: list[str]) -> None:
@@ -112,6 +119,8 @@ OFFERED = [
     ("lth ver", ["verify"]),
     ("harness why ", ["task-001", "task-002"]),
     ("harness run --agent cla", ["claude-code"]),
+    ("harness export --to be", ["beads"]),
+    ("harness export --out harness-t", ["harness-tasks.json"]),
     ("harness report --out harness-t", ["harness-tasks.json"]),
 ]
 

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agent_harness.faces import otel
+from agent_harness.faces.otel import spans as otel_spans
+from agent_harness.faces.otel.watcher import SessionSender
+from agent_harness.faces.reading import reader_of
+from agent_harness.session.picture import PastSession, ProjectPicture, StatePart
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 
@@ -160,6 +165,56 @@ def test_a_run_sends_each_session_and_waits_for_nobody(tmp_path: Path, receiver:
     assert sum(each.name == "execute_tool Bash" for each in {each.span_id: each for each in found}.values()) == 3
     assert {each.parent_span_id for each in found if each.span_id in agents} == {found[-1].span_id}
     assert b"SECRET" not in b"".join(receiver.bodies)  # type: ignore[attr-defined]
+
+
+@pytest.mark.scenario
+def test_what_ended_before_the_first_look_is_sent_and_no_earlier_run(
+    project: TaskListProject, receiver: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-TRACE-3: its process starts in a second or so, in which a session can end."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{receiver.server_port}")
+    reader = reader_of("tasklist", str(project.root))
+    assert SessionSender(reader, "2099-01-01T00:00:00Z").look(last=True)
+    assert receiver.bodies == []  # type: ignore[attr-defined]
+    assert SessionSender(reader, "2026-01-01T00:00:00Z").look(last=True)
+    found = [span.name.split()[0] for body in receiver.bodies for span in spans(body)]  # type: ignore[attr-defined]
+    assert (found.count("invoke_agent"), found[-1]) == (3, "invoke_workflow")
+
+
+def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Path) -> None:
+    """F-TRACE-2: also attempts of one second; and no recording says when a call was that no collector would take."""
+
+    def at(second: int) -> str:
+        return f"2026-01-05T09:00:{second:02}Z"
+
+    def recorded(name: str, second: int, item: str, tool: str, began: str) -> str:
+        call, answer = {"type": "tool_call", "name": tool, "id": "1"}, {"type": "tool_result", "id": "1"}
+        rows = [{"cassette": 1, "task_id": item, "at": at(second)}, {"turn": 0, "began": began}]
+        rows += [{"at": 0.1, "event": call}, {"at": 0.2, "event": answer}, {"at": 0.3, "ended": "finished"}]
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        return str(tmp_path / name)
+
+    paths = [
+        recorded("1-a.1", 0, "a", "First", at(0)),
+        recorded("1-a.2", 1, "a", "Second", "9999-01-01T00:00:00Z"),
+        recorded("1-b.1", 0, "b", "Other", at(0)),
+    ]
+    rows = [("a", 0), ("b", 0), ("a", 1)]
+    sessions = tuple(
+        PastSession(number=1, item=item, outcome="failed", started=at(second), ended=at(second + 1))
+        for item, second in rows
+    )
+    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(), sessions=sessions)
+    made = otel_spans.spans(picture, paths)
+    assert len({each.context.span_id for each in made}) == len(made) == 7
+    assert [each.name.split()[1] for each in made if each.name.startswith("execute_tool")] == [
+        "First",
+        "Other",
+        "Second",
+    ]
+    late = replace(sessions[0], started="9999-01-01T00:00:00Z", ended=None)
+    for each in (picture, replace(picture, sessions=(late,))):
+        assert "invoke_agent" in otel_spans.text(otel_spans.spans(each, paths))
 
 
 @pytest.mark.scenario

@@ -4,14 +4,19 @@ import json
 import os
 import re
 import subprocess
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent_harness.faces import watch
-from agent_harness.session.picture import Item, PastSession, ProjectPicture, StatePart
+from agent_harness.faces.transcript import END_BYTES, ScrolledText, TranscriptEnd
+from agent_harness.faces.watch import ProjectLook, ProjectView
+from agent_harness.kernel.terminal import width
+from agent_harness.session.picture import Item, Now, PastSession, ProjectPicture, StatePart
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
@@ -233,6 +238,55 @@ def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListPro
     watched.shows(lambda text: "row 60 of" in text)
 
 
+def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
+    tmp_path: Path, listed: TaskListProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number is a session to ``harness diff``, a word that begins with - an option, and ids are written by others."""
+    monkeypatch.setenv("GIT_PAGER", "cat")
+    odd, proof = "--\x1b]0;owned\x07", {"command": "true"}
+    jobs = [task("2", priority="P0", validation=proof), task("1", validation=proof), task(odd, depends_on=["1"])]
+    project = TaskListProject(tmp_path / "ids", *jobs, git=True, session_count=0)
+    agent = project.agent('echo made > "$HARNESS_TASK_ID.txt"')
+    for _ in range(2):
+        assert project.harness("run", "--max-tasks", "1", "--agent", agent).code in (0, 9)
+    watched = Terminal(project.root, "watch")
+    try:
+        watched.shows(lambda text: "2/3 proven" in text)
+        watched.press("g")
+        watched.shows(lambda text: "> 2 " in text)
+        watched.press("d")
+        shown = watched.shows(lambda text: "Enter: back to the picture" in text)
+        assert ("2: accepted (" in shown, "+++ b/2.txt" in shown, "Session 2" in shown) == (True, True, False), shown
+        watched.press("\n")
+        watched.shows(lambda text: "> 2 " in text)
+        watched.press("G\r")
+        watched.shows(lambda text: "never claimed" in text and "esc back" in text)
+        watched.press("\x1b")
+        watched.shows(lambda text: "-- tasks --" in text)
+        watched.press("u")
+        watched.shows(lambda text: "Type yes:" in text)
+        watched.press("yes\n")
+        watched.shows(lambda text: "is pending; there is nothing to take back" in text)
+        watched.press("\n")
+        watched.shows(lambda text: "-- tasks --" in text)
+        watched.press("q")
+        assert watched.ended() == 0
+    finally:
+        watched.program.close(force=True)
+    assert b"\x1b]0;owned" not in watched.received
+
+
+def test_a_key_without_a_meaning_does_nothing(watched: Terminal) -> None:
+    """Arrows to the side, Home and the like begin as Escape does, which leaves; slow lines send them in parts."""
+    watched.shows(lambda text: "> task-001" in text)
+    for keys in ("\x1b[C", "\x1b[1;5D", "\x1b[H", "\x1bOP", "\x1b[15~", "\x1b["):
+        watched.press(keys)
+    watched.press("3~j")
+    watched.shows(lambda text: "> task-002" in text)
+    watched.press("\x1b")
+    assert watched.ended() == 0
+
+
 def test_what_the_disk_does_not_give_leaves_the_last_picture_with_its_age(
     listed: TaskListProject, watched: Terminal
 ) -> None:
@@ -331,6 +385,85 @@ def test_the_time_left_is_said_after_three_proven_items() -> None:
     assert watch.time_left(found) == "40 min to 1 h 00 left"
     assert watch.time_left(replace(found, sessions=sessions[:3])) is None
     assert watch.time_left(replace(found, state=StatePart(items=items[:4]))) is None
+
+
+def test_no_log_is_held_open_and_of_a_huge_one_only_the_end_is_read(listed: TaskListProject, tmp_path: Path) -> None:
+    """A window on hundreds of projects stays open for weeks, and logs lie where agents write."""
+    log = Path(listed.layout.run_log)
+    log.parent.mkdir(parents=True)
+    with log.open("wb") as file:
+        file.truncate(200_000_000)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n2026-01-01T10:00:00+00:00 said last\n")
+    view = ProjectView("tasklist", str(listed.root))
+    tracemalloc.start()
+    seen = view.look()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20_000_000
+    assert [row["text"] for row in seen.rows] == ["said last"]
+    assert [each.path for each in psutil.Process().open_files() if each.path.startswith(str(listed.root))] == []
+    with log.open("a") as file:
+        file.write("2026-01-01T10:00:01+00:00 said ")
+    assert [row["text"] for row in view.look().rows] == ["said last"]
+    with log.open("a") as file:
+        file.write("later\n")
+    assert [row["text"] for row in view.look().rows] == ["said last", "said later"]
+    (tmp_path / "other").write_text("2026-01-01T10:00:02+00:00 of somebody else\n")
+    log.unlink()
+    log.symlink_to(tmp_path / "other")
+    assert [row["text"] for row in view.look().rows] == ["said last", "said later"]
+
+
+def test_what_is_empty_anew_or_put_away_is_read_on(listed: TaskListProject) -> None:
+    """F-REC-6."""
+    log = Path(listed.layout.run_log)
+    log.parent.mkdir(parents=True)
+    log.write_text("2026-01-01T10:00:00+00:00 one\n")
+    view = ProjectView("tasklist", str(listed.root))
+    assert [row["text"] for row in view.look().rows] == ["one"]
+    with log.open("a") as file:
+        file.write("2026-01-01T10:00:01+00:00 two\n")
+    log.rename(f"{log}.1")
+    log.write_text("2026-01-01T10:00:02+00:00 three\n")
+    assert [row["text"] for row in view.look().rows] == ["one", "two", "three"]
+    log.write_text("2026-01-01T10:00:03+00:00 4\n")
+    assert [row["text"] for row in view.look().rows] == ["one", "two", "three", "4"]
+
+
+def test_no_name_of_somebody_steers_the_terminal() -> None:
+    """F-TERM-1: an agent says which model it is, and others give ids; a name may hold what we part titles with."""
+    odd = "x --\x1b]0;owned\x07 == y"
+    now = Now(item=odd, agent=odd, model=odd, alive=True, last=(odd,))
+    items = (Item(id=odd, name=odd, title=odd, state="working"),)
+    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(items=items), now=(now,))
+    seen = ProjectLook(name=odd, picture=picture, rows=({"at": None, "text": odd},))
+    text = ScrolledText("agent", lambda: [odd])
+    text.of = odd
+    text.look()
+    for lines in (watch.lines(seen, 80, 24), watch.lines(seen, 80, 24, None, text), watch.lines(seen, 50, 10)):
+        assert [line for line in lines if not line.isprintable() or len(line) > 80] == []
+
+
+def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path) -> None:
+    """F-WATCH-5: on rows of the window; of a line that is longer than what is read, the end."""
+    words, letters = " ".join(f"word{n}" for n in range(40)), "".join(chr(97 + n % 26) for n in range(100))
+    text = ScrolledText("story", lambda: ["first", words, letters, "表示" * 20], from_end=False)
+    text.look()
+    for columns in (20, 33):
+        _, rows = text.window(500, columns)
+        assert max(map(width, rows)) <= columns
+        assert " ".join(rows[1:]).startswith(words)
+        assert f"{letters}{'表示' * 20}" in "".join(rows)
+    text.find("WORD39")
+    assert "word39" in text.window(3, 33)[1][-1]
+
+    path = tmp_path / "transcript.log"
+    path.write_text("\x1b[2Jbegin\n" + f"token={'x' * END_BYTES}{'y' * 900} the end\n")
+    said, line = TranscriptEnd(str(path)).lines()
+    assert "bytes before these" in said
+    assert line.endswith("yyy the end")
+    assert len(line) < END_BYTES
 
 
 # ---- say -------------------------------------------------------------------------------------------------------------

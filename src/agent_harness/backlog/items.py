@@ -31,6 +31,7 @@ class BacklogItem:
     text: str = ""  # all that is said about it
     steps: tuple[str, ...] = ()  # what must hold once it is done, in prose
     priority: int | None = None  # 0 comes first
+    rank: int | None = None  # the lower, the sooner; items are listed in that order
     needs: tuple[str, ...] = ()  # ids of items that are done before it
     parts: tuple[str, ...] = ()  # ids of items that it consists of
     proof: str | None = None  # the command that proves it

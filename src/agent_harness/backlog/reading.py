@@ -9,7 +9,7 @@ A reader raises ``Refused`` for what it cannot read, and never guesses what prov
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Any
 
 from agent_harness.backlog.items import Backlog, BacklogItem, LeftOut, Sorter, one_line
 from agent_harness.errors import Refused, UsageError
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, number_below
+from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_WAITED_FOR = 20  # of a section's tasks that stand beside one another, by each of the next section's
@@ -461,10 +462,35 @@ def _features(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
     return one_line(raw.get("project") or "", 80), _feature_items(raw.get("features"), sorter)
 
 
+_Members = Mapping[str, tuple[str, tuple[object, ...]]]
+_OF_FEATURES: _Members = {
+    "category": ("the category", (None, "", "core")),
+    "verification_type": ("the kind of verification", (None, "automated")),
+    "automated_checks": ("the automated checks", (None, [])),
+    "manual_checks": ("what a person looks at", (None, [])),
+    "visual_verification": ("the visual verification", (None,)),
+    "requires_red": ("that its tests need not fail before", (None, True)),
+}
+_OF_TASKS: _Members = {
+    "max_attempts": ("the number of attempts", (None, DEFAULT_MAX_ATTEMPTS)),
+    "on_failure": ("what is run after a failure", (None, {}, {"cleanup": None})),
+    "touches": ("the files that it touches", (None, [])),
+}
+"""Members of our own lists that no item has: what they are, and the values that say nothing."""
+
+
+def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> None:
+    for name, (what, usual) in own.items():
+        if count := sum(raw.get(name) not in usual for raw in listed):
+            of = f"{what} of {count} {'item' if count == 1 else 'items'}"
+            sorter.left_out.append(LeftOut(what=of, why="it stays with its own project"))
+
+
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
     """In the order in which they would be worked on: by their priority, and those without one behind."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
+    _tell_uncarried(listed, _OF_FEATURES, sorter)
     for raw in listed:
         if isinstance(raw.get("skipped"), dict):
             what = f"{raw.get('id')} {one_line(raw.get('description') or '')}"
@@ -476,6 +502,7 @@ def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
             title=title,
             text=_said(raw, *([("description", "")] if title.endswith("…") else []), ("details", "")),
             steps=_texts(raw.get("verification_steps")),
+            rank=rank if isinstance(rank := raw.get("priority"), int) else None,
             needs=_ids(raw.get("depends_on")),
             test_file=file if isinstance(file, str) and file else None,
             may_change=_texts(raw.get("may_change")),
@@ -488,7 +515,9 @@ def _tasklist(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    for raw in _objects(found, sorter, "task"):
+    listed = [*_objects(found, sorter, "task")]
+    _tell_uncarried(listed, _OF_TASKS, sorter)
+    for raw in listed:
         validation = each if isinstance(each := raw.get("validation"), dict) else {}
         proof, seconds = validation.get("command"), validation.get("timeout_seconds")
         yield BacklogItem(
@@ -499,7 +528,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
             priority={"P0": 0, "P1": 1, "P2": 2}.get(str(raw.get("priority"))),
             needs=_ids(raw.get("depends_on")),
             proof=proof if isinstance(proof, str) and proof.strip() else None,
-            timeout_seconds=seconds if isinstance(seconds, int | float) and seconds > 0 else None,
+            timeout_seconds=seconds if number_below(seconds, float("inf")) else None,
             may_change=_texts(validation.get("may_change")),
             done=raw.get("status") == "completed",
         )

@@ -176,7 +176,8 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
             "verification_steps": [*each.steps],
         }
         needs = [number[need] for need in each.needs if need in number]
-        feature |= _present(details=each.text, priority=each.priority, depends_on=needs)
+        rank = each.priority if each.rank is None else each.rank
+        feature |= _present(details=each.text, priority=rank, depends_on=needs)
         feature |= _present(may_change=[*each.may_change])
         features.append({**feature, "passes": each.done and each.test_file is not None})
     return _text({"project": name, "generated_by": "export", "last_updated": clock.timestamp(), "features": features})

@@ -171,10 +171,6 @@ class _Target:
         """Takes the items in; how many were new."""
         from agent_harness.backlog.items import proof_for
 
-        if self.new:
-            from agent_harness.protocols.tasklist.api import TaskList
-
-            TaskList.init(self.root)
         rows: list[JsonObject] = []
         for each in items:
             needs = [backlog.key(need) for need in each.needs]
@@ -190,6 +186,10 @@ class _Target:
                     more = {"timeout_seconds": each.timeout_seconds, "may_change": list(each.may_change)}
                     row["validation"] = {"command": proof, **{name: value for name, value in more.items() if value}}
             rows.append({name: value for name, value in row.items() if value not in (None, "", [])})
+        if self.new:
+            from agent_harness.protocols.tasklist.api import TaskList
+
+            return len(TaskList.begin(self.root, rows)[1]["task_ids"])
         project = self._project()
         if self.kind == "features":
             return len(project.add_all(rows)["added"])
@@ -288,8 +288,7 @@ def export(
     text = write(form, folder.name, backlog.items)
     lost = [{"what": each.what, "why": each.why} for each in (*backlog.left_out, *not_carried(form, backlog.items))]
     if out is not None:
-        if out.resolve() == state.resolve():
-            raise Refused(f"{out} is the state of this project itself", hint=f"harness export --to {form} --out FILE")
+        _refuse_state(out, state, form)
         if os.path.lexists(out) and not force:
             raise Refused(f"{out} is there already", hint=f"harness export --to {form} --out {out} --force")
         files.replace(out, text.encode())
@@ -306,6 +305,20 @@ def export(
         sys.stdout.write(text)
     _tell_left_out(lost, err=True)
     return 0
+
+
+def _refuse_state(out: Path, state: Path, form: str) -> None:
+    """``Refused`` for the state of the project here, and for one that would take the place of a project of ours."""
+    from agent_harness.backlog.reading import OWN
+    from agent_harness.kernel import root
+
+    path = out.resolve()
+    if path == state.resolve():
+        raise Refused(f"{out} is the state of this project itself", hint=f"harness export --to {form} --out FILE")
+    there = root.find(path.parent, pin=False)
+    if path.name in OWN and there is not None and there.path == str(path.parent) and not path.exists():
+        said = f"{there.path} holds a project, and would be taken for another one with {path.name} in it"
+        raise Refused(said, hint=f"harness export --to {form} --out FOLDER/{path.name}, in a folder of its own")
 
 
 def _own_list() -> tuple[Path, Backlog]:

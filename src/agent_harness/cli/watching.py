@@ -17,7 +17,7 @@ from agent_harness.faces import reading, watch
 from agent_harness.faces.screen import AlternateScreen, Hangup
 from agent_harness.faces.transcript import ScrolledText, TranscriptEnd
 from agent_harness.faces.watch import PANES, ProjectView
-from agent_harness.kernel.terminal import fitted, printable, shortened, shown
+from agent_harness.kernel.terminal import fitted, printable, shown
 from agent_harness.session.picture import span
 
 TICK_SECONDS = 0.5
@@ -106,8 +106,7 @@ class OneProject:
     def _paint(self) -> None:
         columns, rows = self._screen.size
         if self._pages:
-            _, visible = self._pages[0].window(rows - 1)
-            seen = [shortened(shown(line), columns) for line in visible]
+            _, seen = self._pages[0].window(rows - 1, columns)
             other = f"tab {self._pages[1].title}  " if self._pages[1:] else ""
             footer = self._problem or PAGE_FOOTER.format(other=other)
         else:
@@ -163,13 +162,14 @@ class OneProject:
             "s": lambda: self._aside(_said_to_agent),
         }
         if item:
-            story = "why", item, "--full"
+            named = f"#{item}"  # a number alone is a session to `diff`, and a word that begins with - an option
+            story = "why", named, "--full"
             acts |= {
                 "w": lambda: self._open(_page("story", _said([*story]))),
                 "enter": lambda: self._open(
                     _page("story", _said([*story])), ScrolledText("transcript", lambda: self._said_by_agent(item))
                 ),
-                "d": lambda: self._aside(lambda: _run(["diff", item])),
+                "d": lambda: self._aside(lambda: _run(["diff", named])),
                 "u": lambda: self._aside(lambda: _undone(item)),
             }
         if key in acts:
@@ -226,7 +226,7 @@ class OneProject:
 
 
 def _ask(question: str) -> str:
-    sys.stdout.write(question)
+    sys.stdout.write(printable(question))
     sys.stdout.flush()
     line = os.read(sys.stdin.fileno(), 8192)  # a line, and nothing of what comes after it
     if not line:
@@ -241,12 +241,12 @@ def _asked(question: str, words: list[str]) -> None:
 
 def _said_to_agent() -> None:
     if text := _ask("Say to the agent: "):
-        _run(["say", text])
+        _run(["say", "--", text])
 
 
 def _undone(item: str) -> None:
     if _ask(f"Take {item} back by a new commit? Type yes: ") == "yes":
-        _run(["undo", item, "--yes"])
+        _run(["undo", "--yes", "--", item])
 
 
 def _run(words: list[str]) -> int:

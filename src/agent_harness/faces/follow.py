@@ -10,17 +10,24 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from agent_harness.kernel import clock, files, journal
+from agent_harness.errors import StateDamaged
+from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.session.log_rows import FollowedLog
 from agent_harness.session.picture import Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 __all__ = ["FollowedLines", "shown"]
 
 FIRST = 20
 LOOK_SECONDS = 0.3
 ROTATED = ".1"
+MOST_BYTES = 1 << 20
+"""Of one file at one look."""
 
 
 class FollowedLines:
@@ -44,8 +51,7 @@ class FollowedLines:
     def _tail(self, path: str) -> list[str]:
         growing = self._open.setdefault(path, _Growing(path))
         many = 20 * FIRST if self._item else FIRST
-        before = journal.tail_lines(path + ROTATED, many) if os.path.isfile(path + ROTATED) else []
-        return [*before, *growing.news()][-many:]
+        return [*_Growing(path + ROTATED).news(), *growing.news()][-many:]
 
     def news(self) -> list[JsonObject]:
         """The rows that have come since."""
@@ -83,50 +89,58 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """A file of lines that grows, and that is put away for a new one now and then."""
+    """A file of lines that grows, and that is put away for a new one now and then. It is never held open."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file: int | None = None
-        self._rest = b""
+        self._stamp: object = None
+        self._file: object = None  # which file the place is in
+        self._place = 0  # where the first line begins that was not handed out
 
     def news(self) -> list[str]:
-        """The whole lines since the last call; those of the file that was put away come first."""
-        found = self._read()
-        if self._is_another():
-            self.close()
-            with suppress(OSError):
-                self._file = files.open_regular(self.path, os.O_RDONLY)
-            found += self._read()
+        """The whole lines since the last call; those of the file that was put away come first. ``StateDamaged``.
+
+        Links are not followed; of more than ``MOST_BYTES`` the last ones are read.
+        """
+        stamp = files.stamp_of(self.path)
+        if stamp is None or stamp == self._stamp:
+            return []
+        found: list[str] = []
+        with suppress(OSError), _opened(self.path) as file:
+            if _name_of(file) != self._file:
+                found += self._rest()
+                self._file, self._place = _name_of(file), 0
+            found += self._read(file)
+            self._stamp = stamp
         return found
 
-    def close(self) -> None:
-        """Lets go of the file."""
-        if self._file is not None:
-            os.close(self._file)
-        self._file, self._rest = None, b""
+    def _rest(self) -> list[str]:
+        """What came to the file before it was put away."""
+        with suppress(OSError, StateDamaged), _opened(self.path + ROTATED) as file:
+            if _name_of(file) == self._file:
+                return self._read(file)
+        return []
 
-    def _is_another(self) -> bool:
-        try:
-            there = os.stat(self.path)
-        except OSError:
-            return False
-        mine = os.fstat(self._file) if self._file is not None else None
-        if mine is not None and (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino):
-            if there.st_size < os.lseek(self._file or 0, 0, os.SEEK_CUR):  # emptied, and written anew
-                os.lseek(self._file or 0, 0, os.SEEK_SET)
-                self._rest = b""
-            return False
-        return True
+    def _read(self, file: BinaryIO) -> list[str]:
+        size = os.fstat(file.fileno()).st_size
+        if size < self._place:  # emptied, and written anew
+            self._place = 0
+        begin = max(self._place, size - MOST_BYTES)
+        file.seek(begin)
+        added = file.read(MOST_BYTES)
+        whole = added[: added.rfind(b"\n") + 1]
+        lines = whole.split(b"\n")[1 if begin > self._place else 0 :]  # the first is torn where some are passed over
+        self._place = begin + len(whole)
+        return [line.decode("utf-8", "replace") for line in lines if line.strip()]
 
-    def _read(self) -> list[str]:
-        if self._file is None:
-            return []
-        parts = [self._rest]
-        while part := os.read(self._file, 1 << 16):
-            parts.append(part)
-        *whole, self._rest = b"".join(parts).split(b"\n")
-        return [line.decode("utf-8", "replace") for line in whole if line.strip()]
+
+def _opened(path: str) -> BinaryIO:
+    return os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+
+
+def _name_of(file: BinaryIO) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino
 
 
 def shown(lines: FollowedLines) -> Iterator[JsonObject]:

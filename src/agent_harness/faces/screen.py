@@ -8,6 +8,7 @@ synchronized output, from the first to the last letter that differs in each line
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -23,7 +24,7 @@ __all__ = ["AlternateScreen", "LinesBelow", "is_in_front", "without_echo"]
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[999;1H\n\x1b[?25h\x1b[?1049l"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
-_ESCAPE_SECONDS = 0.05
+_ESCAPE_SECONDS, _REST_SECONDS = 0.05, 1.0
 _KEYS = {
     "\x1b[A": "up",
     "\x1bOA": "up",
@@ -38,6 +39,11 @@ _KEYS = {
     "\x03": "q",
     "\x04": "q",
 }
+
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")
+_UNENDED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
+"""What a key sends that is no letter, and the beginning of that."""
 
 
 class Hangup(Exception):
@@ -109,19 +115,22 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """The key that is pressed within that time, by its name or letter."""
+        """The key that is pressed within that time, by its name or letter; ``None`` also for one that has neither."""
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
             self._pressed = self._read()
-        if self._pressed == "\x1b" and select.select([sys.stdin], [], [], _ESCAPE_SECONDS)[0]:
+        while _UNENDED.fullmatch(self._pressed) and self._more_comes():
             self._pressed += self._read()
-        for sequence in sorted(_KEYS, key=len, reverse=True):
-            if self._pressed.startswith(sequence):
-                self._pressed = self._pressed[len(sequence) :]
-                return _KEYS[sequence]
-        letter, self._pressed = self._pressed[0], self._pressed[1:]
-        return letter
+        sequence = _SEQUENCE.match(self._pressed)
+        pressed = sequence[0] if sequence else self._pressed[0]
+        self._pressed = self._pressed[len(pressed) :]
+        return _KEYS.get(pressed, None if sequence else pressed)
+
+    def _more_comes(self) -> bool:
+        """A person presses Escape alone; what has begun otherwise has an end."""
+        seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
+        return bool(select.select([sys.stdin], [], [], seconds)[0])
 
     def _read(self) -> str:
         found = os.read(sys.stdin.fileno(), 64)

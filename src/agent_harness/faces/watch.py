@@ -162,8 +162,8 @@ def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None,
     other = ["-- harness --", *(_log_line(row) for row in seen.rows)] if is_agent else _at_work(seen, columns)
     other = [*other[:1], *other[1:][1 - SMALL :]]
     room = max(1, rows - len(items) - len(other) - 1)
-    above, visible = text.window(room)
-    place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.lines)}"
+    above, visible = text.window(room, columns - 2)
+    place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.rows)}"
     told = [
         f"== {f'transcript of {text.of or chosen}' if is_agent else text.title} == {place}",
         *(f"  {each}" for each in visible),
@@ -268,7 +268,7 @@ def _at_work(seen: ProjectLook, columns: int) -> list[str]:
 
 def _rule(line: str, columns: int) -> str:
     sign = line[0]
-    title, _, right = line[3:].partition(f" {sign}{sign}")
+    title, _, right = line[3:].rpartition(f" {sign}{sign}")  # a name may hold the sign
     right = f" {right.strip()}" if right.strip() else ""
     left = f"{sign}{sign} {shortened(shown(title), max(8, columns - len(right) - 6))} "
     return left + sign * max(2, columns - width(left) - len(right)) + right

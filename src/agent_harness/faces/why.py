@@ -112,9 +112,10 @@ def item_of(picture: ProjectPicture, named: str | None) -> Item:
         raise UsageError("Which item? Its id is missing", hint=f"harness why {shlex.quote(picture.items[0].id)}")
     wanted = named.strip()
     short = wanted.lower().removeprefix("feature").strip(" #-")
-    for each in picture.items:
-        if each.id == wanted or each.id.lower() in (wanted.lower(), short):
-            return each
+    exact = (each for each in picture.items if each.id in (wanted, wanted.removeprefix("#")))
+    like = (each for each in picture.items if each.id.lower() in (wanted.lower(), short))
+    if found := next(exact, None) or next(like, None):
+        return found
     known = [each.id for each in picture.items]
     near = _nearest(wanted, known)
     meant = f" Did you mean '{near}'?" if near else f" Known: {', '.join(known[:10])}{', ...' if known[10:] else ''}."

@@ -13,11 +13,9 @@ from pathlib import Path
 
 import click
 
-from agent_harness.cli.machine.words import AGENTS, FILES, ITEMS, OPTIONS, CommandWords, walk
+from agent_harness.cli.machine.words import FILES, CommandWords, walk
 from agent_harness.cli.terminal import show
 from agent_harness.errors import Refused
-
-_ASKS = (ITEMS, AGENTS, OPTIONS)
 
 _BASH = """\
 _harness_complete() {
@@ -116,7 +114,10 @@ def script(shell: str) -> str:
 def _rows(path: str, found: CommandWords) -> list[tuple[str, str]]:
     rows = [(f"{path}|verbs", " ".join(found.verbs)), (f"{path}|options", " ".join(found.options))]
     rows.append((f"{path}|place", _shown(found.place)))
-    rows += [(f"{path}|{word}", _shown(value)) for word, value in found.options.items() if value not in (None, FILES)]
+    unsaid = (
+        (None,) if found.verbs or found.place not in ((), FILES) else (None, FILES)
+    )  # files come by themselves there
+    rows += [(f"{path}|{word}", _shown(value)) for word, value in found.options.items() if value not in unsaid]
     return [(key, words) for key, words in rows if words]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from glob import escape
 
@@ -58,7 +59,7 @@ def worker(
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
-            raise Refused(f"{shared} is no folder where parcels may lie", hint=f"mkdir -p {shared}")
+            raise Refused(f"{shared} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(shared)}")
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
         raise UsageError(

@@ -17,6 +17,7 @@ import click
 
 from agent_harness.cli import lth, parallel, story, tasks
 from agent_harness.cli.app import COMMANDS, LazyGroup, cli
+from agent_harness.cli.backlog import WRITTEN
 from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
 ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
@@ -27,6 +28,9 @@ _ASKED = {
     "--agent": AGENTS,
     "--choose": OPTIONS,
 }
+_WORDS = {("export", "--to"): WRITTEN}
+"""Values of an option that takes others besides."""
+
 _PLACED = dict.fromkeys(("why", "diff", "undo", "recall"), ITEMS)
 _TAKES_TASK = (
     "claim",
@@ -101,7 +105,7 @@ def _options(command: click.Command) -> dict[str, tuple[str, ...] | str | None]:
         if isinstance(each, click.Option) and not each.hidden:
             for word in (*each.opts, *each.secondary_opts):
                 if word.startswith("--"):
-                    found[word] = _click_value(word, each)
+                    found[word] = _WORDS.get((str(command.name), word)) or _click_value(word, each)
     return {**found, "--help": None}
 
 

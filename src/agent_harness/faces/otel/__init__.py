@@ -30,11 +30,12 @@ def start(kind: str, folder: str) -> str | None:
         from agent_harness.installation import command_for_extra
 
         return f"A collector is named, and the extra `otel` is not installed: {command_for_extra('otel')}"
-    from agent_harness.kernel import owner
+    from agent_harness.kernel import clock, owner
 
     with suppress(OSError, ValueError):
         me = owner.current()
         words = [sys.executable, "-P", "-m", f"{__name__}.watcher", kind, folder, str(me.pid), me.start_time]
+        words.append(clock.timestamp())
         nothing = subprocess.DEVNULL
         subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
     return None

@@ -30,11 +30,12 @@ CONVENTIONS = "https://opentelemetry.io/schemas/1.36.0"
 """The version of the conventions that the attributes were taken from."""
 SECONDS = 10.0
 _NANO = 1_000_000_000
+_MOST_NANO = 2**63 - 1
 
 
 def spans(
     picture: ProjectPicture,
-    recordings: list[str],
+    recordings: Sequence[str],
     *,
     session: int | None = None,
     since: datetime | None = None,
@@ -58,7 +59,7 @@ def spans(
     return [trace.root(), *(span for each in wanted for span in trace.below(each))]
 
 
-def of_session(picture: ProjectPicture, session: PastSession, recordings: list[str]) -> list[Any]:
+def of_session(picture: ProjectPicture, session: PastSession, recordings: Sequence[str]) -> list[Any]:
     """The same of one session, without the project's span above it; none of one that has not begun."""
     return [*_Trace(picture, [session], recordings).below(session)] if session.started else []
 
@@ -72,13 +73,13 @@ def of_project(picture: ProjectPicture) -> list[Any]:
 class _Trace:
     """One project's trace."""
 
-    def __init__(self, picture: ProjectPicture, sessions: Sequence[PastSession], recordings: list[str]) -> None:
+    def __init__(self, picture: ProjectPicture, sessions: Sequence[PastSession], recordings: Sequence[str]) -> None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         self._picture = picture
         self._sessions = sessions
-        self._recordings = recordings
+        self._recordings = tools.KeptRecordings(recordings)
         first = picture.sessions[0].started if picture.sessions else ""
         self._key = f"{picture.path}\0{first}"
         self._resource = Resource({"service.name": "agent-harness", "service.version": __version__})
@@ -139,7 +140,8 @@ class _Trace:
         yield from self._of_session(each, self._context("project"), start, _nanoseconds(each.ended) or start)
 
     def _of_session(self, each: PastSession, root: Any, start: int, end: int) -> Iterator[Any]:
-        context = self._context("session", each.number, each.started)
+        its = each.number, each.item, each.started  # several of one number begin at once
+        context = self._context("session", *its)
         tokens = each.tokens or {}
         yield self._span(
             f"invoke_agent {each.agent or 'agent'}",
@@ -157,10 +159,10 @@ class _Trace:
             harness__cost_usd=each.cost_usd,
             harness__rescue=each.rescue_ref,
         )
-        for number, tool in enumerate(tools.of_session(each, self._recordings)):
+        for number, tool in enumerate(self._recordings.of_session(each)):
             yield self._span(
                 f"execute_tool {tool.name}",
-                self._context("tool", each.number, each.started, number),
+                self._context("tool", *its, number),
                 context,
                 (round(tool.start * _NANO), round(tool.end * _NANO)),
                 failed=tool.failed,
@@ -212,8 +214,9 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
+    """Since 1970; 0 where it is not known, and at most what a span can hold, whatever a record says."""
     moment = clock.parse(at)
-    return round(moment.timestamp() * _NANO) if moment else 0
+    return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
 
 def send(made: Sequence[Any], url: str | None = None) -> None:

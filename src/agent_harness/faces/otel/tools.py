@@ -5,7 +5,7 @@ A recording lies in the project, where an agent can write: what cannot be read a
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from agent_harness.session.picture import PastSession
 
 MOST_BYTES = 32_000_000  # of one recording
 MOST_CALLS = 2_000  # of one session
+_HEAD_BYTES = 65_536  # in which the first line ends
 _MOST_SECONDS = 1e7  # of one turn
 _EARLY_SECONDS = 2.0  # times of sessions and of recordings are whole seconds
 _NAME_CHARACTERS = 100
@@ -32,26 +33,46 @@ class UsedTool:
     failed: bool = False
 
 
-def of_session(session: PastSession, recordings: list[str]) -> list[UsedTool]:
-    """The calls of a session, in their order, from that one of the recordings which began with it."""
-    began, ended = clock.parse(session.started), clock.parse(session.ended)
-    if began is None:
-        return []
-    first = began.timestamp() - _EARLY_SECONDS
-    last = ended.timestamp() + 1 if ended else first + _MOST_SECONDS
-    for path in recordings:
-        lines = _lines(path)
-        head = next(lines, {})
-        at = clock.parse(head.get("at"))
-        item = head.get("task_id") or head.get("feature_id")
-        is_its = item is None or str(item).removeprefix("Feature #") == session.item
-        if "cassette" in head and at is not None and is_its and first <= at.timestamp() <= last:
-            return list(_calls(lines, at.timestamp()))
-    return []
+class KeptRecordings:
+    """The recordings of a project; each is that of one session. Of all of them only the first line is read."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._known = [found for path in paths if (found := _begun(path))]
+
+    def of_session(self, session: PastSession) -> list[UsedTool]:
+        """The calls of a session, in their order, from the recording that began with it and is no other one's yet."""
+        began, ended = clock.parse(session.started), clock.parse(session.ended)
+        if began is None:
+            return []
+        first = began.timestamp() - _EARLY_SECONDS
+        last = ended.timestamp() + 1 if ended else first + _MOST_SECONDS
+        its = [each for each in self._known if each.item in (None, session.item) and first <= each.at <= last]
+        if not its:
+            return []
+        found = min(its, key=lambda each: abs(each.at - began.timestamp()))
+        self._known.remove(found)
+        lines = _lines(found.path, MOST_BYTES)
+        next(lines, None)
+        return list(_calls(lines, found.at, last))
 
 
-def _calls(lines: Iterator[JsonObject], begin: float) -> Iterator[UsedTool]:
-    """A call ends with its answer; one without an answer with its turn."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recording:
+    path: str
+    at: float  # when it began
+    item: str | None
+
+
+def _begun(path: str) -> _Recording | None:
+    head = next(_lines(path, _HEAD_BYTES), {})
+    at, item = clock.parse(head.get("at")), head.get("task_id") or head.get("feature_id")
+    if "cassette" not in head or at is None:
+        return None
+    return _Recording(path=path, at=at.timestamp(), item=str(item).removeprefix("Feature #") if item else None)
+
+
+def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
+    """A call ends with its answer; one without an answer with its turn; none is later than ``last``."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -59,10 +80,10 @@ def _calls(lines: Iterator[JsonObject], begin: float) -> Iterator[UsedTool]:
             return
         if "turn" in line:
             said = clock.parse(line.get("began"))
-            begin = now = max(said.timestamp() if said else 0.0, now)
+            begin = now = min(max(said.timestamp() if said else 0.0, now), last)
             continue
         at = number_below(line.get("at"), _MOST_SECONDS)
-        now = max(now, begin + at) if at is not None else now
+        now = min(max(now, begin + at), last) if at is not None else now
         event = line.get("event")
         if isinstance(event, dict) and event.get("type") == "tool_call":
             name = " ".join(str(event.get("name")).split())[:_NAME_CHARACTERS]
@@ -85,12 +106,12 @@ def _id(event: JsonObject) -> str | None:
     return found[:_NAME_CHARACTERS] if isinstance(found, str) else None
 
 
-def _lines(path: str) -> Iterator[JsonObject]:
-    """Links are not followed; a line that is torn, or no object, is passed over."""
+def _lines(path: str, most: int) -> Iterator[JsonObject]:
+    """Links are not followed; a line that is torn, or no object, is passed over, and what comes after so many bytes."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:
-            for line in file.read(MOST_BYTES).splitlines():
+            for line in file.read(most).splitlines():
                 with suppress(ValueError, RecursionError):
                     found = json.loads(line)
                     if isinstance(found, dict):

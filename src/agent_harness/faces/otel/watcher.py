@@ -1,6 +1,6 @@
 """Sends the spans of each session of one project when it has ended, while a run lives and once more after its end.
 
-    python -m agent_harness.faces.otel.watcher KIND FOLDER PID START_TIME
+    python -m agent_harness.faces.otel.watcher KIND FOLDER PID START_TIME BEGAN
 
 The project's own span comes last, with the end of the run. A collector that does not answer is asked again at the next
 looks, and a few times after the run; then what it has not taken is left for ``harness export otel``.
@@ -25,11 +25,14 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """What of one project is still to be sent; all that had ended when it began is known."""
+    """What of one project is still to be sent: all that has ended since the run began."""
 
-    def __init__(self, reader: PictureReader) -> None:
+    def __init__(self, reader: PictureReader, began: str) -> None:
+        """``began`` is when the run did: by now, sessions of its own may have ended."""
         self._reader = reader
-        self._known = {_key(each) for each in reader.look().sessions if each.ended}
+        since = clock.parse(began) or clock.now()
+        ended = ((each, clock.parse(each.ended)) for each in reader.look().sessions)
+        self._known = {_key(each) for each, at in ended if at is not None and at < since}
         self._sent = False  # anything, so that the project's span has something below it
 
     def look(self, *, last: bool = False) -> bool:
@@ -60,17 +63,18 @@ def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> None:
             sender.look()
         time.sleep(seconds)
     for _ in range(TRIES_AT_END):
-        if sender.look(last=True):
-            return
+        with suppress(HarnessError, OSError):
+            if sender.look(last=True):
+                return
         time.sleep(seconds)
 
 
 def main(words: Sequence[str]) -> int:
     """The process that a run starts."""
-    kind, folder, pid, start_time = words
+    kind, folder, pid, start_time, began = words
     me = owner.current()
     run = owner.Owner(int(pid), start_time, me.boot_id, me.host, me.uid)
-    watch(SessionSender(reader_of(kind, folder)), run, seconds=max(clock.scaled(LOOK_SECONDS), 0.05))
+    watch(SessionSender(reader_of(kind, folder), began), run, seconds=max(clock.scaled(LOOK_SECONDS), 0.05))
     return 0
 
 
