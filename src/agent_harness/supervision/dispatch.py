@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from agent_harness.agents.base import Agent
-from agent_harness.errors import LimitInForce, NoRoom, ToolMissing
+from agent_harness.errors import Interrupted, LimitInForce, NoRoom, ToolMissing
 from agent_harness.kernel import clock
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
@@ -36,7 +36,7 @@ class RefusalPolicy:
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_seat: bool = True  # until one is free; else NoRoom
     account: str | None = None  # whose agent somebody else has chosen; a refusal goes back to them
-    is_seated: bool = False  # somebody else has a seat for it, or lends these hands
+    is_seated: bool = False  # somebody else has a seat for it
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
@@ -47,9 +47,13 @@ class RefusalPolicy:
 
     @classmethod
     def of_order(cls, papers: JsonObject) -> "RefusalPolicy":
-        """That of hands: where an account was chosen for them, they neither wait nor let another agent take over."""
+        """That of hands: where an account was chosen for them, they neither wait nor let another agent take over.
+
+        Whoever has chosen it has its seat; hands of other machines choose, and are seated, where they are.
+        """
         account = papers.get("account")
-        return cls(wait=papers["wait"] and not account, ignore_once=papers["now"], account=account, is_seated=True)
+        seated = account is not None
+        return cls(wait=papers["wait"] and not seated, ignore_once=papers["now"], account=account, is_seated=seated)
 
 
 class Dispatcher:
@@ -105,6 +109,17 @@ class Dispatcher:
         if full:
             raise NoRoom(full[1], hint=f"{self.patience.again} later", account=full[0], until=None)
         raise self._refusal(min(refused, key=lambda limit: limit.until))
+
+    def chosen(self, stop_requested: Callable[[], object]) -> Agent:
+        """The same, after a wait where the policy has one; ``Interrupted`` when a stop was asked for first."""
+        try:
+            return self.choose()
+        except LimitInForce as refusal:
+            if not self.patience.waits(refusal):
+                raise
+            if not self.wait(refusal, stop_requested):
+                raise Interrupted("Stopped by a person; nothing was started.", hint=self.patience.again) from None
+        return self.choose()
 
     def _take_seat(self, agent: Agent) -> str | None:
         """Why there is none for this agent."""
