@@ -1,5 +1,6 @@
 """An accepted feature is taken back: one new commit that the whole suite has seen, and nothing else is touched."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_harness.protocols.tasklist import proven
 from agent_harness.session import ledger
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 from .calc import CalcProject
 from .script import claim, honest, proof_ids, proof_path, proof_text, prove, report, sh, turn, write
@@ -232,3 +235,72 @@ def test_an_undo_that_was_killed_is_ended_by_the_same_words_or_the_next_command(
             carried_out_once(calc, before, found, again=again)
             what, again = ("2", False) if again else (found["commit"], True)
     assert decided > 4, "killed too early or too late"
+
+
+def completed_list(folder: Path) -> TaskListProject:
+    """Two completed tasks, each with a file of its name."""
+    jobs = [
+        task(name, validation={"command": f"test -f {name}.txt", "timeout_seconds": 60}, max_attempts=99)
+        for name in "ab"
+    ]
+    work = TaskListProject(folder, *jobs, git=True, session_count=0, session_config={"requires_red": "off"})
+    assert work.harness("run", "--agent", work.agent('echo 1 > "$HARNESS_TASK_ID.txt"\n')).code == 0
+    return work
+
+
+@pytest.mark.kill
+def test_a_run_ends_the_undo_of_a_task_that_was_killed_and_says_so(tmp_path: Path, machine: Machine) -> None:
+    """F-STORY-2: SIGKILL before each of its last steps; nobody is said to have marked the task by hand."""
+    work = completed_list(tmp_path / "list")
+    path = Path(proven.ledger(work.layout))
+    left = path.with_name("undo.json")
+    points: dict[bool, int] = {}
+    what, again, decided = "b", False, 0
+    for number, back in enumerate([None, None, *range(0, SETTLING, int(os.environ.get("HARNESS_STEP", "6")))]):
+        for _ in range(2):
+            before, said = work.repo.head, Path(work.layout.progress).read_text()
+            fault = {} if back is None else {"kind": "kill", "point": points[again] - back}
+            ran = machine.run("harness", "undo", what, "--yes", cwd=work.root, fault=fault)
+            assert ran.killed == (back is not None), ran.out
+            points.setdefault(again, ran.points)
+            decided += left.exists()
+            if left.exists() and number % 2:
+                following = work.harness("run", "--once", "--agent", work.agent("exit 9\n"))
+                assert following.code in (0, 1), following
+                new = Path(work.layout.progress).read_text().removeprefix(said)
+                assert "was interrupted, and is ended now" in new
+                assert "by hand" not in new
+            elif work.repo.head == before or left.exists():
+                done = work.harness("undo", what, "--yes", "--json")
+                assert (done.code, done.json["undone"]) == (0, True), done
+            commit = work.repo.head
+            assert work.repo.git("rev-list", "--count", f"{before}..HEAD") == "1"
+            lines = [each for each in ledger.newest_first(str(path)) if each.commit == commit]
+            assert [(each.by, each.word) for each in lines] == [("person", "redo" if again else "undo")]
+            assert [each == "completed" for each in work.statuses()] == [True, again]
+            assert (work.root / "b.txt").exists() == again
+            assert (work.repo.status(), left.exists()) == ([], False)
+            what, again = ("b", False) if again else (commit, True)
+    assert decided > 4, "killed too early or too late"
+
+
+def test_an_undo_that_was_killed_and_cannot_be_ended_leaves_the_task_to_its_proof(tmp_path: Path) -> None:
+    """F-STORY-2: the branch went on before anything had moved; the run says what was interrupted, and proves anew."""
+    work = completed_list(tmp_path / "list")
+    planned = work.harness("undo", "b", "--dry-run", "--json").json
+    branch, never_landed = (
+        work.repo.git("symbolic-ref", "HEAD"),
+        ("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "x"),
+    )
+    record = {"v": 1, "item": "b", "again": False, "what": "b", "branch": branch, "head": planned["head"]}
+    record |= {"commit": work.repo.git(*never_landed), "of": None, "told": "", "tests": [], "files_read": []}
+    Path(proven.ledger(work.layout)).with_name("undo.json").write_text(json.dumps(record))
+    proven.forget(work.layout, "b")
+    work.repo.write("mine.txt", "x").commit("Mine")
+    assert work.harness("run", "--agent", work.agent("exit 9\n")).code == 0
+    assert work.statuses() == ["completed", "completed"]
+    log = Path(work.layout.progress).read_text()
+    assert "taking back b was interrupted; the validation passes" in log
+    assert "by hand" not in log
+    why = work.harness("why", "b").out
+    assert "an undo of it was interrupted" in why
