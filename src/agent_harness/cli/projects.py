@@ -93,7 +93,8 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 Examples:
   harness undo 3 --dry-run
   harness undo task-003
-  harness undo S8                    what session 8 had accepted""",
+  harness undo S8                    what session 8 had accepted
+  harness undo 4f2a91c03d7e          the commit of an undo: bring it back""",
 )
 @click.argument("what", metavar="ITEM|SESSION|COMMIT")
 @click.option("--dry-run", is_flag=True, help="Say what it would change; change nothing, run no test.")
@@ -104,8 +105,8 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
 
     One new commit reverts its work, once the suite, or the proofs of the completed tasks, have run on it; nothing is
     rewritten, and the item is open again. Refused where the proof of another one would break, where later work has
-    changed the same lines, or where files of yours are in the way. On a task list, the COMMIT of an undo brings the
-    task back. Without a terminal, give --yes.
+    changed the same lines, or where files of yours are in the way. The COMMIT of an undo brings its item back, once
+    its own proof has run on it as well. Without a terminal, give --yes.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -116,10 +117,9 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
         found = task_list.undo(what, dry_run=dry_run, say=say_to(as_json=as_json))
         return tasklist.answer("undo", found, as_json=as_json, said="Nothing was changed." if dry_run else "Done.")
     project = features.opened(as_json)
-    feature_id = project.accepted(what)
-    if not dry_run and not ask(yes=yes)(f"Take back Feature #{feature_id}?"):
+    if not dry_run and not ask(yes=yes)(f"Take back {project.accepted(what)}?"):
         return declined(as_json)
-    return answered(as_json, project.undo(feature_id, dry_run=dry_run))
+    return answered(as_json, project.undo(what, dry_run=dry_run))
 
 
 @click.command(

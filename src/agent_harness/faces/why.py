@@ -68,6 +68,7 @@ REASONS = {
     "tests_gone": "tests that passed are gone",
     "timed_out": "the proof took too long",
     "trivial_test": "the test asserts nothing",
+    "undo_interrupted": "an undo of it was interrupted",
     "weak_test": "the test does not notice sabotage",
     "worker_failed": "the worker failed",
     "wrong_feature": "another feature was claimed",

@@ -1,17 +1,20 @@
 """What an accepted item has brought, taken out of the present head again: one commit, made as objects.
 
 Nothing is rewritten, and no index, work tree or merge state is touched: a conflict is an answer. Who takes an item back
-judges the commit before a branch moves to it. Source: ``faces.md`` F-STORY-2.
+judges the commit before a branch moves to it. What comes of that is written down before its first step, so that a kill
+in the middle leaves it for whoever comes next. Source: ``faces.md`` F-STORY-2.
 """
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from agent_harness.errors import Refused, UnsafeTree, UsageError
+from agent_harness.errors import HarnessError, Refused, UnsafeTree, UsageError
+from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT
+from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import landing
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
@@ -26,7 +29,8 @@ class Changed:
     """What a commit would change of the files of a project."""
 
     paths: tuple[str, ...]  # the harness's own files aside
-    gone: frozenset[str]  # of all files
+    come: frozenset[str]  # of all files
+    gone: frozenset[str]
 
 
 # ---- what is taken back
@@ -124,5 +128,68 @@ def changed_by(
         raise UnsafeTree(f"These files are not committed: {', '.join(in_the_way[:5])}", hint="git commit, or git stash")
     return Changed(
         paths=tuple(sorted(os.fsdecode(path) for path in found if not own(path))),
+        come=frozenset(os.fsdecode(path) for path, (old, _) in found.items() if old == ABSENT),
         gone=frozenset(os.fsdecode(path) for path, (_, new) in found.items() if new == ABSENT),
     )
+
+
+# ---- carried out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reversal:
+    """One that is decided and judged, with all that its end needs."""
+
+    item: str
+    again: bool  # the item comes back
+    what: str  # for people
+    branch: str
+    head: str  # of the branch, before
+    commit: str  # and after
+    of: int | None  # the line of the ledger that it is about
+    told: str = ""  # the sentence for the story of the project
+    tests: tuple[str, ...] = ()  # that count no more, or again
+    files_read: tuple[str, ...] = ()  # by tests, where some count again
+
+    def line(self) -> ClaimVerdict:
+        """The person's, for the ledger."""
+        return ClaimVerdict(
+            id=f"undo {self.commit}",
+            item=self.item,
+            verdict=ledger.ACCEPTED if self.again else ledger.REJECTED,
+            base=self.head,
+            commit=self.commit,
+            by="person",
+            word=REDO if self.again else UNDO,
+            of=self.of,
+        )
+
+    def has_moved(self, git: Git) -> bool:
+        """Whether the branch has the commit by now."""
+        tip = git.commit_of(self.branch)
+        return tip is not None and git.commit_of(self.commit) is not None and git.ancestor(self.commit, tip)
+
+
+def decide(path: str | None, found: Reversal) -> None:
+    """Writes it down, durably; where there is no place for it, a kill in the middle is not mended."""
+    if path is not None:
+        files.write_json(path, {"v": 1, **asdict(found)})
+
+
+def decided(path: str | None) -> Reversal | None:
+    """The one that was being carried out when its process died; ``None`` where none is, or what is there is no such."""
+    if path is None or not os.path.exists(path):
+        return None
+    try:
+        found = files.read_json(path)
+        known: JsonObject = {name: str(found[name]) for name in ("item", "what", "branch", "head", "commit", "told")}
+        known |= {name: tuple(map(str, found[name])) for name in ("tests", "files_read")}
+        return Reversal(**known, again=found["again"] is True, of=found["of"] if type(found["of"]) is int else None)
+    except (OSError, HarnessError, KeyError, TypeError):
+        return None
+
+
+def over(path: str | None) -> None:
+    """Nothing of it is left to be done."""
+    if path is not None:
+        files.unlink(path)

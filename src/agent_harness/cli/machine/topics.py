@@ -42,6 +42,7 @@ Nothing is lost; what was taken away can be fetched:
   harness diff S7                       what a session changed that was rolled back
   harness rescue list                   what rollbacks took away; rescue show, rescue restore
   harness undo 3                        take back what was accepted, by a new commit
+  harness undo 4f2a91c03d7e             bring it back, by the name of that commit
   git log refs/harness/rolled-back/7    the same by git alone""",
     "agents": """\
 Claude Code or Codex on PATH is taken by itself. Others are named:

@@ -495,19 +495,24 @@ class FeatureProject:
                 return marks.unskip(self._project, feature_id)
             return marks.skip(self._project, feature_id, reason)
 
-    def accepted(self, what: str) -> int:
-        """The id of the feature that ``3``, ``#3`` or ``S8`` (the session that proved it) names; ``UsageError``."""
+    def accepted(self, what: str) -> str:
+        """What ``3``, ``#3``, ``S8`` or the commit of an undo names, in a person's words; ``UsageError``."""
         from agent_harness.protocols.features.people import undo
 
-        return undo.named(self._project, what)
+        return undo.asked(self._project, what)
 
-    def undo(self, feature_id: int, *, dry_run: bool = False) -> JsonObject:
-        """An accepted feature is taken back by one new commit; see ``people/undo.py``."""
+    def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
+        """An accepted feature is taken back by one new commit, or comes back; see ``people/undo.py``.
+
+        One that was killed while it was carried out is ended.
+        """
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 
+        left = undo.interrupted(self._project, what)
         with self._settled():
-            return undo.undo(self._project, feature_id, dry_run=dry_run)
+            answer = undo.ended(self._project, left) if left else None
+            return answer or undo.undo(self._project, what, dry_run=dry_run)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
         """Marks a feature by the person's word; they have confirmed it (UAH-060, UAH-061, C65)."""

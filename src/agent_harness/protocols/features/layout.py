@@ -28,6 +28,7 @@
         proven.json            the features that the harness has accepted
         pause.json             a person's pause, until `harness resume`
         installed.json         what was installed where tests run, before a session
+        undo.json              an undo that is being carried out, until it is done
         verdicts.jsonl         what was said of each claim, for ever: ``session/ledger.py``
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.

@@ -75,6 +75,7 @@ SENTENCES: Mapping[str, str] = {
     "cmd_run": "the agent ran {cmd}{what}",
     "person_said": "the agent was told what a person says: {message}",
     "escalation_answered": "a person answered {answer}",
+    "feature_brought_back": "a person brought Feature #{feature_id} back, by {commit}",
     "feature_claimed": "the agent said that Feature #{feature_id} is done",
     "feature_marked": "a person marked Feature #{feature_id}: passes {passes}",
     "feature_skipped": "Feature #{feature_id} was skipped: {reason}",

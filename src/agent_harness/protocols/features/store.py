@@ -96,6 +96,7 @@ PROVEN = "proven.json"
 PAUSE = "pause.json"
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
+REVERSAL = "undo.json"
 
 
 class FeatureStore:
@@ -218,7 +219,7 @@ class FeatureStore:
 
     def sweep(self) -> None:
         """Removes what writers that were killed left beside the state files. Call it under the lock."""
-        kept = [path for name in (OPEN_SESSION, PROVEN) if (path := self._trusted(name))]
+        kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
 
@@ -404,6 +405,10 @@ class FeatureStore:
     def installed(self) -> str | None:
         """Where it is kept what was installed before a session; ``None`` without a place outside the project."""
         return self._trusted(INSTALLED)
+
+    def reversal(self) -> str | None:
+        """Where an undo is written down while it is carried out; ``None`` without a place outside the project."""
+        return self._trusted(REVERSAL)
 
     # -- what was said of each claim ------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
         starts.jsonl             each start of an agent: ``supervision/dispatch.py``
         verdicts.jsonl           what was said of each claim, for ever: ``session/ledger.py``
         said.json                what is said once of a list, and was
+        undo.json                an undo that is being carried out, until it is done
 
 A list that has no folder here yet, made by somebody else or moved here, is believed as it is found. Source:
 ``tasklist.md`` 8, 11.4, 11.5.
@@ -36,6 +37,7 @@ PROOFS = "proofs.jsonl"
 RED_BEFORE = "red-before.json"
 SAID = "said.json"
 LEDGER = "verdicts.jsonl"
+REVERSAL = "undo.json"
 
 
 class ProofChanged(ConfigurationError):
@@ -96,6 +98,12 @@ def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = 
     """Where an attempt says what it is doing, for each worker its own; ``None`` where no place can be written."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
+
+
+def reversal_path(layout: TaskListLayout) -> str | None:
+    """Where an undo is written down while it is carried out; ``None`` where no place outside can be written."""
+    home = _home(layout, make=True)
+    return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:

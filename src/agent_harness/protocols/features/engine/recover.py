@@ -22,7 +22,7 @@ from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import plan
+from agent_harness.protocols.features.work import plan, undoing
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
 NAMED = 10  # files of a WIP commit that are named to the person
@@ -35,6 +35,7 @@ def recover(project: Project) -> JsonObject | None:
     """
     project.store.clear_places()
     project.store.sweep()
+    undoing.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")

@@ -3,163 +3,300 @@
 The commit is made as objects: what its session changed is taken out of what is there now, features.json says so. The
 whole suite runs on it before the branch moves; nothing is rewritten, so what was pushed stays. Refused,
 with everything as it was: where another feature's tests would break, where later work has changed the same lines, where
-files of a person are in the way, while a feature is unfinished. Source: ``faces.md`` F-STORY-2.
+files of a person are in the way, while a feature is unfinished. What was taken back comes again in the same way, by the
+name of the commit that took it: then its own tests must pass on it, too. Source: ``faces.md`` F-STORY-2.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_harness.errors import Refused, UsageError, VerificationFailed
 from agent_harness.kernel.git.status import matcher
-from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import landing, reversal
-from agent_harness.protocols.features import marks, progress, records, repository
+from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.parallel import reversal
+from agent_harness.parallel.reversal import Changed, Reversal
+from agent_harness.protocols.features import marks, questions, records, repository, selection
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict import proven
-from agent_harness.protocols.features.verdict.judge import Judge
+from agent_harness.protocols.features.verdict.judge import Judge, Suite
+from agent_harness.protocols.features.work import undoing
 from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.verification.verdict import passed
 
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """What would be taken back."""
+    """What would be taken back, or brought back."""
 
     feature: Feature
-    verdict: ClaimVerdict  # by which it was accepted
-    paths: tuple[str, ...]  # that the commit would change, the harness's own files aside
-    tests: tuple[str, ...]  # of the baseline, that go with it
+    verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
+    again: bool  # brought back
+    by_word: bool  # it counted by a person's word, whatever its tests say
+    changed: Changed  # by the commit, the harness's own files aside
+    tests: tuple[str, ...]  # of the baseline, that go with it; those that come with it are known once they have run
+    told: str  # the sentence for the story
     branch: str
     head: str
-    commit: str  # the commit that takes it back, on no branch yet
+    commit: str  # that does it, on no branch yet
+
+    @property
+    def what(self) -> str:
+        """For people."""
+        return _what(self.feature.name, again=self.again)
 
     def as_record(self) -> JsonObject:
         """The members of the answer."""
         return {
             "feature_id": self.feature.id,
+            "again": self.again,
             "session": self.verdict.session,
-            "accepted_at": self.verdict.commit,
-            "paths": [*self.paths],
+            "accepted_at": None if self.again else self.verdict.commit,
+            "paths": [*self.changed.paths],
             "tests": [*self.tests],
             "head": self.head,
         }
 
+    def as_reversal(self) -> Reversal:
+        """What is carried out once it is judged."""
+        return Reversal(
+            item=str(self.feature.id),
+            again=self.again,
+            what=self.what,
+            branch=self.branch,
+            head=self.head,
+            commit=self.commit,
+            of=self.verdict.n,
+            told=self.told,
+            tests=self.tests,
+        )
 
-def named(project: Project, what: str) -> int:
-    """The id of the feature that ``3``, ``#3`` or ``S8``, the session that was accepted, names; ``UsageError``."""
-    word = what.strip().lstrip("#")
-    if word.isdecimal():
-        return int(word)
-    found = [int(item) for item in reversal.of_session(project.store.ledger(make=False), word) if item.isdecimal()]
-    if found:
-        return found[0]
-    raise UsageError(f"{what!r} is neither a feature nor a session", hint="harness undo 3   or   harness undo S8")
+
+def _what(name: str, *, again: bool) -> str:
+    return f"the undo of {name}" if again else name
 
 
-def undo(project: Project, feature_id: int, *, dry_run: bool = False) -> JsonObject:
-    """Takes the feature back; with ``dry_run`` only says what that would change, and runs no test."""
-    plan = _planned(project, feature_id)
-    shown = plan.as_record()
-    project.say(f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}")
-    project.say(f"Changes {len(plan.paths)} files: {', '.join(plan.paths[:6])}{', ...' if plan.paths[6:] else ''}")
-    project.say(f"{len(plan.tests)} tests go with it.")
+def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
+    """The feature that ``3``, ``#3`` or ``S8``, the session that was accepted, names; or the undo that a commit names.
+
+    ``UsageError`` for what is none of them.
+    """
+    word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
+    is_number = word.isascii() and word.isdecimal()
+    if is_number and project.store.features().by_id(int(word)):
+        return int(word), None
+    if found := [int(item) for item in reversal.of_session(path, word) if item.isdecimal()]:
+        return found[0], None
+    if (said := reversal.undone_by(path, word)) and said.item.isdecimal():
+        return int(said.item), said
+    if is_number:
+        return marks.feature_of(project, int(word)).id, None
+    told = f"{what!r} is neither a feature, nor a session, nor the commit of an undo"
+    raise UsageError(told, hint="harness undo 3   or   harness undo S8")
+
+
+def asked(project: Project, what: str) -> str:
+    """What ``named`` finds, in a person's words."""
+    feature_id, taken = named(project, what)
+    return _what(marks.feature_of(project, feature_id).name, again=taken is not None)
+
+
+def interrupted(project: Project, what: str) -> Reversal | None:
+    """The undo that ``what`` names, where it was decided, and killed while it was carried out."""
+    found = reversal.decided(project.store.reversal())
+    if found is None:
+        return None
+    feature_id, taken = named(project, what)
+    return found if (found.item, found.again) == (str(feature_id), taken is not None) else None
+
+
+def ended(project: Project, found: Reversal) -> JsonObject | None:
+    """The answer for one that was interrupted and is carried out by now; ``None`` where it could not be."""
+    if not found.has_moved(project.git):
+        return None
+    known = {"feature_id": int(found.item), "again": found.again, "head": found.head, "commit": found.commit}
+    return {**known, "undone": True, "next": _following(found.commit, again=found.again)}
+
+
+def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
+    """Takes the feature back, or what has taken it; with ``dry_run`` only says what it would change, and runs nothing.
+
+    ``Refused``, ``UnsafeTree``, ``VerificationFailed``: then nothing has changed.
+    """
+    plan = _planned(project, *named(project, what))
+    if plan.again:
+        project.say(f"{plan.feature.name} was taken back by {str(plan.verdict.commit)[:10]}")
+    else:
+        project.say(
+            f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
+            if plan.verdict.session is not None
+            else f"{plan.feature.name}: accepted at {str(plan.verdict.commit)[:10]}"
+        )
+    paths = plan.changed.paths
+    project.say(f"Changes {len(paths)} files: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
+    if not plan.again:
+        project.say(f"{len(plan.tests)} tests go with it.")
     if dry_run:
-        return {**shown, "undone": False, "next": f"harness undo {feature_id}"}
-    _refuse_breaking(project, plan)
-    _settle(project, plan)
-    project.say(f"Took back {plan.feature.name}: {plan.commit[:10]}. It is open again.")
-    return {**shown, "undone": True, "commit": plan.commit, "next": "harness run"}
+        return {**plan.as_record(), "undone": False, "next": f"harness undo {what}"}
+    facts = _judged(project, plan)
+    found = plan.as_reversal()
+    if plan.again:
+        found = replace(found, tests=_coming(plan, facts), files_read=facts.files_read)
+    undoing.carry_out(project, found)
+    ends = "It counts as proven again." if plan.again else "It is open again."
+    project.say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
+    following = _following(plan.commit, again=plan.again)
+    return {**plan.as_record(), "tests": [*found.tests], "undone": True, "commit": plan.commit, "next": following}
 
 
-def _planned(project: Project, feature_id: int) -> UndoPlan:
+def _following(commit: str, *, again: bool) -> str:
+    return "harness status" if again else f"harness undo {commit[:12]}"
+
+
+# ---- plan ------------------------------------------------------------------------------------------------------------
+
+
+def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> UndoPlan:
     marks.refuse_unsafe(project)
     feature = marks.feature_of(project, feature_id)
     if project.store.state().next_prompt == "continuation":
         current = project.store.state().current_feature
         raise Refused(f"Feature #{current} is unfinished and comes first", hint="harness run")
-    if not feature.passes:
-        raise Refused(f"{feature.name} is not proven; there is nothing to take back", hint=f"harness why {feature_id}")
-    git, path = project.git, project.store.ledger(make=False)
-    verdict = reversal.accepted(git, path, str(feature_id))
+    git = project.git
     branch, head = reversal.stands_on(git)
-    if verdict is None:
-        raise Refused(f"No commit of {feature.name} is on record here", hint=f"harness override --feature {feature_id}")
+    verdict = _taken_back(project, feature, taken) if taken else _accepted(project, feature)
+    until = str(verdict.commit)
+    since = str(git.commit_of(f"{until}^1")) if taken else reversal.before(git, verdict)
     own = matcher((project.features_name, project.progress_name))
-    since = reversal.before(git, verdict)
-    tree = reversal.tree_without(git, head, since=since, until=str(verdict.commit), own=own)
-    commit = _commit(project, feature, verdict, tree=tree, head=head)
+    tree = reversal.tree_without(git, head, since=since, until=until, own=own)
+    before = _entry_at(project, since, feature_id) if taken else {}
+    told = (
+        f"A person brought {feature.name} back, which {until[:10]} had taken; it counts as proven again."
+        if taken
+        else f"A person took back {feature.name}, accepted at {until[:10]}; it is open again."
+    )
+    entry = {"passes": True, **({"marked": before["marked"]} if "marked" in before else {})} if taken else {}
+    message = (
+        f"harness: take back the undo of {feature.name}\n\nThis brings back what {until[:12]} took.\n"
+        if taken
+        else f"harness: take back {feature.name}\n\nThis reverts what {until[:12]} brought.\n"
+    )
+    contents = _contents(project, feature, entry or {"passes": False}, told, head=head)
+    commit = git.commit_tree(repository.tree_with(git, tree, contents), [head], message)
     changed = reversal.changed_by(git, head, commit, own=own, free=(project.progress_name,))
     baseline = project.store.baseline().passing
-    tests = sorted(n for n in baseline if proven.belongs(n, feature.test_file) or n.partition("::")[0] in changed.gone)
+    goes = (n for n in baseline if proven.belongs(n, feature.test_file) or n.partition("::")[0] in changed.gone)
     return UndoPlan(
         feature=feature,
         verdict=verdict,
-        paths=changed.paths,
-        tests=tuple(tests),
+        again=taken is not None,
+        by_word="marked" in before and feature.verification_type != "hybrid",
+        changed=changed,
+        tests=() if taken else tuple(sorted(goes)),
+        told=told,
         branch=branch,
         head=head,
         commit=commit,
     )
 
 
-def _commit(project: Project, feature: Feature, verdict: ClaimVerdict, *, tree: str, head: str) -> str:
-    """What takes it back, on top of the head; the progress log stays as it is there."""
-    git, document = project.git, project.store.features()
+def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
+    """The verdict that a proven feature has its work by."""
+    if not feature.passes:
+        raise Refused(f"{feature.name} is not proven; there is nothing to take back", hint=f"harness why {feature.id}")
+    verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
+    if verdict is None:
+        raise Refused(f"No commit of {feature.name} is on record here", hint=f"harness override --feature {feature.id}")
+    return verdict
+
+
+def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> ClaimVerdict:
+    """The line of the person by which an open feature was taken back, where all that it depends on is proven."""
+    if feature.passes:
+        raise Refused(f"{feature.name} is proven; its undo is history", hint=f"harness why {feature.id}")
+    if feature.skipped:
+        raise Refused(f"{feature.name} is skipped", hint=f"harness skip --feature {feature.id} --undo")
+    if feature.awaits_person:
+        hint = f"harness manual-verify --feature {feature.id}"
+        raise Refused(f"{feature.name} is built again, and awaits a person", hint=hint)
+    questions.refuse_kept(project.store.state(), feature.id)
+    if not project.git.ancestor(str(taken.commit), str(project.git.head())):
+        raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+    done = selection.settled(project.store.features())
+    if missing := [i for i in feature.depends_on if i not in done]:
+        said = f"{feature.name} depends on Feature #{missing[0]}, which is not proven"
+        raise Refused(said, hint=f"harness why {missing[0]}")
+    return taken
+
+
+def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
+    """What features.json had of the feature at a commit; empty where that cannot be read."""
+    try:
+        listed = records.json_object(jsontext.loads(project.git.show(commit, project.features_name) or b""))
+        found = FeatureList(listed or {}).by_id(feature_id)
+    except (ValueError, TypeError, KeyError):
+        return {}
+    return found.record if found else {}
+
+
+def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, *, head: str) -> dict[str, bytes]:
+    """The harness's own files with this entry of the feature; an edited story stays as it is in the head."""
+    document = project.store.features()
     listed = [
-        {name: value for name, value in each.items() if name != "marked"} | {"passes": False}
+        {name: value for name, value in each.items() if name != "marked"} | entry
         if isinstance(each, dict) and each.get("id") == feature.id
         else each
         for each in document.record["features"]
     ]
     text = json.dumps({**document.record, "features": listed}, ensure_ascii=False, indent=2) + "\n"
     contents = {project.features_name: text.encode()}
-    log = git.show(head, project.progress_name)
+    log = project.git.show(head, project.progress_name)
     if log is not None:
-        tells = project.progress_name not in repository.dirty_paths(git)  # else its line is added to the file alone
-        contents[project.progress_name] = log + (_entry(project, feature, verdict).encode() if tells else b"")
-    message = f"harness: take back {feature.name}\n\nThis reverts what {str(verdict.commit)[:12]} brought.\n"
-    return git.commit_tree(repository.tree_with(git, tree, contents), [head], message)
+        tells = project.progress_name not in repository.dirty_paths(project.git)
+        contents[project.progress_name] = log + (undoing.entry(project, told).encode() if tells else b"")
+    return contents
 
 
-def _refuse_breaking(project: Project, plan: UndoPlan) -> None:
-    """``VerificationFailed`` where a test that passes now and does not go with the feature would not pass."""
-    project.say("Running the whole suite without it...")
-    facts = Judge(project).suite(plan.commit)
+# ---- judge -----------------------------------------------------------------------------------------------------------
+
+
+def _judged(project: Project, plan: UndoPlan) -> Suite:
+    """What the suite says of the commit.
+
+    ``VerificationFailed`` where a test that passes now and does not go with the feature would not pass, and where the
+    own tests of one that comes back do not.
+    """
+    judge, feature = Judge(project), plan.feature
+    if plan.again and feature.test_file and not plan.by_word:
+        project.say(f"Running the tests of {feature.name}...")
+        run = judge.own_tests(feature, plan.commit)
+        if run is None or not passed(run):
+            why = f"{feature.test_file} is not there" if run is None else run.problem or "its tests would not pass"
+            raise VerificationFailed(
+                f"{plan.what} was not taken back: {why}",
+                hint=f"harness run --feature {feature.id}",
+                output=run.output[-4000:] if run else "",
+            )
+    project.say(f"Running the whole suite with{'' if plan.again else 'out'} it...")
+    facts = judge.suite(plan.commit)
     baseline = project.store.baseline()
     lost = sorted(baseline.passing - facts.passing - set(plan.tests))
     if not (lost or (facts.problem and baseline.passing)):
-        return
+        return facts
     listed = project.store.features().passing
     broken = [f.name for f in listed if any(proven.belongs(node, f.test_file) for node in lost)]
-    named = f" of {', '.join(broken)}" if broken else ""
+    of = f" of {', '.join(broken)}" if broken else ""
     why = (
-        f"{len(lost)} tests{named} would break, first {lost[0]}"
-        if lost
-        else f"the suite gives no report: {facts.problem}"
+        f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gives no report: {facts.problem}"
     )
-    raise VerificationFailed(
-        f"{plan.feature.name} was not taken back: {why}", hint="harness undo what stands on it first", broken=lost[:20]
-    )
+    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo what stands on it first"
+    raise VerificationFailed(f"{plan.what} was not taken back: {why}", hint=hint, broken=lost[:20])
 
 
-def _settle(project: Project, plan: UndoPlan) -> None:
-    """What counts is written before the branch moves: a crash between leaves a feature that is judged anew."""
-    baseline = project.store.baseline()
-    kept = [node for node in records.texts(baseline.record["passing_tests"]) if node not in plan.tests]
-    project.store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
-    proven.vouch(project, plan.feature.id, proven=False)
-    landing.move(project.git, plan.branch, plan.head, plan.commit)
-    marks.say_word(project, plan.feature.id, reversal.UNDO, accepted=False, commit=plan.commit, of=plan.verdict.n)
-    if project.progress_name in repository.dirty_paths(project.git) or not project.git.show(
-        plan.commit, project.progress_name
-    ):
-        progress.append(project.layout.progress, _entry(project, plan.feature, plan.verdict))
-    project.store.event("feature_undone", "critical", feature_id=plan.feature.id, commit=plan.commit)
+def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:
+    """The tests that pass and come with the feature."""
+    file, new = plan.feature.test_file, plan.changed.come
+    return tuple(sorted(n for n in facts.passing if proven.belongs(n, file) or n.partition("::")[0] in new))
 
 
-def _entry(project: Project, feature: Feature, verdict: ClaimVerdict) -> str:
-    told = f"A person took back {feature.name}, accepted in session {verdict.session}; it is open again."
-    return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
-
-
-__all__ = ["UndoPlan", "named", "undo"]
+__all__ = ["UndoPlan", "asked", "ended", "interrupted", "named", "undo"]

@@ -582,7 +582,7 @@ class Judge:
         )
         found = BuiltAlready(passing=passing, hollow=hollow, changed=self._product_changes(feature, verdict))
         for commit in dict.fromkeys(filter(None, (before, planned))):
-            run = self._own_tests(feature, commit)
+            run = self.own_tests(feature, commit)
             failing = tuple(sorted(run.report.failing)) if run and run.report else ()
             if run is None or failing:
                 found = replace(found, placeholder_at=commit, placeholders=failing)
@@ -613,7 +613,7 @@ class Judge:
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
-    def _own_tests(self, feature: Feature, commit: str) -> TestRun | None:
+    def own_tests(self, feature: Feature, commit: str) -> TestRun | None:
         """A run of the feature's tests as one commit has them; ``None`` where it has no such file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):

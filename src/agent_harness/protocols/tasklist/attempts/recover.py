@@ -11,7 +11,7 @@ from agent_harness.errors import NotOwner, PersonNeeded, ToolMissing, UnsafeTree
 from agent_harness.kernel import clock, lease
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import lifecycle, progress, proven, recovery
-from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, validation, verbs
+from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, undo, validation, verbs
 from agent_harness.protocols.tasklist.attempts.attempt import (
     BASE_REFS,
     noted,
@@ -244,21 +244,28 @@ def _log(worker: "Worker", task: "Task", action: str, reason: str) -> None:
 def confirm(worker: "Worker") -> list[JsonObject]:
     """Runs the validation of each such task on the files as they are: its ``action`` is confirmed or reopened.
 
-    A list that is seen for the first time is believed. Costs one look when there is nothing to do.
+    An undo that was killed is ended first. A list that is seen for the first time is believed. Costs one look when
+    there is nothing to do.
     """
     worker.store.change(lambda change: proven.adopt(worker.layout, change.state))
+    ended = undo.finish(worker)
+    left = {each["task_id"]: each["reason"] for each in ended if each["action"] == "left"}
     found = proven.unproven(worker.layout, worker.store.read())
-    return [_confirm(worker, task.id) for task in found]
+    looked_at = [_confirm(worker, task.id, left.get(task.id)) for task in found]
+    return [*(each for each in ended if each["action"] != "left"), *looked_at]
 
 
-def _confirm(worker: "Worker", task_id: str) -> JsonObject:
+def _confirm(worker: "Worker", task_id: str, interrupted: str | None) -> JsonObject:
+    """``interrupted`` says that an undo of it was; else somebody has marked it."""
     state = worker.store.read()
     task = worker.find(state, task_id)
     ran = validation.again(worker, task)
     passes = ran is not None and ran.passed
-    line = verbs.word_of_file(worker, task, ran, revision=state.revision)
+    code = "undo_interrupted" if interrupted else "marked_by_hand"
+    line = verbs.word_of_file(worker, task, ran, code=code, revision=state.revision)
     action = "confirmed" if passes else "reopened"
-    reason = "marked completed by hand; the validation passes" if passes else "marked completed by hand, and not proven"
+    why = interrupted or "marked completed by hand"
+    reason = f"{why}; the validation passes" if passes else f"{why}, and not proven"
 
     def act(change: "TaskListChange") -> None:
         own = worker.find(change.state, task_id)

@@ -2,11 +2,12 @@
 
     plan      what its attempt brought, taken out of the present head, as objects
     judge     the validations of the completed tasks, on that commit, in a checkout of our own
-    settle    the note that it is proven goes, the branch moves, the state and the ledger say so
+    settle    it is written down; the note that it is proven goes, the branch moves, the state and the ledger say so
 
 Refused, with everything as it was: where a completed task depends on it, where the proof of another one breaks, where
 later work has changed the same lines, where files of a person are in the way, while a session is under way. What was
-taken back comes again in the same way, by the name of the commit that took it: then its own proof must hold too.
+taken back comes again in the same way, by the name of the commit that took it: then its own proof must hold too. One
+that was killed while it settled is ended by the same words, or by the next session.
 Source: ``faces.md`` F-STORY-2.
 """
 
@@ -14,10 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import Busy, Refused, UsageError, VerificationFailed
+from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, UsageError, VerificationFailed
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import landing, reversal
+from agent_harness.parallel.reversal import Reversal
 from agent_harness.protocols.tasklist import lifecycle, proven, selection
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree, place_of
@@ -55,7 +57,7 @@ class TaskUndo:
     @property
     def what(self) -> str:
         """For people."""
-        return f"the undo of {self.task.id}" if self.again else self.task.id
+        return _what(self.task.id, again=self.again)
 
     def as_record(self) -> JsonObject:
         """The members of the answer."""
@@ -69,6 +71,10 @@ class TaskUndo:
             "checks": [task.id for task in self.checks],
             "head": self.head,
         }
+
+
+def _what(task_id: str, *, again: bool) -> str:
+    return f"the undo of {task_id}" if again else task_id
 
 
 def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
@@ -91,6 +97,8 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
 
     ``Refused``, ``Busy``, ``UnsafeTree``, ``VerificationFailed``: then nothing has changed.
     """
+    if not dry_run and (ended := _ended(worker, what)):
+        return ended
     plan = _planned(worker, *named(worker, what))
     for each in plan.commits:
         say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
@@ -102,8 +110,12 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
     _settle(worker, plan)
     ends = "It is completed again." if plan.again else "It is open again."
     say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
-    following = f"harness undo {plan.commit[:12]}" if not plan.again else "harness status"
+    following = _following(plan.commit, again=plan.again)
     return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": following}
+
+
+def _following(commit: str, *, again: bool) -> str:
+    return "harness status" if again else f"harness undo {commit[:12]}"
 
 
 # ---- plan ------------------------------------------------------------------------------------------------------------
@@ -251,45 +263,118 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _settle(worker: "Worker", plan: TaskUndo) -> None:
-    """Under the lock, so that nobody begins meanwhile.
-
-    A crash leaves a task that is proven again before it counts; the same words again go on from there.
-    """
+    """Under the lock, so that nobody begins meanwhile."""
+    path = proven.reversal_path(worker.layout)
+    found = Reversal(
+        item=plan.task.id,
+        again=plan.again,
+        what=plan.what,
+        branch=plan.branch,
+        head=plan.head,
+        commit=plan.commit,
+        of=plan.verdict.n,
+    )
 
     def act(change: "TaskListChange") -> None:
         _refuse_at_work(change.state, change.now)
         task = worker.find(change.state, plan.task.id)
         if task.status != plan.task.status:
             raise Busy(f"{task.id} is {task.status} meanwhile", hint="harness status")
-        if not plan.again:
-            proven.forget(worker.layout, task.id)
-        try:
-            landing.move(plan.place.git, plan.branch, plan.head, plan.commit)
-        except BaseException:
-            if not plan.again:
-                proven.prove(worker.layout, change.state, task.id)
-            raise
-        if plan.again:
-            proven.prove(worker.layout, change.state, task.id)
-            lifecycle.bring_back(task, plan.commit, change.now)
-        else:
-            lifecycle.take_back(task)
-        ledger.write(proven.ledger(worker.layout), _word(plan))
-        change.note("WARN", f"a person took back {plan.what}", task=task.id, end=f"(commit {plan.commit[:7]})")
-        change.touch(task)
+        reversal.decide(path, found)
+        _carry_out(worker, change, plan.place.git, found)
 
     worker.store.change(act)
+    reversal.over(path)
 
 
-def _word(plan: TaskUndo) -> ClaimVerdict:
-    """The person's line."""
-    return ClaimVerdict(
-        id=f"undo {plan.commit}",
-        item=plan.task.id,
-        verdict=ledger.ACCEPTED if plan.again else ledger.REJECTED,
-        base=plan.head,
-        commit=plan.commit,
-        by="person",
-        word=reversal.REDO if plan.again else reversal.UNDO,
-        of=plan.verdict.n,
-    )
+def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reversal) -> None:
+    """Each step may be repeated. Refused with nothing changed, as ``landing.move`` says."""
+    task = worker.find(change.state, found.item)
+    if not found.again:
+        proven.forget(worker.layout, task.id)
+    try:
+        if not found.has_moved(git):
+            landing.move(git, found.branch, found.head, found.commit)
+    except HarnessError:
+        if not found.again:
+            proven.prove(worker.layout, change.state, task.id)
+        reversal.over(proven.reversal_path(worker.layout))
+        raise
+    if found.again:
+        proven.prove(worker.layout, change.state, task.id)
+        lifecycle.bring_back(task, found.commit, change.now)
+    else:
+        lifecycle.take_back(task)
+    ledger.write(proven.ledger(worker.layout), found.line())
+    change.note("WARN", f"a person took back {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
+    change.touch(task)
+
+
+# ---- a kill in the middle of it --------------------------------------------------------------------------------------
+
+
+def _ended(worker: "Worker", what: str) -> JsonObject | None:
+    """The answer for what these words began, where that was killed and is carried out now; else ``None``."""
+    found = reversal.decided(proven.reversal_path(worker.layout))
+    if found is None:
+        return None
+    task_id, taken = named(worker, what)
+    is_same = (found.item, found.again) == (task_id, taken is not None)
+    finish(worker)
+    place = place_of(worker)
+    if not (is_same and place and found.has_moved(place.git)):
+        return None
+    known: JsonObject = {
+        "task_id": task_id,
+        "again": found.again,
+        "unclear": [],
+        "head": found.head,
+        "commit": found.commit,
+    }
+    return {**known, "undone": True, "next": _following(found.commit, again=found.again)}
+
+
+def finish(worker: "Worker") -> list[JsonObject]:
+    """Ends what a kill has left, unless somebody is at work: what was done, as ``recover.confirm`` tells it.
+
+    ``action`` is ``reopened`` or ``confirmed``, or ``left`` where the branch has gone another way: then the task is to
+    be looked at as it is.
+    """
+    path = proven.reversal_path(worker.layout)
+    found = reversal.decided(path)
+    if found is None:
+        return []
+    place = place_of(worker)
+    answer: JsonObject = {"task_id": found.item, "row": "undo", "evidence": None}
+
+    def act(change: "TaskListChange") -> JsonObject | None:
+        task = change.state.by_id.get(found.item)
+        git = place.git if place else None
+        has_moved = git is not None and found.has_moved(git)
+        is_here = git is not None and (git.branch(), git.head()) == (found.branch, found.head)
+        if task is not None and git is not None and (has_moved or is_here):
+            if selection.in_progress(change.state):
+                return None
+            if not (has_moved and _is_settled(git, task, found)):
+                _carry_out(worker, change, git, found)
+            said = f"taking back {found.what} was interrupted, and is ended now (commit {found.commit[:7]})"
+            return answer | {"action": "confirmed" if found.again else "reopened", "reason": said}
+        return answer | {"action": "left", "reason": f"taking back {found.what} was interrupted"}
+
+    try:
+        done = worker.store.change(act)
+    except UnsafeTree as error:  # files are in the way: nothing has changed
+        done = answer | {"action": "left", "reason": f"taking back {found.what} was interrupted: {error.message}"}
+    if done is None:
+        return []
+    reversal.over(path)
+    worker.store.note("RECOVERY", f'action="{done["action"]}" reason="{done["reason"]}"', task=found.item)
+    return [done]
+
+
+def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
+    """Whether the state has it already: open again, or completed by work that came later; or brought back."""
+    if found.again or task.status != "completed":
+        return (task.status == "completed") == found.again
+    commit = git.commit_of(task.completed_commit) if task.completed_commit else None
+    return commit is not None and git.ancestor(found.commit, commit)

@@ -204,8 +204,10 @@ def on_record(
     return line if passed else ledger.write(path, line)
 
 
-def word_of_file(worker: "Worker", task: "Task", ran: ValidationRun | None, *, revision: int) -> ClaimVerdict:
-    """The line about a task that somebody marked in the file, and that the harness has looked at since."""
+def word_of_file(
+    worker: "Worker", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
+) -> ClaimVerdict:
+    """The line about a task that is completed by no claim, and that the harness has looked at; ``code`` says why."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -213,7 +215,7 @@ def word_of_file(worker: "Worker", task: "Task", ran: ValidationRun | None, *, r
         verdict=ledger.ACCEPTED if passed else ledger.REJECTED,
         attempt=task.attempts,
         claim=(task.id,),
-        codes=("marked_by_hand", *_codes(ran)),
+        codes=(code, *_codes(ran)),
         commit=task.completed_commit if passed else None,
         steps=_steps(worker, task, JudgedAttempt(ran=ran, summary={})) if ran else (),
         isolation=ran.where if ran else None,

@@ -1,0 +1,77 @@
+"""What a person has decided to take back, or to bring back, of a feature is carried out; a kill leaves it to the next.
+
+    decide    what is to come of it is written down
+    move      the branch, and the files
+    follow    the baseline, what counts as proven, the story, the log, the person's line in the ledger
+
+Each step may be repeated. Whoever has the project next ends it before anything else. Source: ``faces.md`` F-STORY-2.
+"""
+
+from agent_harness.errors import HarnessError
+from agent_harness.parallel import landing, reversal
+from agent_harness.parallel.reversal import Reversal
+from agent_harness.protocols.features import progress, records
+from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.verdict import proven
+from agent_harness.session import ledger
+
+_RECENT = 40  # events among which the one of an undo that was killed is looked for
+
+
+def carry_out(project: Project, found: Reversal) -> None:
+    """Moves the branch and writes down what follows. Refused with nothing changed, as ``landing.move`` says."""
+    path = project.store.reversal()
+    reversal.decide(path, found)
+    try:
+        if not found.has_moved(project.git):
+            landing.move(project.git, found.branch, found.head, found.commit)
+    except HarnessError:
+        reversal.over(path)
+        raise
+    _follow(project, found)
+    reversal.over(path)
+
+
+def finish(project: Project) -> None:
+    """Ends the one that a kill has left, where its branch is checked out and has not gone another way. Says so."""
+    path = project.store.reversal()
+    found = reversal.decided(path)
+    if found is None:
+        reversal.over(path)
+        return
+    git = project.git
+    is_here = git.branch() == found.branch and git.commit_of(found.commit) is not None
+    if not (found.has_moved(git) or (is_here and git.head() == found.head)):
+        reversal.over(path)
+        project.say(f"Taking back {found.what} was interrupted, and the branch has gone on: nothing was taken back.")
+        return
+    project.say(f"Taking back {found.what} was interrupted; ending it.")
+    try:
+        carry_out(project, found)
+    except HarnessError as error:
+        project.say(f"{found.what} was not taken back: {error.message}")
+
+
+def _follow(project: Project, found: Reversal) -> None:
+    store, feature_id = project.store, int(found.item)
+    baseline = store.baseline()
+    if found.again:
+        store.write_baseline(baseline.with_more(found.tests, {*baseline.files_read, *found.files_read}))
+    else:
+        kept = [node for node in records.texts(baseline.record["passing_tests"]) if node not in found.tests]
+        store.write_baseline(baseline.but(passing_tests=kept, total_passing=len(kept)))
+    proven.vouch(project, feature_id, proven=found.again)
+    if not any(found.told in each.text for each in progress.recent_entries(project.layout.progress)):
+        progress.append(project.layout.progress, entry(project, found.told))
+    kind = "feature_brought_back" if found.again else "feature_undone"
+    if all(row.get("commit") != found.commit for row in store.recent("events.jsonl", _RECENT)):
+        store.event(kind, "critical", feature_id=feature_id, commit=found.commit)
+    ledger.write(store.ledger(), found.line())
+
+
+def entry(project: Project, told: str) -> str:
+    """The sentence as an entry of the story."""
+    return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
+
+
+__all__ = ["carry_out", "entry", "finish"]
