@@ -49,7 +49,14 @@ BARS = (
     Bar(name="face-costs", most=6.0, unit="x", what="`harness costs` there"),
     Bar(name="face-watch", most=12.0, unit="x", what="`harness watch --once` there"),
     Bar(name="face-report", most=24.0, unit="x", what="`harness report` there"),
+    Bar(
+        name="face-report-demo", most=12.0, unit="x", what="the same of a list of 7 tasks, 10 sessions, as the demo has"
+    ),
+    Bar(name="face-report-time", most=500.0, unit="ms", what="the page of 200 tasks, 300 sessions, once all is loaded"),
     Bar(name="face-serve", most=25.0, unit="x", what="`harness serve` there until its first page is answered"),
+    Bar(name="now-write", most=1000.0, unit="us", what="what a session does now, written once"),
+    Bar(name="serve-memory", most=60.0, unit="MB", what="`harness serve` of 10 such projects, all of them shown"),
+    Bar(name="serve-idle", most=1.0, unit="%", what="of one core then, while one page is open and nothing changes"),
     Bar(name="face-status-line", most=4.0, unit="x", what="`harness status --line` there"),
     Bar(name="import", most=2.0, unit="s", what="`harness import` of 1,000 items, the slowest of five formats"),
     Bar(name="import-again", most=2.0, unit="s", what="the same once more, which brings nothing twice"),
@@ -102,7 +109,12 @@ SOURCES = {
     "verification_bench:measure": ("verification", "verification-fast"),
     "sandbox_bench:measure": ("sandbox-check", "sandbox-agent"),
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
-    "faces_bench:measure": ("face-why", "face-costs", "face-watch", "face-report", "face-serve", "face-status-line"),
+    "faces_bench:measure": (
+        *("face-why", "face-costs", "face-watch", "face-status-line"),
+        *("face-report", "face-report-demo", "face-report-time", "face-serve"),
+    ),
+    "faces_bench:writing": ("now-write",),
+    "faces_bench:serving": ("serve-memory", "serve-idle"),
     "import_bench:measure": ("import", "import-again"),
     "wire_bench:measure": ("wire-watch", "wire-clock", "wire-run"),
     "reader_bench:measure": ("look-first", "look-again", "look-memory"),

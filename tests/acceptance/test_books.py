@@ -15,7 +15,7 @@ RECORD = {
     "feature_completed",
     "tokens_used",
     "cost_usd",
-    *("agent", "model", "prompt_type", "base", "head", "rescue_ref", "turns", "interventions"),
+    *("agent", "model", "prompt_type", "base", "head", "rescue_ref", "turns", "interventions", "told"),
 }
 
 

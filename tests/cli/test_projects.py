@@ -71,6 +71,39 @@ def test_a_project_that_is_gone_is_named_once_and_forgotten_on_request(
     assert refused(capsys, str(tmp_path / "old"))[0] == 2
 
 
+def test_those_of_the_fleet_are_listed_with_them_and_each_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F-REC-5: a row of fleet.yaml that is gone is named once; a roster that cannot be read hides no project."""
+    known, gone = task_list(tmp_path / "list"), task_list(tmp_path / "old")
+    fresh = TaskListProject(tmp_path / "new")
+    roster = Path(os.environ["HOME"], ".config/agent-harness/fleet.yaml")
+    roster.parent.mkdir(parents=True)
+    paths = (known.root, gone.root, fresh.root, tmp_path / "nowhere")
+    roster.write_text("projects:\n" + "".join(f"  - path: {path}\n" for path in paths))
+    shutil.rmtree(gone.root)
+    found = projects(capsys)
+    assert sorted(Path(row["path"]).name for row in found) == ["list", "new", "old"]
+    (row,) = (row for row in found if row["path"] == str(fresh.root))
+    assert (row["kind"], row["gone"], row["state_folder"], row["state"]) == (
+        "tasklist",
+        False,
+        None,
+        "idle; 0/0 proven",
+    )
+    assert app.main(["projects"]) == 0
+    out = capsys.readouterr().out
+    assert [out.count(f"{path} ") for path in paths[:1]] == [1]
+    assert out.count(f"Gone: {gone.root}") == 1
+    assert f"{gone.root} is gone" not in out
+    assert out.count(f"{tmp_path / 'nowhere'} is gone") == 1
+    roster.write_text("projects: [\n")
+    assert app.main(["projects"]) == 0
+    out = capsys.readouterr().out
+    assert str(known.root) in out
+    assert f"{roster}, line" in out
+
+
 def test_a_project_that_is_there_keeps_its_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task_list(tmp_path / "list")
     before = sorted(os.listdir(place_of(tmp_path / "list")))

@@ -18,6 +18,7 @@ from typing import Any
 import pexpect
 import pytest
 
+import agent_harness
 from agent_harness.agents import registry
 from agent_harness.cli import app, failure
 from agent_harness.cli.terminal import Screen
@@ -25,6 +26,7 @@ from agent_harness.kernel import clock, owner
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.session import now
 from agent_harness.session.picture import Now
+from agent_harness.testing import run_process
 from agent_harness.testing.long_task_project import LongTaskProject
 
 HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
@@ -158,6 +160,22 @@ def test_without_colour_and_with_a_dumb_terminal_there_are_only_lines(work: Path
     lines = output.decode().splitlines()
     assert any(re.fullmatch(r"\d\d:\d\d:\d\d task-001: completed \(.*\)", line) for line in lines), lines
     assert not any("\x1b" in line for line in lines)
+
+
+def test_verdicts_are_in_the_terminals_own_colours_and_in_words(work: Path) -> None:
+    """F-TERM-1, F-TERM-2: one of the sixteen by name, bold, nothing behind the letters and nothing dim."""
+    (work / "go").touch()
+    ran = run_process(
+        [*HARNESS, "run", "--agent", "scripted:script.yaml"], cwd=work, environ={**os.environ, "FORCE_COLOR": "1"}
+    )
+    codes = [code for found in re.findall(r"\x1b\[([\d;]*)m", ran.out) for code in found.split(";")]
+    assert {"1", "32"} <= set(codes), ran
+    assert set(codes) <= {"0", "1", *map(str, range(30, 38)), *map(str, range(90, 98))}
+    assert re.search(r"task-001: \x1b\[32m\x1b\[1mcompleted\x1b\[0m", ran.out)
+    styled = re.compile(r"click\.style\(|\bdim=|\bbg=")
+    package = Path(agent_harness.__file__).parent
+    found = [path for path in package.rglob("*.py") if styled.search(path.read_text())]
+    assert found == [package / "cli/terminal.py"], "colours come from one place"
 
 
 def test_all_that_a_run_says_is_kept_with_time_and_zone(work: Path) -> None:
@@ -325,6 +343,33 @@ def test_a_disk_that_does_not_take_the_record_stops_nobody(tmp_path: Path) -> No
     assert "aaaa" not in json.dumps(now.told(str(tmp_path)))
     writing.close()
     assert not (tmp_path / "now.json").exists()
+
+
+def test_it_is_written_once_a_second_at_most_and_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REC-4: a new phase at once, and what was said in between with the next write; hooks know nothing of it."""
+    seconds = [100.0]
+    monkeypatch.setattr(now.time, "monotonic", lambda: seconds[0])
+    path = tmp_path / "state/now.json"
+    record = now.NowRecord(str(path), item="task-001")
+    record.phase("agent")
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+    written = path.stat().st_ino
+    for number in range(50):
+        record.said(f"line {number} of it " + "x" * 300)
+    assert path.stat().st_ino == written
+    seconds[0] += 1.0
+    record.tick()
+    (seen,) = now.told(str(path.parent))
+    assert [line.split(" of")[0] for line in seen["last"]] == ["line 47", "line 48", "line 49"]
+    assert {len(line) for line in seen["last"]} == {200}
+    record.step("proof")
+    (seen,) = now.told(str(path.parent))
+    assert (seen["phase"], seen["step"]) == ("agent", "proof")
+    hooks = "import sys, agent_harness.hooks.dispatch; sys.exit('agent_harness.session.now' in sys.modules)"
+    assert run_process([sys.executable, "-c", hooks], environ=dict(os.environ)).code == 0
 
 
 def test_status_says_until_when_a_run_waits_that_has_nothing_under_way(

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,24 @@ def test_the_picture_fits_the_terminal(width: int) -> None:
     assert "in Session 8" in out.getvalue()
     assert "rolled back" not in out.getvalue(), "the next session on that feature is under way"
     assert "half done" in out.getvalue()
+
+
+def test_the_terminals_own_colours_are_used_and_nothing_that_must_be_read_is_dim(tmp_path: Path) -> None:
+    """F-TERM-1: of what the demo draws, where a terminal would take any colour and light or dark behind it."""
+    out = io.StringIO()
+    console = Console(file=out, width=118, height=40, force_terminal=True, color_system="truecolor", no_color=False)
+    story = told(JOURNAL)
+    story.titles = {2: "Listed", 4: "Links are added", 5: "Long"}
+    with Picture(console) as view:
+        view.agent("says something")
+        view.harness("Verifying: running tests/test_codes.py... PASSED")
+        view.note("kill")
+        view.tick(story)
+        console.print(view.render())
+    report.closing(console, ending(tmp_path))
+    codes = {code for found in re.findall(r"\x1b\[([\d;]*)m", out.getvalue()) for code in found.split(";")}
+    assert {"1", "31", "32"} <= codes
+    assert codes <= {"", "0", "1", "3", "39", *map(str, range(30, 38)), *map(str, range(90, 98))}
 
 
 @pytest.mark.parametrize("width", [60, 80, 99, 100, 200])

@@ -24,6 +24,7 @@ from agent_harness.faces.notify import notices, sending
 from agent_harness.faces.notify.notices import NotifyMemory, NotifySettings
 from agent_harness.session.picture import AskedQuestion, Item, Money, Now, ProjectPicture, StatePart
 from agent_harness.testing import HARNESS, CommandResult, run_process
+from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
@@ -311,6 +312,48 @@ def test_a_command_and_addresses_of_apprise(listed: Listed, hook: Hook, tmp_path
 
 
 @pytest.mark.scenario
+class Channel(BaseHTTPRequestHandler):
+    """One that answers as if somebody had chosen there."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer = json.dumps({"choose": "retry", "answer": "harness resume --choose retry", "event": "answer"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+def test_nothing_is_read_back_from_a_channel(tmp_path: Path) -> None:
+    """F-NOTE-7: whatever a server or a program says to a message, the question waits for a person at the machine."""
+    project = FeatureListProject.made(tmp_path / "calc", False)
+    asked = {"type": "verification_failed", "feature_id": 1, "message": "It failed.", "options": ["retry", "skip"]}
+    state = json.dumps({"last_session": 1, "pending_escalation": asked})
+    project.put({".harness/session_state.json": state})
+    project.harness("pause")
+    project.harness("notify", "set", "--on", "question")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Channel)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    heard = tmp_path / "heard"
+    says = f"cat > {heard}; echo harness resume --choose retry; echo retry"
+    project.harness("notify", "add", f"webhook:http://127.0.0.1:{server.server_port}/")
+    project.harness("notify", "add", f"command:{shlex.join(['sh', '-c', says])}")
+    try:
+        checked = project.harness("notify", "check")
+        tested = project.harness("notify", "test")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (checked.code, tested.code) == (0, 0), (checked, tested)
+    assert tested.out.count(": delivered") == 2
+    assert json.loads(heard.read_text())["answer"] is not None
+    assert project.state["pending_escalation"] == asked
+    assert project.events("escalation_answered") == []
+
+
 def test_settings_are_a_persons_and_bad_words_change_nothing(listed: Listed) -> None:
     for words in (
         ("add", "nonsense"),

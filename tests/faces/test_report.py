@@ -1,5 +1,7 @@
 """The page of ``harness report``: whole in itself, honest in its counts, and nothing that somebody wrote is markup."""
 
+import json
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -16,6 +18,7 @@ from agent_harness.faces.report.html import E, clean, render
 from agent_harness.kernel import clock
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.picture import AskedQuestion, Gap, Item, Money, PastSession, ProjectPicture, StatePart
+from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -221,6 +224,74 @@ def test_what_is_shared_names_no_machine_and_no_secret(tmp_path: Path, monkeypat
     assert "PROJECT/x of USER" in text
     with pytest.raises(Refused, match="secret"):
         values.shareable("token sk-ant-api03-" + "a1B2" * 20, where)
+
+
+# ---- from the command line
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> TaskListProject:
+    """A list with an accepted claim, a rejected one, and a task that is open."""
+    project = TaskListProject(
+        tmp_path / "list",
+        task("task-001", title="Make it", validation={"command": "test -f done.txt"}),
+        task("task-002", title="Sell it", validation={"command": "test -f sold.txt"}, max_attempts=1),
+        task("task-003", title="Tell it", validation={"command": None}),
+        git=True,
+        session_config={"fix_rounds": 0, "requires_red": "off"},
+    )
+    usage = '{"type": "usage", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.25}'
+    project.harness("run", "--max-tasks", "2", "--agent", project.agent(f"touch done.txt; echo '{usage}'"))
+    return project
+
+
+def test_the_same_records_give_the_same_file_but_for_one_moment(judged: TaskListProject, tmp_path: Path) -> None:
+    """F-REP-8: by processes of their own, whatever the order of their sets; `SOURCE_DATE_EPOCH` is that moment."""
+    pages = [tmp_path / f"{name}.html" for name in ("a", "b", "c", "d")]
+    for path, seed, moment in zip(pages, "1234", ("1767600000", "1767600000", "1767686400", ""), strict=True):
+        given = {"SOURCE_DATE_EPOCH": moment, "PYTHONHASHSEED": seed}
+        environ = {name: value for name, value in {**os.environ, **given}.items() if value}
+        ran = run_process([*HARNESS, "report", "--out", str(path)], cwd=judged.root, environ=environ)
+        assert ran.code == 0, ran
+    first, again, later, _ = texts = [path.read_text() for path in pages]
+    assert first == again
+    moments = [set(re.findall(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?Z?", text)) for text in texts]
+    (of_first,), (of_later,) = moments[0] - moments[2], moments[2] - moments[0]
+    assert first.count(of_first) == 1
+    assert first.replace(of_first, "") == later.replace(of_later, "")
+
+
+def test_the_values_and_one_screen_of_markdown(judged: TaskListProject) -> None:
+    """F-REP-9: what the page shows is in the values; a pull request gets what waits, is not proven, is, and honesty."""
+    judged.edit(halt={"category": "CONFIG", "message": "Which shop?", "at": "2026-01-01T00:00:00Z", "task": None})
+    found = judged.harness("report", "--json").json
+    assert [each["id"] for each in found["done"]] == ["task-001"]
+    assert [each["id"] for each in found["open"]] == ["task-002", "task-003"]
+    assert (found["proven"], found["items"], found["claims"], found["rejected"]) == (1, 3, 2, 1)
+    text = Tree(page.page(found)).text
+    for said in ("Make it", "Sell it", "Which shop?", "2 claims, 1 rejected", "$0.50", found["head"][:10]):
+        assert said in text
+    assert page.page(found).replace("\n", "") == page.page(json.loads(json.dumps(found))).replace("\n", "")
+    short = judged.harness("report", "--markdown").out
+    places = [short.index(each) for each in ("**Waits for a person**", "**Not proven**", "**Proven**", "| agent |")]
+    assert places == sorted(places)
+    assert "Which shop?" in short
+    both = judged.harness("report", "--markdown", "--json")
+    assert (both.code, "goes with neither" in both.text) == (2, True)
+
+
+def test_one_screen_stays_one_however_much_there_is(tmp_path: Path) -> None:
+    """F-REP-9."""
+    items = tuple(
+        Item(id=str(n), name=f"Feature #{n}", title=f"Part {n}", state="proven" if n % 2 else "open")
+        for n in range(200)
+    )
+    asked = tuple(AskedQuestion(kind="k", message=f"Question {n}?", answer="harness resume") for n in range(50))
+    claims = tuple(claim(n, str(n % 200)) for n in range(1, 301))
+    big = picture(tmp_path, items=items, questions=asked, claims=claims, sessions=tuple(session(n) for n in range(300)))
+    short = page.markdown(values.read(big, chain=None, at=NOON))
+    assert len(short.splitlines()) <= 60
+    assert [line for line in short.splitlines() if re.search(r"and \d+ more", line)] != []
 
 
 # ---- after a run

@@ -19,6 +19,9 @@ import pytest
 
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.protocols.tasklist import proven
+from agent_harness.session import ledger
+from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
@@ -427,6 +430,47 @@ def test_waiting_for_a_limit_ends_and_only_for_the_one_that_was_shown(tmp_path: 
         assert "is refused until" not in served.page().text
         (kept,) = Path(str(trusted_state.of_user("limits"))).glob("codex*.json")
         assert json.loads(kept.read_text())["by"] == "serve"
+
+
+def test_a_page_has_fifty_sessions_and_stays_small_and_so_do_its_assets(tmp_path: Path) -> None:
+    """F-SRV-6: 200 tasks and 300 sessions are parts of less than 100 KB; nothing is kept in the browser."""
+    rows = [
+        task(f"task-{n:03}", title=f"Thing {n} answers on port {8000 + n}", status="failed" if n % 3 else "pending")
+        for n in range(1, 201)
+    ]
+    project = TaskListProject(tmp_path / "list", *rows, session_count=300)
+    costs = Path(project.layout.costs)
+    costs.parent.mkdir(parents=True)
+    used = {"result": "failed", "cost_usd": 0.5, "agent": "codex", "model": "m", "at": "2026-01-05T09:10:00Z"}
+    costs.write_text(
+        "".join(json.dumps({"session": n, "task_id": f"task-{n % 200 + 1:03}", **used}) + "\n" for n in range(1, 301))
+    )
+    record = proven.ledger(project.layout)
+    for n in range(1, 301):
+        line = ClaimVerdict(
+            item=f"task-{n % 200 + 1:03}",
+            verdict="rejected",
+            id=f"{n}",
+            claim=("x",),
+            codes=("proof_failed",),
+            session=n,
+        )
+        ledger.write(record, line)
+    with serving(cwd=project.root) as served:
+        served.sign_in()
+        (here,) = {each for each in served.page().links if each.startswith("/p/")}
+        seen: list[str] = []
+        for part in range(1, 7):
+            found = served.get(f"{here}?part={part}")
+            assert (found.status, len(found.text.encode()) < 100_000) == (200, True), len(found.text)
+            seen += re.findall(r"Session (\d+)|<th scope=\"row\">(\d+)</th>", found.text)
+            assert found.headers["cache-control"] == "no-store"
+        assert f"{here}?part=6" in served.page(here).links
+        assert f"{here}?part=7" not in served.page(here).links
+        assets = {path: served.get(path).text for path in ("/live.js", "/serve.css")}
+        assert sum(len(text.encode()) for text in assets.values()) <= 40_000
+        assert not re.search(r"localStorage|sessionStorage|indexedDB|caches|cookie|serviceWorker", assets["/live.js"])
+        assert len(served.get().text.encode()) < 100_000
 
 
 def feature_project(root: Path, **asked: Any) -> FeatureListProject:

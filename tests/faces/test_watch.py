@@ -482,6 +482,9 @@ def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: Task
     assert listed.prompt("task-002").startswith("A person who watches this run says: Use SQLite.\n\n")
     assert "says: Use SQLite." in Path(listed.layout.run_log).read_text()
     assert listed.raw["tasks"][1]["status"] == "completed"
+    *_, row = [json.loads(line) for line in Path(listed.layout.costs).read_text().splitlines()]
+    assert [(each["by"], each["text"]) for each in row["told"]] == [(json.loads(said.out)["by"], "Use SQLite.")]
+    assert row["told"][0]["at"] == json.loads(said.out)["at"]
     listed.harness("run", "--once", "--agent", listed.agent("touch done.txt"))
     assert "A person who watches" not in listed.prompt("task-003")
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -670,3 +670,17 @@ def test_row_08_runs_records_and_evidence_from_eight_processes(tmp_path: Path) -
     assert len(project.events("progress_recorded")) == 4
     assert len(project.events("evidence_recorded")) == 8
     project.loads()
+
+
+def test_what_a_slice_says_is_kept_with_time_and_zone(tmp_path: Path) -> None:
+    """F-REC-6: beside the events, also where no terminal is; a plan says nothing that is kept."""
+    project = LongTaskProject.of_book(tmp_path / "task")
+    log = project.root / "runs/run.log"
+    project.lth("resume", "--worker", "local-command", "--command", "true", "--dry-run", code=0)
+    assert not log.exists()
+    ran = project.lth("resume", "--worker", "local-command", "--command", "true", code=0)
+    said = [line for line in ran.err.splitlines() if line]
+    assert said
+    kept = [line.split(" ", 1) for line in log.read_text().splitlines()]
+    assert [text for _, text in kept] == said
+    assert all(datetime.fromisoformat(at).tzinfo for at, _ in kept)

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from agent_harness.cli import main
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.testing import run_in_process
 from agent_harness.testing.long_task_project import LongTaskProject, book
 
 BUILT = {"id": "built", "description": "It is built.", "metric": "command", "target": "cat artifacts/built"}
@@ -124,12 +126,25 @@ def test_a_slice_has_its_row(tmp_path: Path) -> None:
     assert answer["status"] == "done", answer
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     (row,) = project.events("worker_completed")
-    assert (row["base"], row["head"], row["turns"], row["interventions"]) == (base, head, 1, [])
+    assert (row["base"], row["head"], row["turns"], row["interventions"], row["told"]) == (base, head, 1, [], [])
     assert row["rescueRef"].startswith("refs/harness/slices/book/")
     assert row["promptType"] == "coding"
     assert row["usage"]["costUsd"] == 0.25
     (found,) = verdicts(project)
     assert (found.base, found.commit, found.cost_usd) == (base, head, 0.25)
+
+
+def test_what_a_person_said_to_a_worker_is_on_record(tmp_path: Path) -> None:
+    """F-REC-3: with who and when, in the row of the slice that was told."""
+    project = a_book(tmp_path, BUILT)
+    project.run("true")
+    told = run_in_process(main.main, "harness", "say", "Use bricks.", "--json", cwd=project.root)
+    assert told.code == 0, told
+    said = told.json
+    project.run(BUILDS)
+    before, row = project.events("worker_completed")
+    assert before["told"] == []
+    assert row["told"] == [{"at": said["at"], "by": said["by"], "text": "Use bricks."}]
 
 
 # -- killed ------------------------------------------------------------------------------------------------------------

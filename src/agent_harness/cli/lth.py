@@ -87,22 +87,36 @@ _VERBS: dict[str, Subcommand] = {
         Option("--check", None, "answer with the health of the new task"),
         Option("--strict", None, "with --check: fail when its health does"),
         Option("--force", None, "replace the task that is there; copies are kept"),
+        example='lth init demo --objective "The build is green" --criterion-command "make test"',
     ),
     "validate": Subcommand(
         "check the files of a task",
         _TASK,
+        example="lth validate demo",
     ),
     "next": Subcommand(
         "say what is due: run, wait, done or needs-human",
         _TASK,
+        example="lth next demo",
     ),
     "tick": Subcommand(
         "decide, reopen a window that is over, and hand out the prompt",
         _TASK,
         Option("--dry-run", None, "write nothing"),
+        example="lth tick demo --dry-run",
     ),
-    "run": Subcommand("run one bounded slice with one worker", _TASK, *_RUN),
-    "resume": Subcommand("run, and say why", _TASK, *_RUN),
+    "run": Subcommand(
+        "run one bounded slice with one worker",
+        _TASK,
+        *_RUN,
+        example='lth run demo --worker local-command --command "make build"',
+    ),
+    "resume": Subcommand(
+        "run, and say why",
+        _TASK,
+        *_RUN,
+        example="lth resume demo --worker command:my-agent",
+    ),
     "record": Subcommand(
         "write progress into the checkpoint",
         _TASK,
@@ -117,6 +131,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--open-questions", "A,B", "what is not clear"),
         Option("--requires-human", None, "only a person can clear this"),
         Option("--verify-timeout-seconds", "N", "for --status done: how long each command may take (300)"),
+        example='lth record demo --status paused --note "Write the second part"',
     ),
     "evidence": Subcommand(
         "record a piece of evidence",
@@ -135,21 +150,25 @@ _VERBS: dict[str, Subcommand] = {
         Option("--summary", "TEXT", "what it shows"),
         Option("--observed-at", "TIME", "when it was observed (now)"),
         Option("--manifest-path", "FILE", "where its manifest goes, inside the task"),
+        example="lth evidence demo --type test --criterion-id verified-outcome --path report.txt --status passed",
     ),
     "accept": Subcommand(
         "believe task.json as it is now; a person says so",
         _TASK,
+        example="lth accept demo",
     ),
     "verify": Subcommand(
         "check every success criterion",
         _TASK,
         Option("--verify-timeout-seconds", "N", "of each command (300)"),
+        example="lth verify demo",
     ),
     "rescue": Subcommand(
         "list the working copies as they were before each slice; show one, or go back to it",
         _TASK,
         Option("--show", "ID", "what differs from it now"),
         Option("--restore", "ID", "go back to it; what is there now is kept, too"),
+        example="lth rescue demo",
     ),
     "classify": Subcommand(
         "name the failure that a text shows",
@@ -160,31 +179,37 @@ _VERBS: dict[str, Subcommand] = {
         Option("--exit-code", "N", "how the program ended"),
         Option("--codex-session-path", "FILE", "the session file of codex"),
         Option("--record", None, "write it into the checkpoint"),
+        example='lth classify demo --text "429 Too Many Requests" --record',
     ),
     "health": Subcommand(
         "check the task and what it needs",
         _TASK,
         Option("--strict", None, "fail when a check fails"),
+        example="lth health demo --strict",
     ),
     "status": Subcommand(
         "show a person how it stands",
         _TASK,
+        example="lth status demo",
     ),
     "ls": Subcommand(
         "list the long tasks below a folder (.)",
         Argument("folder", "[FOLDER]", str, required=False),
         Option("--json", None, "answer as JSON"),
+        example="lth ls . --json",
     ),
     "summary": Subcommand(
         "sum up the checkpoint and the log",
         _TASK,
         Option("--limit", "N", "how many events (5)"),
+        example="lth summary demo --limit 3",
     ),
     "tail": Subcommand(
         "show the last events",
         _TASK,
         Option("--limit", "N", "how many (20)"),
         Option("--type", "NAME", "only events of this type"),
+        example="lth tail demo --type worker_completed",
     ),
     "schedule": Subcommand(
         "run slices by a clock: cron, systemd or a Temporal server",
@@ -198,6 +223,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--every", "TEXT", "how often (10m)"),
         Option("--worker", "NAME", "who works; else the one that task.json prefers"),
         Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
+        example="lth schedule demo --print cron --every 10m",
     ),
     "openclaw-recipe": Subcommand(
         "print the OpenClaw job that wakes this task",
@@ -209,6 +235,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--timeout-seconds", "N", "how long the job may take (300)"),
         Option("--tools", "TEXT", "what the job may use"),
         *_WORKER,
+        example="lth openclaw-recipe demo --every 30m",
     ),
 }
 
@@ -293,20 +320,36 @@ def _call(words: list[str]) -> int:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """A run; where stderr is a terminal, with what it does below its lines, and what it came to. F-RUN-1, F-RUN-2."""
+    """A run; where stderr is a terminal, with what it does below its lines, and what it came to. F-RUN-1, F-RUN-2.
+
+    What it says is kept in the task, too. F-REC-6.
+    """
     from agent_harness.kernel import terminal
 
-    if options.get("dry-run") or sys.stderr is None or terminal.is_plain(sys.stderr):
+    if options.get("dry-run"):
         return task.answer(command, options)
+    if sys.stderr is None or terminal.is_plain(sys.stderr):
+        with task.telling(lambda line: _told(task, line)):
+            return task.answer(command, options)
     import shlex
 
     from agent_harness.cli.terminal import footer_of, screen, summed_up
 
     view, footer = screen(as_json=True), footer_of("longtask", task.layout.root)
-    with view.watching(list, None, footer), task.telling(view.say), summed_up(task, view.say) as summary:
+    with view.watching(list, task.keep_said, footer), task.telling(view.say), summed_up(task, view.say) as summary:
         answer, code = task.answer(command, options)
         summary.following = f"lth status {shlex.quote(folder)}"
     return answer, code
+
+
+def _told(task: LongTask, line: str) -> None:
+    """A line of a run without a terminal: on stderr, whoever reads it, and kept."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(f"{line}\n")
+    except (OSError, ValueError):  # nobody reads it
+        pass
+    task.keep_said(line)
 
 
 def _tell(folder: str) -> None:

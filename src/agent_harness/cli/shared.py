@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from agent_harness.parallel.engine import EngineFactory
 
 
-def kind_here() -> "tuple[Kind, str]":
-    """(kind, folder) of the project at or above the working directory."""
+def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
+    """(kind, folder) of the project at or above the working directory; with ``long_tasks`` it may be one of these."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
 
     found = root.find()
-    if found is not None and found.kind == "longtask":
+    if found is not None and found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
@@ -249,7 +249,14 @@ def _refuse(given: dict[str, object], kind: str) -> None:
         raise UsageError(f"{wrong[0]} means nothing on a {what}", hint="harness run --help")
 
 
-@click.command(short_help="Say where it stands.")
+@click.command(
+    short_help="Say where it stands.",
+    epilog="""\b
+Examples:
+  harness status
+  harness status --json
+  harness status --line                      for the status bar of tmux""",
+)
 @click.option("--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: lines of the log; 5.")
 @click.option("--line", "glance", is_flag=True, help="One line of at most 60 characters, for a status bar.")
 @json_option
@@ -305,7 +312,7 @@ def say(text: str, as_json: bool) -> int:
     """
     from agent_harness.faces import saying
 
-    kind, folder = kind_here()
+    kind, folder = kind_here(long_tasks=True)
     message, when = saying.say(kind, folder, text, by=saying.user())
     if as_json:
         told = {"ok": True, "verb": "say", "text": message.text, "by": message.by, "at": message.at, "told": when}
@@ -330,21 +337,42 @@ Examples:
 def projects(forget: tuple[str, ...], as_json: bool) -> int:
     """List the projects on which you have used the harness: task lists, feature projects and long tasks.
 
-    A project is known from its first session or task on. One that was moved or deleted is named as gone; what the
-    harness keeps about it outside of the project goes with --forget. A project that is there is not forgotten.
+    A project is known from its first session or task on, or by its row in fleet.yaml. One that was moved or deleted is
+    named as gone; what the harness keeps about it outside of the project goes with --forget. A project that is there is
+    not forgotten.
     """
     from agent_harness.kernel import trusted_state
 
     forgotten = [folder for path in forget for folder in _forget(path, trusted_state.places())]
-    rows = [_row(each) for each in trusted_state.places()]
+    places = trusted_state.places()
+    of_fleet, problems = _of_fleet({each.path for each in places})
+    rows = [_row(each) for each in (*places, *of_fleet)]
     if as_json:
-        click.echo(json.dumps({"ok": True, "projects": rows, "forgotten": forgotten}, ensure_ascii=False))
+        told = {"projects": rows, "forgotten": forgotten, "problems": problems}
+        click.echo(json.dumps({"ok": True, **told}, ensure_ascii=False))
         return 0
     for folder in forgotten:
         show(f"Removed {folder}")
-    for line in _project_lines(rows):
+    for line in (*_project_lines(rows), *problems):
         show(line)
     return 0
+
+
+def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
+    """The projects of fleet.yaml that are not ``known`` yet, and a line for each row that is none."""
+    from agent_harness.fleet import roster
+    from agent_harness.kernel.trusted_state import Place
+
+    if not os.path.lexists(roster.usual_file()):
+        return [], []
+    try:
+        found = roster.read(roster.usual_file())
+    except HarnessError as error:  # which hides no project that is known otherwise
+        return [], [error.message]
+    problems = [each for each in found.problems if not any(each.endswith(f": {path} is gone") for path in known)]
+    return [
+        Place("", each.path, cast("Kind", each.kind), "") for each in found.members if each.path not in known
+    ], problems
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
@@ -382,7 +410,7 @@ def _row(place: "Place") -> "JsonObject":
         "gone": place.gone,
         "state": state,
         "gaps": gaps,
-        "state_folder": place.folder,
+        "state_folder": place.folder or None,
     }
 
 

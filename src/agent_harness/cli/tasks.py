@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.features.api import FeatureLayout
 
-__all__ = ["LIST_NAMES", "PROGRAMS", "main", "open_list", "serve_mcp", "show"]
+__all__ = ["LIST_NAMES", "MCP", "PROGRAMS", "main", "open_list", "serve_mcp", "show"]
 
 _SAID = ("rescues", "tasks", "pruned")  # also when there are none
 _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues", "pruned")
@@ -224,6 +224,7 @@ _TASK = {
     "next": _verb(
         "What claim would take.",
         purpose="What `claim` would take; changes nothing. Exit 7: nothing can be claimed.",
+        example="harness task next",
     ),
     "claim": _verb(
         "Take the next task.",
@@ -249,6 +250,7 @@ _TASK = {
         _ID,
         _LEASE,
         purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; stop touching its files.",
+        example="harness task renew task-001",
     ),
     "run-step": _verb(
         "Run something long, and hold on.",
@@ -264,6 +266,7 @@ _TASK = {
         "Run what proves a task.",
         _ID,
         purpose="Run the task's validation command, and remember a pass. Exit 1: FAIL, 124: TIMEOUT.",
+        example="harness task validate task-001",
         act=_validate,
     ),
     "complete": _verb(
@@ -301,6 +304,7 @@ _TASK = {
         _ID,
         Argument("why", "TEXT"),
         purpose="Give the task back: no attempt is counted, the work goes into a rescue.",
+        example='harness task release task-001 "no time"',
     ),
     "recover": _verb(
         "Fix what was interrupted.",
@@ -315,6 +319,7 @@ _TASK = {
         Option("--dry-run", None, "Only say what it would do."),
         _PUSHED,
         purpose="Bring the work tree back to what it was at the claim; what is taken away goes into a rescue.",
+        example="harness task rollback task-001 --dry-run",
     ),
     "set": _verb(
         "Correct a task by hand.",
@@ -335,6 +340,7 @@ _TASK = {
     "stats": _verb(
         "Write the numbers into the log.",
         purpose="The numbers of the list, also as a STATS line in the log.",
+        example="harness task stats --text",
     ),
 }
 
@@ -349,18 +355,29 @@ _SESSION = {
     "end": _verb(
         "End a session.",
         purpose="Write the numbers into the log, give the session lease back, rest the hooks when no work is left.",
+        example="harness session end",
     ),
 }
 
 _RESCUE = {
-    "list": _verb("All rescues.", purpose="All rescues: ref, task, time, commit, number of files."),
-    "show": _verb("What one holds.", _REF, purpose="What one rescue holds."),
+    "list": _verb(
+        "All rescues.",
+        purpose="All rescues: ref, task, time, commit, number of files.",
+        example="harness rescue list",
+    ),
+    "show": _verb(
+        "What one holds.",
+        _REF,
+        purpose="What one rescue holds.",
+        example="harness rescue show rescue/task-001/1",
+    ),
     "restore": _verb(
         "Get one back.",
         _REF,
         Option("--to", "DIR", "All of its files in a new folder; else what it changed, in the work tree."),
         purpose="Write what a rescue holds into a new folder, or what the attempt had changed into the work tree again."
         "\n\nNothing is overwritten: where a file has changed since, the work tree stays as it is (exit 4).",
+        example="harness rescue restore rescue/task-001/1 --to ../looked-at",
     ),
     "prune": _verb(
         "Forget old ones.",
@@ -400,7 +417,7 @@ PROGRAMS = {
 
 # ---- the same verbs as tools of MCP ----------------------------------------------------------------------------------
 
-_MCP = Program(
+MCP = Program(
     "harness",
     "",
     {
@@ -422,13 +439,13 @@ _MCP = Program(
 def serve_mcp(words: list[str]) -> int:
     """Runs a command line that begins with ``mcp``; an exit code of ``docs/exit-codes.md``, never a traceback."""
     try:
-        root = _MCP.parse("mcp", words[1:]).get("root")
+        root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:
-        return _help(_MCP, "mcp", code=0)
+        return _help(MCP, "mcp", code=0)
     except HarnessError as error:
         from agent_harness.cli import failure
 
-        return failure.show(error, as_json=False)
+        return failure.show(error, as_json="--json" in words)
     from agent_harness import mcp_server
 
     try:

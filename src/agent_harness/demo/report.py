@@ -32,7 +32,7 @@ from agent_harness.kernel import journal, terminal
 _MOST_LINES = 14
 
 STYLES = {
-    "open": "dim",
+    "open": "",
     "at work": "cyan",
     "claimed": "yellow",
     "half done": "magenta",
@@ -156,9 +156,9 @@ class Picture(DemoView):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for feature_id, title in self._story.titles.items():
             word = self._story.features.get(feature_id, "open")
-            table.add_row(Text(f"#{feature_id}", style="dim"), Text(word, style=STYLES.get(word, "")), Text(title))
-        content = table if self._story.titles else Text("being planned from SPEC.md", style="dim")
-        return Panel(content, title="Features", title_align="left", border_style="dim")
+            table.add_row(Text(f"#{feature_id}"), Text(word, style=STYLES.get(word, "")), Text(title))
+        content = table if self._story.titles else Text("being planned from SPEC.md")
+        return Panel(content, title="Features", title_align="left")
 
     def _session_title(self) -> str:
         now = self._story.now
@@ -277,12 +277,12 @@ def closing(console: Console, ending: DemoEnding) -> None:
             console.print(Text(f"  {promise.name}: {promise.seen}", style="red"))
         console.print(Text("\nThe last lines of the harness:"))
         for line in journal.tail_lines(ending.place.log, 8):
-            console.print(Text(f"  {printable(line)}", style="dim"))
+            console.print(Text(f"  {printable(line)}"))
     else:
         console.print(Text("Everything ended as promised.", style="bold green"))
     console.print()
     for label, line in _where_to_look(ending):
-        console.print(Text.assemble((f"{label:<16}", "dim"), line), soft_wrap=True)
+        console.print(Text(f"{label:<16}{line}"), soft_wrap=True)
 
 
 WIDE = 100

@@ -141,8 +141,13 @@ class Turns:
             text = redact(each.text)
             self.journal.say(f"Told the agent what {each.by} says: {text}")
             self.journal.event("person_said", message=f"{each.by}: {text}")
-        told = (f"{each.by} said: {redact(each.text)}" for each in said)
-        self.so_far = replace(self.so_far, interventions=(*self.so_far.interventions, *told))
+        told = [{"at": each.at, "by": each.by, "text": redact(each.text)} for each in said]
+        spoken = (f"{each['by']} said: {each['text']}" for each in told)
+        self.so_far = replace(
+            self.so_far,
+            interventions=(*self.so_far.interventions, *spoken),
+            told=(*self.so_far.told, *told),
+        )
 
     def _hear(self, request: TurnRequest, event: Event) -> None:
         if isinstance(event, Usage):

@@ -20,6 +20,7 @@ from typing import Literal, Protocol, TypeVar
 from agent_harness.agents.base import Brief
 from agent_harness.agents.events import Event
 from agent_harness.agents.usage import Totals
+from agent_harness.kernel.json import JsonObject
 from agent_harness.session.provider_retry import ALL_RETRIED, ProviderFailure
 from agent_harness.supervision.monitors import NO_FACTS, ProjectFacts
 from agent_harness.supervision.supervisor import Outcome
@@ -104,6 +105,7 @@ class TurnSoFar:
     turns: int = 0  # starts of the agent, also those that were tried again
     models: tuple[str, ...] = ()  # that the agent says it has used
     interventions: tuple[str, ...] = ()  # what monitors have told it, and what ended a turn
+    told: tuple[JsonObject, ...] = ()  # what a person has said to it: when, who, and what, secrets masked
 
     @property
     def model(self) -> str | list[str] | None:

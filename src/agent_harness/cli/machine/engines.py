@@ -10,8 +10,9 @@ from glob import escape
 
 import click
 
+from agent_harness.cli import failure
 from agent_harness.cli.terminal import json_option, show
-from agent_harness.errors import Refused, UsageError
+from agent_harness.errors import HarnessError, Refused, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,13 +81,19 @@ def worker(
         sys.stdout.flush()
 
     terms = WorkerTerms(address=address, remotes=remotes, folder=folder, slots=slots, say=say, long_tasks=long_tasks)
-    code = serve(terms)
+    try:
+        code = serve(terms)
+    except HarnessError as error:
+        code = failure.show(error, as_json=False)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # the SDK's own threads may crash a Python that ends while they do
 
 
-@click.group(short_help="Look whether runs reach their hands.")
+@click.group(
+    short_help="Look whether runs reach their hands.",
+    epilog="Example:  harness engine check temporal://127.0.0.1:7233",
+)
 def engine() -> None:
     """Look whether the server, the hands of a pool and the remote are there."""
 

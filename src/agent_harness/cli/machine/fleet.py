@@ -77,7 +77,7 @@ def status(file: str | None, as_json: bool) -> int:
     epilog="""\b
 Examples:
   harness fleet run
-  nohup harness fleet run > fleet.log 2>&1 &""",
+  harness fleet run --once                 one round, for cron""",
 )
 @_file
 @click.option("--once", is_flag=True, help="One round: start what is due, and leave.")

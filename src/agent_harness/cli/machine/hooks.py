@@ -18,20 +18,24 @@ scope_option = click.option(
 )
 
 
-@click.group(short_help="Register the hooks with a client.")
+@click.group(
+    short_help="Register the hooks with a client.",
+    epilog="""\b
+Examples:
+  harness hooks install --client claude-code             for all of your projects
+  harness hooks install --client codex --project         for this project only
+  harness hooks uninstall --client codex""",
+)
 def hooks() -> None:
     """Register the hooks with Claude Code or Codex, so that a session goes on until its task list is proven done.
 
     Hooks are silent wherever no task list is active. The Claude Code plugin carries the same hooks; use one of the two.
-
-    \b
-    harness hooks install --client claude-code             for all of your projects
-    harness hooks install --client codex --project         for this project only
-    harness hooks uninstall --client codex
     """
 
 
-@hooks.command(short_help="Write them into the client's settings.")
+@hooks.command(
+    short_help="Write them into the client's settings.", epilog="Example:  harness hooks install --client claude-code"
+)
 @client_option
 @scope_option
 @click.option("--trust", is_flag=True, help="Codex: trust them too, without asking.")
@@ -48,7 +52,9 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     return 0
 
 
-@hooks.command(short_help="Take them out of the client's settings.")
+@hooks.command(
+    short_help="Take them out of the client's settings.", epilog="Example:  harness hooks uninstall --client codex"
+)
 @client_option
 @scope_option
 @json_option
@@ -72,7 +78,9 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     return 0
 
 
-@hooks.command("print", short_help="Show what install would add.")
+@hooks.command(
+    "print", short_help="Show what install would add.", epilog="Example:  harness hooks print --client claude-code"
+)
 @client_option
 @json_option
 def print_(client: str, as_json: bool) -> int:
@@ -85,7 +93,7 @@ def print_(client: str, as_json: bool) -> int:
     return 0
 
 
-@click.command(short_help="Answer one event of a client.")
+@click.command(short_help="Answer one event of a client.", epilog="Example:  harness hook stop < payload.json")
 @click.argument("event")
 def hook(event: str) -> int:
     """Answer one event (stop, session-start, subagent-stop, teammate-idle); its payload is read from stdin.

@@ -192,7 +192,7 @@ def check(as_json: bool) -> int:
     return _answered("check", {"projects": looked}, as_json, f"Looked at {looked} projects.")
 
 
-@notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> /tmp/lines")
+@notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> lines-for-cron")
 def install() -> int:
     """Print what lets cron, or a timer of systemd, run `harness notify check` every ten minutes. Changes nothing."""
     import shutil

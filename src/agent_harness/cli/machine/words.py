@@ -71,7 +71,7 @@ def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords
     shown = [name for name in names if name != "hook"]
     yield path, CommandWords(verbs=tuple(shown), options=_options(group), **_help_of(path, group))
     programs = {**tasks.PROGRAMS, **parallel.PROGRAMS}
-    verbs = {**story.STORY.verbs, **parallel.REQUESTS.verbs}
+    verbs = {**story.STORY.verbs, **parallel.REQUESTS.verbs, **tasks.MCP.verbs}
     for name in shown:
         if is_whole and name in programs:
             yield from _of_program(f"{path} {name}", programs[name])

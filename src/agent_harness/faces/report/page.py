@@ -50,22 +50,22 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         lines += [
             "**Waits for a person**",
             "",
-            *(f"- {_md(each['message'])} (`{each['answer']}`)" for each in found["waits"]),
+            *_first([f"- {_md(each['message'])} (`{each['answer']}`)" for each in found["waits"]], 5, "- {}"),
             "",
         ]
     if found["open"] or found["by_word"]:
         lines += ["**Not proven**", ""]
-        lines += [f"- {_md(each['name'])} {_md(each['title'])}: {_md(each['why'])}" for each in found["by_word"][:20]]
-        lines += [f"- {_md(each['name'])} {_md(each['title'])}: {_md(_state(each))}" for each in found["open"][:20]]
-        lines += [f"- and {len(found['open']) - 20} more"] if len(found["open"]) > 20 else []
-        lines.append("")
+        rows = [f"- {_md(each['name'])} {_md(each['title'])}: {_md(each['why'])}" for each in found["by_word"]]
+        rows += [f"- {_md(each['name'])} {_md(each['title'])}: {_md(_state(each))}" for each in found["open"]]
+        lines += [*_first(rows, 15, "- {}"), ""]
     if found["done"]:
         lines += ["**Proven**", "", "| | what | commit | proof |", "| --- | --- | --- | --- |"]
-        for each in found["done"][:40]:
-            commit = str((each["proven"] or {}).get("commit") or "")[:10]
-            lines.append(f"| {_md(each['name'])} | {_md(each['title'])} | `{commit}` | {_md(each['why'] or '')} |")
-        lines += [f"| | and {len(found['done']) - 40} more | | |"] if len(found["done"]) > 40 else []
-        lines.append("")
+        rows = [
+            f"| {_md(each['name'])} | {_md(each['title'])} | `{str((each['proven'] or {}).get('commit') or '')[:10]}` "
+            f"| {_md(each['why'] or '')} |"
+            for each in found["done"]
+        ]
+        lines += [*_first(rows, 15, "| | {} | | |"), ""]
     if found["honesty"]:
         lines += [
             "| agent | claims | accepted | proof failed | broke others | out of bounds | nothing shown | overruled |"
@@ -73,6 +73,11 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
         lines += [f"| {' | '.join(_md(each) for each in _honest_row(row)[:-1])} |" for row in found["honesty"]]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
+    """The rows, or the first of them and how many more there are."""
+    return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 
 def _md(text: object) -> str:

@@ -72,12 +72,16 @@ def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
 
 
 def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
-    """The log that ``harness log --follow`` shows: the events, day by day."""
+    """The logs that ``harness log --follow`` shows: the events, day by day, and what runs said."""
     from agent_harness.protocols.longtask import log
     from agent_harness.session.log_rows import FollowedLog
+    from agent_harness.session.now import said_at
 
     layout = LongTaskLayout(task_dir)
-    return [FollowedLog("events", lambda: log.days(layout), log.told)]
+    return [
+        FollowedLog("events", lambda: log.days(layout), log.told),
+        FollowedLog("run", lambda: [layout.said], said_at),
+    ]
 
 
 def transcript(task_dir: str | os.PathLike[str]) -> str | None:
@@ -108,6 +112,15 @@ class LongTask:
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
+
+    def keep_said(self, text: str) -> None:
+        """Adds what a run says to ``runs/run.log``, where that folder is. ``faces.md`` F-REC-6."""
+        import os
+
+        from agent_harness.session import now
+
+        if os.path.isdir(self.layout.runs) and not os.path.islink(self.layout.root):
+            now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
         """What a command of `lth` answers to the options that were given, by their long names without the dashes.

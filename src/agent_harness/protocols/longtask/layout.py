@@ -126,6 +126,11 @@ class LongTaskLayout:
         """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
+    @property
+    def said(self) -> str:
+        """What runs have said to people."""
+        return self._at("runs", "run.log")
+
     def inside(self, path: str, what: str = "path") -> str:
         """The absolute path of a file of the task, also when it does not exist yet.
 

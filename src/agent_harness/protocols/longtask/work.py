@@ -335,6 +335,7 @@ class SliceWork:
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
+        found["told"] = [*so_far.told]
         if point := self._point:
             ref = point.snapshot.ref
             found |= {"base": point.snapshot.head, "head": point.git.head(), "rescueRef": ref}

@@ -393,6 +393,7 @@ class TaskWork:
                 "rescue_ref": new[-1] if new else None,
                 "turns": so_far.turns,
                 "interventions": [redact(each) for each in so_far.interventions],
+                "told": [*so_far.told],
             },
         )
 

@@ -265,6 +265,7 @@ def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, c
         "base": under_way.checkpoint.snapshot.head,
         "turns": None,
         "interventions": [],
+        "told": [],
     }
 
 

@@ -396,7 +396,7 @@ class SessionWork(ABC):
     def _settle(self, settlement: Settlement) -> Settled:
         so_far, record = self.turns.so_far, settlement.session_record
         known = {"model": so_far.model or record["model"], "turns": so_far.turns}
-        known |= {"interventions": [redact(each) for each in so_far.interventions]}
+        known |= {"interventions": [redact(each) for each in so_far.interventions], "told": [*so_far.told]}
         with self._stop.held():
             pushes.report_pushes_of_agent(self._project, self._under_way, self._tips)
             told = replace(settlement, session_record={**record, **known})
