@@ -173,8 +173,9 @@ class Home(Protocol):
     ) -> list[JsonObject]:
         """What must pass on a commit that is to land on ``base``, each with a ``name``.
 
-        Without members: on a head that nobody vouches for. ``before`` are items, and their commits, that ``base`` holds
-        and that have not landed yet.
+        Without members: on a head that nobody vouches for; ``base`` is the one before it that somebody does, or that
+        head itself, where all that has landed is to prove itself once more. ``before`` are items, and their commits,
+        that ``base`` holds and that have not landed yet.
         """
         ...
 

@@ -170,7 +170,7 @@ class Lander:
     def check_head(self, head: str) -> bool:
         """The same of a head that nobody vouches for, or that what has landed would have on top of the remote's."""
         joined = self._plan.joined
-        checks = self._home.checks(joined.before if joined else head, head, None)
+        checks = self._home.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
             self._pusher.judge_joined({}, GREEN, [])
             return True
