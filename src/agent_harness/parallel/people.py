@@ -15,6 +15,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
+from agent_harness.parallel.items import result_of_order
 from agent_harness.parallel.ledger import REBUILD, Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
@@ -238,6 +239,28 @@ class ParallelRuns:
         with suppress(StateDamaged):
             self.plan()
             raise NothingEligible("the journal can be read; nothing has to be made anew", hint="harness queue")
+
+
+def foreseen(folder: str, workers: int) -> RunPlan:
+    """What the next run of so many workers begins with; changes nothing. ``StateDamaged`` as that would be.
+
+    While a run is under way it is that one's own plan. Of one that was killed, what came of its attempts is taken in,
+    and those that nothing came of are over.
+    """
+    known = Ledger(folder, only_read=True).folded()
+    if _holder(os.path.join(folder, "run.lock")):
+        return known
+    for item in known.in_state(WORKING):
+        work = known.work(item)
+        result = result_of_order(folder, work.order)
+        told = {name: result.get(name) for name in ("status", "commit", "reason", "cost_usd")}
+        event = {"type": "ended", **told} if told["status"] else {"type": "lost", "with_coordinator": True}
+        known.apply({"item": item, "order": work.order, "fence": work.fence, **event})
+    if known.closed or not known.run:
+        carried, known = known.carried(), RunPlan()
+        begun = {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
+        known.apply(begun | {"carried": carried})
+    return known
 
 
 def _holder(lock: str) -> Owner | None:

@@ -29,8 +29,8 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.plan import RunPlan, fold
+from agent_harness.parallel.people import foreseen
+from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
@@ -566,16 +566,14 @@ def preview(
     place, state = place_of(worker), worker.store.read()
     if place is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
-    found = settings_of(state)
     place_of_list = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
     folder = os.path.join(place_of_list or worker.layout.root, "parallel")
-    known = fold(Ledger(folder, only_read=True).events)
-    if known.closed:
-        before, known = known, RunPlan()
-        known.apply(
-            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
-            | {"carried": before.carried()}
-        )
+    state.raw["session_config"] = publish.config_of_run(folder, state)
+    found = settings_of(state)
+    known = foreseen(folder, workers)
+    for task in leases.left_by_run(state):
+        if known.work(task.id).state not in (READY, LANDING):
+            lifecycle.release(task)
     items = open_items(worker, state)
     limit = _fewest(max_tasks, state.config.max_tasks * workers or None)
     chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0, learned_in(folder))]

@@ -12,6 +12,7 @@ from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import EngineFactory
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import RunPlan, fold
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
 from agent_harness.protocols.features.engine import locking
@@ -185,13 +186,7 @@ def preview(
     questions.refuse_pending(state)
     folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
     folder = os.path.join(folder, "parallel")
-    known = _known(folder)
-    if known.closed:
-        before, known = known, RunPlan()
-        known.apply(
-            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
-            | {"carried": before.carried()}
-        )
+    known = foreseen(folder, workers)
     wished = settings_of(project)
     items = FeatureHome(project, folder, workers, {}, branch).items()
     free = workers - len(known.in_state("working"))
