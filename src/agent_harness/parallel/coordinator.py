@@ -390,6 +390,7 @@ class Coordinator:
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
             "blocked": known.blocked or known.push_problem or self._lander.branch.in_the_way or None,
+            "unpushed": known.left_unpushed if known.push_problem or known.push_waits or known.closed else None,
         }
 
     # ---- what people ask for
@@ -444,11 +445,13 @@ class Coordinator:
         self._lander.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
-        if found.in_state(plan.READY, plan.LANDING, PARKED):
+        if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
             self._snapshot.show(self._picture, now=True)
         else:
             self._snapshot.close()
         self._home.close(found.push_problem)
+        if (unpushed := found.left_unpushed) and not found.push_problem:
+            message = f"{message} {unpushed['message']}"
         self._say(message)
         return {
             "run": found.run,
@@ -458,6 +461,7 @@ class Coordinator:
             "open": still,
             "batches": found.batches,
             "bounces": found.bounces,
+            "unpushed": unpushed,
             "checks": found.trials,
             "attempts": found.attempts,
             "lost": found.lost,

@@ -203,8 +203,10 @@ class ParallelRuns:
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
-        follows = "harness status" if is_alive or not rows else f"harness run --workers {plan.workers}"
-        return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
+        unpushed = plan.left_unpushed if plan.push_problem or plan.push_waits or not is_alive else None
+        follows = "harness run" if not rows else f"harness run --workers {plan.workers}"
+        follows = follows if (rows or unpushed) and not is_alive else "harness status"
+        return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:
         """Makes the ledger anew from refs, results and the project's own files, and says what could not be known.

@@ -252,10 +252,11 @@ class TaskList:
                 lend=lend,
                 **limits,
             )
-        if left := self._left_by_run():
+        more: JsonObject = {}
+        if left := self._left_by_run() or self._unpushed():
             from agent_harness.protocols.tasklist import parallel
 
-            say("A run of several agents was ended before all of its work had landed; that is done first.")
+            say("A run of several agents has left something to land or to push; that is done first.")
             workers, branch = left
             landed = parallel.run_parallel(
                 self.worker,
@@ -269,11 +270,12 @@ class TaskList:
             )
             if landed["exit_code"]:
                 return landed
+            more = {"unpushed": landed["unpushed"]}
         elif not self.layout.linked():
             with suppress(OSError):  # of a run of several agents that is dead, and has left nothing
                 os.unlink(self.layout.parallel)
         seated = {"project": self.layout.root, "item": "harness run"}
-        return run.run(self.worker, Dispatcher(allowed, policy, say, told=seated), say=say, **limits)
+        return {**run.run(self.worker, Dispatcher(allowed, policy, say, told=seated), say=say, **limits), **more}
 
     @property
     def workers(self) -> int | None:
@@ -359,6 +361,20 @@ class TaskList:
         except StateDamaged:
             return None
         return leases.terms_of_run(left) if left else None
+
+    def _unpushed(self) -> tuple[int, None] | None:
+        """The number of workers of a run that is over, and has landed on the branch here what no remote has yet."""
+        import os
+        from contextlib import suppress
+
+        if self.layout.linked() or not os.path.lexists(self.layout.parallel):
+            return None
+        runs = self.parallel_runs()
+        with suppress(HarnessError):
+            plan = runs.plan()
+            is_here = runs.git is not None and runs.git.branch() == plan.branch
+            return (plan.workers, None) if plan.unpushed and is_here else None
+        return None
 
     def _refuse_empty(self) -> None:
         try:

@@ -549,7 +549,8 @@ def run_parallel(
             with stop.held(), suppress(HarnessError):
                 sessions.end(worker)
             raise
-    following = "harness queue" if done["reason"] == "held" else run.next_command(worker)
+    following = "harness run" if done.get("unpushed") else run.next_command(worker)
+    following = "harness queue" if done["reason"] == "held" else following
     following = "harness resume" if worker.store.paused() else following
     return {"session": begun["session"], **done, "next": following}
 

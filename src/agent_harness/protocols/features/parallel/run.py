@@ -138,7 +138,11 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
     elif state.next_prompt == "cleanup" and code in (0, 7):
         project.say("A cleanup session is due: harness run")
     follows = (
-        questions.hint(waiting[0]) if code == 3 and waiting else "harness run" if passing < total else "harness status"
+        questions.hint(waiting[0])
+        if code == 3 and waiting
+        else "harness run"
+        if passing < total or done.get("unpushed")
+        else "harness status"
     )
     follows = "harness queue" if done["reason"] == "held" else follows
     follows = "harness resume" if project.store.pause() else follows
