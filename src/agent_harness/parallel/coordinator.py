@@ -42,7 +42,8 @@ from agent_harness.parallel.items import (
     order_folder,
     result_of_order,
 )
-from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander, set_aside
+from agent_harness.parallel.landing import candidates
+from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.people import queue_rows
@@ -158,12 +159,14 @@ class Coordinator:
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._money.begin(self._plan.spent_usd)
         self._take_over()
+        if kept := candidates.tidied(self._git, self._plan):
+            self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
-        set_aside(self._git, carried["order"], carried["commit"])
+        candidates.set_aside(self._git, carried["order"], carried["commit"])
         return False
 
     def _forget_orders(self, kept: set[str]) -> None:
@@ -416,7 +419,7 @@ class Coordinator:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
         if kind == "dropped":
-            members["rescue"] = set_aside(self._git, members["order"], members["commit"])
+            members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])
         event = self._ledger.note(kind, **members, request=request["id"])
         self._say(f"A person: {requests.told(event)}")
         if kind == "dropped":

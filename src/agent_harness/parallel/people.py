@@ -16,6 +16,7 @@ from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
 from agent_harness.parallel.items import result_of_order
+from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.ledger import REBUILD, Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
@@ -186,9 +187,7 @@ class ParallelRuns:
             ledger = Ledger(self.folder)
             kind, members = requests.granted(ledger.folded(), verb, args)
             if kind == "dropped" and self.git is not None:
-                name = members["order"].split("/")[1]
-                members["rescue"] = places.free_ref(self.git, f"{places.RESCUE_REFS}/{name}")
-                self.git.update_ref(members["rescue"], members["commit"])
+                members["rescue"] = candidates.set_aside(self.git, members["order"], members["commit"])
             event = ledger.append(kind, **members)
             ledger.close()
             snapshot.change(self.snapshot, queue=queue_rows(ledger.folded()))
