@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,21 +21,13 @@ from agent_harness.parallel.ledger import REBUILD, Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
+from agent_harness.parallel.rebuild import LeftRun
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
 DYING_SECONDS = 2.0
 """How long the threads of a process that was killed may keep its locks."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftRun:
-    """What the project's own files say of a run that is dead."""
-
-    workers: int
-    branch: str | None  # where it was named
-    claims: Mapping[str, str]  # the order of each item that it has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,12 +218,12 @@ class ParallelRuns:
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
         try:
             self._refuse_readable()
-            found = rebuild.rebuild(self.folder, self.git, branch, left.claims, workers=left.workers)
+            found = rebuild.rebuild(self.folder, self.git, branch, left)
             rows = queue_rows(Ledger(self.folder, only_read=True).folded())
             snapshot.change(self.snapshot, queue=rows)
         finally:
             lock.release()
-        follows = f"harness run --workers {left.workers}"
+        follows = f"harness run --workers {found.workers}"
         follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
         known = {"run": found.run, "items": [each.item for each in found.orders], "landed": found.landed}
         return {**known, "rescues": found.rescues, "kept": found.kept, "said": found.told(), "next": follows}

@@ -171,6 +171,7 @@ class RunPlan:
         self.shut = {}
         self.push_problem, self.push_waits = "", ""
         self.unpushed = event.get("unpushed") or self.unpushed
+        self.spent_usd += event.get("spent_usd") or 0.0  # as far as it is known of a journal that was made anew
         if self.batch and not self.batch.landing:  # one of its members may have bounced, and be worked on again
             self._on_released({"singly": False})
         self._give_up_ahead()
@@ -178,7 +179,7 @@ class RunPlan:
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
             work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
-            work.since = each.get("since", "")
+            work.since, work.lost = each.get("since", ""), each.get("lost", 0)
             if each.get("held"):
                 self.held[each["item"]] = None
             if each["ready"]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
-    from agent_harness.parallel.people import LeftRun, ParallelRuns
+    from agent_harness.parallel.people import ParallelRuns
+    from agent_harness.parallel.rebuild import LeftRun
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import AskedQuestion, PictureReader
@@ -316,12 +317,9 @@ class TaskList:
 
     def _left(self) -> LeftRun:
         """What a run that is dead holds."""
-        from agent_harness.parallel.people import LeftRun
-        from agent_harness.protocols.tasklist.claims import leases
+        from agent_harness.protocols.tasklist.parallel import left_run
 
-        tasks = leases.left_by_run(self.store.read())
-        workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-        return LeftRun(workers=workers, branch=branch, claims=leases.orders_of_run(tasks))
+        return left_run(self.worker)
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""

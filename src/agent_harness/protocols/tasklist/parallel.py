@@ -31,6 +31,7 @@ from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import LANDING, READY
+from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
@@ -429,6 +430,14 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
     ]
 
 
+def left_run(worker: Worker) -> LeftRun:
+    """What the list and its log say of a run that is dead."""
+    tasks = leases.left_by_run(worker.store.read())
+    workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
+    claims, bounced = leases.orders_of_run(tasks), progress.sent_back(worker.layout)
+    return LeftRun(workers=workers, branch=branch, claims=claims, bounced=bounced)
+
+
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
     given = json_object(config.get("parallel")) or {}
@@ -440,6 +449,7 @@ def _told(mend: JsonObject) -> JsonObject:
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
+        SENT_BACK: "Your earlier work was proven, and did not land; why is not known any more.",
         "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
     }
     told = "It is in the work tree, merged into the present state"
@@ -519,8 +529,7 @@ def run_parallel(
         worker.store.change(lambda change: publish.setting_of_run(folder, change))
         state = worker.store.read()
         settings = settings_of(state, say)
-        claims = leases.orders_of_run(leases.left_by_run(state))
-        rebuild.where_missing(folder, place.git, target, claims, workers=workers, say=say)
+        rebuild.where_missing(folder, place.git, target, replace(left_run(worker), workers=workers), say=say)
         terms = RunTerms(
             workers=workers,
             say=say,

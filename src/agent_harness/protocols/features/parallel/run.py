@@ -14,6 +14,7 @@ from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import RunPlan, fold
+from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
@@ -62,7 +63,8 @@ def run_parallel(
         os.makedirs(folder, mode=0o700, exist_ok=True)
         engine = lend(project.git, folder, project.say, settings_of(project).refs) if lend else None
         left = project.store.left_by_run() or {}
-        rebuild.where_missing(folder, project.git, target, orders_of_run(left), workers=workers, say=project.say)
+        terms_left = LeftRun(workers=workers, branch=branch, claims=orders_of_run(left))
+        rebuild.where_missing(folder, project.git, target, terms_left, say=project.say)
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
