@@ -9,7 +9,6 @@ carried out to its end.
 
 import os
 import queue
-import shlex
 import shutil
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.rate_limits import sentence
+from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.engine import UNKNOWN, Engine, LocalEngine
@@ -44,6 +44,7 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
+from agent_harness.parallel.landing.touched import HomeWatch
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.people import queue_rows
@@ -53,6 +54,8 @@ from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
+PLACE_DAMAGED = "place_damaged"
+"""Why an attempt is lost whose agent has destroyed the repository of its place."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
@@ -161,6 +164,7 @@ class Coordinator:
         self._take_over()
         if kept := candidates.tidied(self._git, self._plan):
             self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
+        self._watch = HomeWatch(self._git, self._branch)
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
@@ -249,7 +253,7 @@ class Coordinator:
     def _loop(self) -> tuple[int, str, str]:
         while True:
             self._home.keep()
-            self._read_mail()
+            self._look_around()
             self._snapshot.show(self._picture)
             self._ease_memory()
             ending = self._why_not()
@@ -310,9 +314,8 @@ class Coordinator:
             code = 130 if stop.signalled else 5
             return code, "user_pause", "Stopped by a person."
         if self._plan.blocked == BRANCH_GONE:
-            name = self._branch.removeprefix("refs/heads/")
-            back = f"git branch {shlex.quote(name)} {self._plan.head[:12]}"
-            return 3, BRANCH_GONE, f"The branch {name} is gone; what is proven waits. To bring it back: {back}"
+            told = landing.told_gone(self._branch, self._plan.head)
+            return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
         if self._plan.blocked:
             return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
         if said := self._home.stopped():
@@ -398,11 +401,21 @@ class Coordinator:
 
     # ---- what people ask for
 
-    def _read_mail(self, *, at_end: bool = False) -> None:
-        """Answers what people have asked for, at most once a second."""
-        if time.monotonic() < self._mail_at and not at_end:
+    def _look_around(self) -> None:
+        """Once a second: what people have asked for, and what they have taken back of what is worked on."""
+        if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
+        self._read_mail()
+        for under in self._under.values():
+            order = under.order
+            if order.kind == ATTEMPT and not under.recalled and not self._home.holds(order.id, order.item):
+                self._ledger.note("recalled", item=order.item, order=order.id, slot=order.slot, why="taken_back")
+                self._say(f"{order.slot} {order.item}: it is not this run's any more; it ends, and its work is kept")
+                self._recall(under, "the project does not show it as this run's any more")
+
+    def _read_mail(self, *, at_end: bool = False) -> None:
+        """Answers what people have asked for."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -472,6 +485,7 @@ class Coordinator:
             "cost_usd": round(found.spent_usd, 4),
             "reason": reason,
             "message": message,
+            "hint": landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None,
             "exit_code": code,
         }
 
@@ -490,7 +504,9 @@ class Coordinator:
             case decision.LandBatch():
                 return lander.land(step.count)
             case decision.PushLanded():
-                return lander.push()
+                moved = lander.push()
+                self._watch.changed()  # a fetch has brought tags
+                return moved
             case decision.BounceItem():
                 lander.bounce(step.item)
             case decision.ReleaseBatch():
@@ -619,10 +635,23 @@ class Coordinator:
             self._take_checks(under)
             return
         if not files.read_json_if_any(os.path.join(order_folder(self._folder, order_id), RESULT)):
-            rescues = self._rescued(Workplace(order.place), order.name)
-            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled)
+            place = Workplace(order.place)
+            is_damaged = self._engine.is_local and os.path.isdir(order.place) and not place.is_whole(order.base)
+            rescues = self._rescued(place, order.name)
+            reason = PLACE_DAMAGED if is_damaged else ""
+            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled, reason=reason)
+        else:
+            self._take(order.item, order_id, order.fence, recalled=under.recalled)
+        self._look_at_home(order)
+
+    def _look_at_home(self, order: WorkOrder) -> None:
+        """Says what of the project was changed while an attempt was made."""
+        if not (changed := self._watch.changed()):
             return
-        self._take(order.item, order_id, order.fence, recalled=under.recalled)
+        self._ledger.note("home_touched", item=order.item, order=order.id, slot=order.slot, changed=changed[:100])
+        shown = ", ".join(map(printable, changed[:5])) + (f", and {len(changed) - 5} more" if len(changed) > 5 else "")
+        told = f"{order.slot} {order.item}: meanwhile this was changed in {self._git.top()}: {shown}"
+        self._say(f"{told}. If it was not you, it was an agent")
 
     def _take(self, item: str, order: str, fence: int, *, recalled: bool = False) -> None:
         """Takes a result in: books first, which may be repeated, then the event that says so."""
@@ -656,12 +685,15 @@ class Coordinator:
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._lander.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
 
-    def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
+    def _lose(
+        self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
+    ) -> None:
         self._home.ended(order, item, None, rescues)
-        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator}
+        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
         self._ledger.note("lost", **known, cost_usd=self._money.settle(order, 0.0))
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
-        self._say(f"{item}: nothing came back of {order}{kept}")
+        why = "the repository of its place is destroyed" if reason == PLACE_DAMAGED else "nothing came back"
+        self._say(f"{item}: {why} of {order}{kept}" if not reason else f"{item}: {why} ({order}){kept}")
 
     def _take_checks(self, under: _Under) -> None:
         folder = order_folder(self._folder, under.order.id)

@@ -29,7 +29,7 @@ TYPES = (
     )
     | {*("pushed", "joined", "join_proven", "join_moved")}
     | {*("scaled", "recalled", "held", "unheld", "first")}
-    | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
+    | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "home_touched", "closed")}
 )
 
 

@@ -16,7 +16,7 @@ from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
 from agent_harness.parallel.items import result_of_order
-from agent_harness.parallel.landing import candidates
+from agent_harness.parallel.landing import candidates, told_gone
 from agent_harness.parallel.ledger import REBUILD, Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
@@ -254,6 +254,18 @@ def foreseen(folder: str, workers: int) -> RunPlan:
         begun = {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
         known.apply(begun | {"carried": carried})
     return known
+
+
+def refuse_gone(git: Git, folder: str, named: str | None) -> None:
+    """``UnsafeTree`` where the branch that is named, or checked out, was deleted under the run before."""
+    branch = f"refs/heads/{named}" if named else git.branch()
+    if branch is None or git.commit_of(branch):
+        return
+    known = RunPlan()
+    with suppress(HarnessError):
+        known = Ledger(folder, only_read=True).folded()
+    if known.branch == branch and known.head:
+        raise told_gone(branch, known.head)
 
 
 def _holder(lock: str) -> Owner | None:

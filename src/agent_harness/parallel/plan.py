@@ -252,6 +252,9 @@ class RunPlan:
     def _on_late_result(self, event: JsonObject) -> None:
         return
 
+    def _on_home_touched(self, event: JsonObject) -> None:
+        return
+
     def _on_parked(self, event: JsonObject) -> None:
         self._set(event["item"], PARKED).why = event["reason"]
 

@@ -64,6 +64,12 @@ def target(git: Git, name: str | None) -> str:
     return target
 
 
+def told_gone(branch: str, commit: str) -> UnsafeTree:
+    """That the branch was deleted, and how it comes back, at the last commit that somebody vouched for."""
+    name = branch.removeprefix("refs/heads/")
+    return UnsafeTree(f"The branch {name} is gone", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
+
+
 def merged(git: Git, head: str, base: str, commit: str, union: Sequence[str] = ()) -> Merged:
     """What ``commit`` changed since ``base``, on ``head``; of ``union`` files the lines of both are kept."""
     if head == base:
