@@ -54,6 +54,7 @@ from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
+SUBMODULES = "Submodules are empty folders in places; parallel.setup may fill them: git submodule update --init"
 PLACE_DAMAGED = "place_damaged"
 """Why an attempt is lost whose agent has destroyed the repository of its place."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -171,6 +172,7 @@ class Coordinator:
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
+        candidates.let_go(self._git, [carried["order"]])
         return False
 
     def _forget_orders(self, kept: set[str]) -> None:
@@ -231,10 +233,15 @@ class Coordinator:
         if holder := lock.try_take():
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
         try:
+            self._ports.variables("w1", self._terms.workers)  # where there are none, nothing has begun
             self._here.open(self._ended_orders)
             self._engine.open(self._ended_orders)
             self._open()
             wished = self._terms.settings
+            if not wished.setup and self._git.show(self._branch, ".gitmodules"):
+                self._say(SUBMODULES)
+            for line in equipment.not_lendable(self._git, wished.copy):
+                self._say(line)
             self._lend = equipment.lendable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)

@@ -29,7 +29,19 @@ TYPES = (
     )
     | {*("pushed", "joined", "join_proven", "join_moved")}
     | {*("scaled", "recalled", "held", "unheld", "first")}
-    | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "home_touched", "closed")}
+    | {
+        *(
+            "head_moved",
+            "head_trusted",
+            "reopened",
+            "blocked",
+            "dropped",
+            "slot_shut",
+            "late_result",
+            "home_touched",
+            "closed",
+        )
+    }
 )
 
 
@@ -157,7 +169,10 @@ def readable(path: str, folder: str) -> list[JsonObject]:
     None where it does not begin with a run, or with one of another project.
     """
     known, events = _known_id(folder), list[JsonObject]()
-    with suppress(OSError, HarnessError), os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+    with (
+        suppress(OSError, HarnessError),
+        os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file,
+    ):
         for number, line in enumerate(file, 1):
             event = _event(path, number, line)
             if (number == 1 and event["type"] != "run") or event.get("project", known) != known:

@@ -54,6 +54,14 @@ class ParallelRuns:
             raise NothingEligible("no parallel run has been here", hint=BEGIN)
         return ledger.folded()
 
+    def unpushed_here(self) -> int:
+        """How many workers the run had that has landed on the branch here what no remote has yet; 0: none has."""
+        with suppress(HarnessError):
+            plan = self.plan()
+            is_here = self.git is not None and self.git.branch() == plan.branch
+            return plan.workers if plan.unpushed and is_here else 0
+        return 0
+
     # ---- places
 
     def _existing(self) -> dict[str, Workplace]:

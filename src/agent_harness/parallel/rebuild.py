@@ -194,7 +194,7 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """A journal up to what cannot be read of it, or cannot have happened; none where nothing of it is this project's."""
+    """A journal up to what cannot be read, or cannot have happened; none where nothing of it is this project's."""
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()

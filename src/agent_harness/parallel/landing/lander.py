@@ -134,7 +134,11 @@ class Lander:
     def _candidate(self, item: str, work: plan.ItemProgress) -> objects.Candidate:
         said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
         told = str(self._result(item).get("subject") or said).rstrip()
-        trailers = {objects.ITEM_TRAILER: item, "Harness-Attempt": work.order, candidates.CANDIDATE_TRAILER: work.commit}
+        trailers = {
+            objects.ITEM_TRAILER: item,
+            "Harness-Attempt": work.order,
+            candidates.CANDIDATE_TRAILER: work.commit,
+        }
         lines = [f"{name}: {' '.join(value.split())}" for name, value in trailers.items()]
         return objects.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
 

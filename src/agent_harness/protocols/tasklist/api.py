@@ -363,16 +363,11 @@ class TaskList:
     def _unpushed(self) -> tuple[int, None] | None:
         """The number of workers of a run that is over, and has landed on the branch here what no remote has yet."""
         import os
-        from contextlib import suppress
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
             return None
-        runs = self.parallel_runs()
-        with suppress(HarnessError):
-            plan = runs.plan()
-            is_here = runs.git is not None and runs.git.branch() == plan.branch
-            return (plan.workers, None) if plan.unpushed and is_here else None
-        return None
+        found = self.parallel_runs().unpushed_here()
+        return (found, None) if found else None
 
     def _refuse_empty(self) -> None:
         try:

@@ -26,10 +26,11 @@ from agent_harness.parallel.items import (
     Landing,
     OpenItem,
     WorkOrder,
+    odd_touches,
 )
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.people import foreseen
+from agent_harness.parallel.people import foreseen, refuse_gone
 from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
@@ -502,6 +503,8 @@ def run_parallel(
     """
     worker = run.own_worker(worker)
     place = place_of(worker)
+    if place is not None and (left := trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)):
+        refuse_gone(place.git, os.path.join(left, "parallel"), branch)
     if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
     target = landing.target(place.git, branch)
@@ -529,6 +532,8 @@ def run_parallel(
         worker.store.change(lambda change: publish.setting_of_run(folder, change))
         state = worker.store.read()
         settings = settings_of(state, say)
+        for line in odd_touches({task.id: task.raw.get("touches") for task in state.tasks}):
+            say(line)
         rebuild.where_missing(folder, place.git, target, replace(left_run(worker), workers=workers), say=say)
         terms = RunTerms(
             workers=workers,
@@ -574,7 +579,7 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     place, state = place_of(worker), worker.store.read()
-    if place is None:
+    if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
     place_of_list = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
     folder = os.path.join(place_of_list or worker.layout.root, "parallel")

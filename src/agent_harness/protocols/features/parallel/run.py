@@ -10,9 +10,10 @@ from agent_harness.parallel import equipment, landing, rebuild
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import EngineFactory
+from agent_harness.parallel.items import odd_touches
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.people import foreseen
+from agent_harness.parallel.people import foreseen, refuse_gone
 from agent_harness.parallel.plan import RunPlan, fold
 from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
@@ -50,6 +51,8 @@ def run_parallel(
     before its first session.
     """
     project.require_initialised()
+    if left_here := trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False):
+        refuse_gone(project.git, os.path.join(left_here, "parallel"), branch)
     target = landing.target(project.git, branch)
     is_here = target == project.git.branch()
     migrations.refuse_newer(project)
@@ -80,6 +83,8 @@ def run_parallel(
             "spent_before_usd": before,
         }
         home = FeatureHome(project, folder, workers, attempt, branch)
+        for line in odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features}):
+            project.say(line)
         if not only_land:
             home.ask_next()
             questions.refuse_pending(project.store.state())
