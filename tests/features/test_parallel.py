@@ -709,3 +709,16 @@ def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(tmp_path: Path) -> 
     told = json.loads(made.harness("run", "--workers", "2", "--dry-run", "--json").out)["parallel"]
     assert [each["item"] for each in told["starts"]] == ["1", "2"]
     assert made.fingerprint(without=unseen) == before
+
+
+@pytest.mark.scenario
+def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tmp_path: Path) -> None:
+    """``place_damaged``: the session is lost, and another one proves the feature."""
+    made = project(tmp_path, "ham", "egg")
+    once = tmp_path / "once"
+    destroys = {"run": f"[ -e {once} ] || {{ touch {once}; rm -rf .git; }}"}
+    ran = run(made, [turn(1, work(1, "ham", destroys)), turn(2, work(2, "egg"))], 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["lost"], made.passing()) == (0, 1, [1, 2]), ran.text
+    (kept,) = state_folder(made).glob("parallel/places/w?.kept-1")
+    assert (kept / "ham.py").exists()

@@ -233,12 +233,15 @@ def test_a_validation_that_fails_once_where_it_lands_sends_nobody_back(tmp_path:
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize(("moment", "starts", "lands"), [("after:ordered@2", "ab", ""), ("before:ended", "bc", "a")])
+@pytest.mark.parametrize(
+    ("moment", "names", "starts", "lands"),
+    [("after:ordered@2", "abc", "ab", ""), ("before:ended", "abc", "bc", "a"), ("before:ended", "ab", "b", "a")],
+)
 def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(
-    tmp_path: Path, moment: str, starts: str, lands: str
+    tmp_path: Path, moment: str, names: str, starts: str, lands: str
 ) -> None:
     """SC-7, SC-39: no dead attempt holds a slot, and the remote is the one that a person has set."""
-    work = project(tmp_path, job("a"), job("b"), job("c"))
+    work = project(tmp_path, *map(job, names))
     with_remote(work)
     work.repo.git("remote", "add", "other", str(tmp_path / "origin.git"))
     slow = "[ $HARNESS_TASK_ID = a ] || sleep 30"

@@ -408,8 +408,13 @@ class TaskList:
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
 
-        found = self.next()
-        lines = [f"Next: {found['task_id']}: {found['title']}"]
+        found: JsonObject = {}
+        try:
+            found = self.next()
+        except NothingEligible:
+            if workers is None or not self._left_by_run():  # what a dead run holds, the next one begins with
+                raise
+        lines = [f"Next: {found.get('task_id')}: {found.get('title')}"]
         following = "harness run"
         if workers is not None:
             from agent_harness.protocols.tasklist import parallel
