@@ -658,3 +658,67 @@ def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: s
     assert ran.code == 0, ran.text
     assert (sorted(landed(made)), made.passing(), made.changes()) == (["1", "2"], [1, 2], []), ran.text
     assert len(starts.read_text().split()) <= 3
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_path: Path) -> None:
+    """``branch_gone``: what is proven waits for it."""
+    made = project(tmp_path, "ham", "egg")
+    gone = {"run": f"git -C {made.root} update-ref -d refs/heads/{made.git('branch', '--show-current')}"}
+    turns = [turn(1, work(1, "ham", gone)), turn(2, work(2, "egg", {"run": "sleep 1"}))]
+    ran = run(made, turns, 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran.text
+    again = run(made, turns)
+    assert (again.code, answer["hint"] in again.text) == (4, True), again.text
+    made.git(*answer["hint"].split()[1:])
+    ran = run(made, [turn(2, work(2, "egg"))])
+    assert (ran.code, made.passing(), sorted(landed(made))) == (0, [1, 2], ["1", "2"]), ran.text
+    assert made.changes() == []
+
+
+@pytest.mark.scenario
+def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
+    """SC-39."""
+    made = project(tmp_path, "ham")
+    place = remote_of(made)
+    place.rename(tmp_path / "away.git")
+    spec = made.agent([turn(1, work(1, "ham"))])
+    ran = made.harness("run", "--workers", "1", "--json", "--agent", spec)
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["next"], answer["unpushed"]["commit"]) == (0, "harness run", made.head), ran.text
+    said = answer["unpushed"]["message"]
+    assert said.startswith("Not pushed: origin is away (")
+    assert said in made.harness("status").out
+    assert said in made.harness("queue").out
+    (tmp_path / "away.git").rename(place)
+    ran = made.harness("run", "--agent", spec, after_kill=True)
+    assert (made.remote(), "Not pushed" in made.harness("status").out) == (made.head, False), ran.text
+
+
+@pytest.mark.scenario
+def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(tmp_path: Path) -> None:
+    """SC-7: no dead session holds a slot, and nothing is written."""
+    made = project(tmp_path, "ham", "egg", "tea")
+    died(made, "after:ordered@2", made.agent([turn(n, work(n, x)) for n, x in enumerate(("ham", "egg", "tea"), 1)]))
+    unseen = (".git/index", ".git/harness")
+    before = made.fingerprint(without=unseen)
+    told = json.loads(made.harness("run", "--workers", "2", "--dry-run", "--json").out)["parallel"]
+    assert [each["item"] for each in told["starts"]] == ["1", "2"]
+    assert made.fingerprint(without=unseen) == before
+
+
+@pytest.mark.scenario
+def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tmp_path: Path) -> None:
+    """``place_damaged``: the session is lost, and another one proves the feature."""
+    made = project(tmp_path, "ham", "egg")
+    once = tmp_path / "once"
+    destroys = {"run": f"[ -e {once} ] || {{ touch {once}; rm -rf .git; }}"}
+    ran = run(made, [turn(1, work(1, "ham", destroys)), turn(2, work(2, "egg"))], 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["lost"], made.passing()) == (0, 1, [1, 2]), ran.text
+    (kept,) = state_folder(made).glob("parallel/places/w?.kept-1")
+    assert (kept / "ham.py").exists()

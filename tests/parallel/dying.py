@@ -16,6 +16,7 @@ from typing import Any
 from agent_harness.cli.main import process
 from agent_harness.kernel.git import Git
 from agent_harness.parallel import landing
+from agent_harness.parallel.landing import objects
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.protocols.features.parallel.home import FeatureHome
 from agent_harness.protocols.tasklist.parallel import TaskListHome
@@ -59,7 +60,7 @@ def arm(moment: str) -> None:
 
         Git.update_ref = cut_off  # type: ignore[method-assign]
     elif when == "moved":
-        landing.move = then_die(landing.move)
+        objects.move = landing.move = then_die(objects.move)
     elif when in ("joined", "settled"):
         name = "joined" if when == "joined" else "settle"
         setattr(FeatureHome, name, then_die(getattr(FeatureHome, name)))

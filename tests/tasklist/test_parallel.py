@@ -321,6 +321,19 @@ def test_a_head_of_somebody_else_that_proves_nothing_is_a_question(tmp_path: Pat
 
 
 @pytest.mark.scenario
+def test_a_commit_of_a_person_passes_the_check_of_every_landing_too(tmp_path: Path) -> None:
+    """SC-38: nobody has asked it of this commit yet; b, which is innocent, is sent back for nothing."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"check": "test ! -e bad.txt"}})
+    person = f"cd {work.repo.path}; echo bad > bad.txt; git add bad.txt; git commit -q -m Person"
+    ran = run(work, f"{WORKS}; [ $HARNESS_TASK_ID != b ] || ({person})", 2, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["bounces"]) == (3, "head_red", 0), ran
+    assert "does not prove the check of every landing" in ran.err
+    assert landed(work) == ["a"]
+
+
+@pytest.mark.scenario
 def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> None:
     """SC-36: the landing names it, waits, and goes on once it is gone."""
     work = project(tmp_path, job("a"), job("b"))

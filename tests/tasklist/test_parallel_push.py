@@ -113,7 +113,7 @@ def test_a_remote_that_is_away_stops_nobody_and_the_next_run_takes_along_what_it
     place.rename(tmp_path / "away.git")
     ran = run(work, WORKS, 1)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
-    assert "Push failed" in ran.out
+    assert "Not pushed: origin is away (" in ran.out
     (tmp_path / "away.git").rename(place)
     work.edit(tasks=[*work.raw["tasks"], job("never", depends_on=["never"])])
     run(work, "true", 1)

@@ -132,6 +132,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
         f"{each['item']}  {each['state']}  attempt {each['fence']}, since {each['since']}" for each in found["queue"]
     ]
     lines = lines or ["Nothing waits to land."]
+    lines += [found["unpushed"]["message"]] if found["unpushed"] else []
     return found, [*lines, *([] if found["alive"] else ["No run is under way."]), f"next: {found['next']}"]
 
 

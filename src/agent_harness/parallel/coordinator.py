@@ -9,7 +9,6 @@ carried out to its end.
 
 import os
 import queue
-import shlex
 import shutil
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.rate_limits import sentence
+from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, equipment, landing, places, plan, requests, slots
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.engine import UNKNOWN, Engine, LocalEngine
@@ -42,7 +42,9 @@ from agent_harness.parallel.items import (
     order_folder,
     result_of_order,
 )
-from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander, set_aside
+from agent_harness.parallel.landing import candidates
+from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
+from agent_harness.parallel.landing.touched import HomeWatch
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.people import queue_rows
@@ -52,6 +54,9 @@ from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
+SUBMODULES = "Submodules are empty folders in places; parallel.setup may fill them: git submodule update --init"
+PLACE_DAMAGED = "place_damaged"
+"""Why an attempt is lost whose agent has destroyed the repository of its place."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
@@ -158,12 +163,16 @@ class Coordinator:
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
         self._money.begin(self._plan.spent_usd)
         self._take_over()
+        if kept := candidates.tidied(self._git, self._plan):
+            self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
+        self._watch = HomeWatch(self._git, self._branch)
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
-        set_aside(self._git, carried["order"], carried["commit"])
+        candidates.set_aside(self._git, carried["order"], carried["commit"])
+        candidates.let_go(self._git, [carried["order"]])
         return False
 
     def _forget_orders(self, kept: set[str]) -> None:
@@ -224,10 +233,15 @@ class Coordinator:
         if holder := lock.try_take():
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
         try:
+            self._ports.variables("w1", self._terms.workers)  # where there are none, nothing has begun
             self._here.open(self._ended_orders)
             self._engine.open(self._ended_orders)
             self._open()
             wished = self._terms.settings
+            if not wished.setup and self._git.show(self._branch, ".gitmodules"):
+                self._say(SUBMODULES)
+            for line in equipment.not_lendable(self._git, wished.copy):
+                self._say(line)
             self._lend = equipment.lendable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
@@ -246,7 +260,7 @@ class Coordinator:
     def _loop(self) -> tuple[int, str, str]:
         while True:
             self._home.keep()
-            self._read_mail()
+            self._look_around()
             self._snapshot.show(self._picture)
             self._ease_memory()
             ending = self._why_not()
@@ -307,9 +321,8 @@ class Coordinator:
             code = 130 if stop.signalled else 5
             return code, "user_pause", "Stopped by a person."
         if self._plan.blocked == BRANCH_GONE:
-            name = self._branch.removeprefix("refs/heads/")
-            back = f"git branch {shlex.quote(name)} {self._plan.head[:12]}"
-            return 3, BRANCH_GONE, f"The branch {name} is gone; what is proven waits. To bring it back: {back}"
+            told = landing.told_gone(self._branch, self._plan.head)
+            return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
         if self._plan.blocked:
             return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
         if said := self._home.stopped():
@@ -390,15 +403,26 @@ class Coordinator:
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
             "blocked": known.blocked or known.push_problem or self._lander.branch.in_the_way or None,
+            "unpushed": known.left_unpushed if known.push_problem or known.push_waits or known.closed else None,
         }
 
     # ---- what people ask for
 
-    def _read_mail(self, *, at_end: bool = False) -> None:
-        """Answers what people have asked for, at most once a second."""
-        if time.monotonic() < self._mail_at and not at_end:
+    def _look_around(self) -> None:
+        """Once a second: what people have asked for, and what they have taken back of what is worked on."""
+        if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
+        self._read_mail()
+        for under in self._under.values():
+            order = under.order
+            if order.kind == ATTEMPT and not under.recalled and not self._home.holds(order.id, order.item):
+                self._ledger.note("recalled", item=order.item, order=order.id, slot=order.slot, why="taken_back")
+                self._say(f"{order.slot} {order.item}: it is not this run's any more; it ends, and its work is kept")
+                self._recall(under, "the project does not show it as this run's any more")
+
+    def _read_mail(self, *, at_end: bool = False) -> None:
+        """Answers what people have asked for."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -415,7 +439,7 @@ class Coordinator:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
         if kind == "dropped":
-            members["rescue"] = set_aside(self._git, members["order"], members["commit"])
+            members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])
         event = self._ledger.note(kind, **members, request=request["id"])
         self._say(f"A person: {requests.told(event)}")
         if kind == "dropped":
@@ -444,11 +468,13 @@ class Coordinator:
         self._lander.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
-        if found.in_state(plan.READY, plan.LANDING, PARKED):
+        if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
             self._snapshot.show(self._picture, now=True)
         else:
             self._snapshot.close()
         self._home.close(found.push_problem)
+        if (unpushed := found.left_unpushed) and not found.push_problem:
+            message = f"{message} {unpushed['message']}"
         self._say(message)
         return {
             "run": found.run,
@@ -458,6 +484,7 @@ class Coordinator:
             "open": still,
             "batches": found.batches,
             "bounces": found.bounces,
+            "unpushed": unpushed,
             "checks": found.trials,
             "attempts": found.attempts,
             "lost": found.lost,
@@ -465,6 +492,7 @@ class Coordinator:
             "cost_usd": round(found.spent_usd, 4),
             "reason": reason,
             "message": message,
+            "hint": landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None,
             "exit_code": code,
         }
 
@@ -483,7 +511,9 @@ class Coordinator:
             case decision.LandBatch():
                 return lander.land(step.count)
             case decision.PushLanded():
-                return lander.push()
+                moved = lander.push()
+                self._watch.changed()  # a fetch has brought tags
+                return moved
             case decision.BounceItem():
                 lander.bounce(step.item)
             case decision.ReleaseBatch():
@@ -612,10 +642,23 @@ class Coordinator:
             self._take_checks(under)
             return
         if not files.read_json_if_any(os.path.join(order_folder(self._folder, order_id), RESULT)):
-            rescues = self._rescued(Workplace(order.place), order.name)
-            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled)
+            place = Workplace(order.place)
+            is_damaged = self._engine.is_local and os.path.isdir(order.place) and not place.is_whole(order.base)
+            rescues = self._rescued(place, order.name)
+            reason = PLACE_DAMAGED if is_damaged else ""
+            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled, reason=reason)
+        else:
+            self._take(order.item, order_id, order.fence, recalled=under.recalled)
+        self._look_at_home(order)
+
+    def _look_at_home(self, order: WorkOrder) -> None:
+        """Says what of the project was changed while an attempt was made."""
+        if not (changed := self._watch.changed()):
             return
-        self._take(order.item, order_id, order.fence, recalled=under.recalled)
+        self._ledger.note("home_touched", item=order.item, order=order.id, slot=order.slot, changed=changed[:100])
+        shown = ", ".join(map(printable, changed[:5])) + (f", and {len(changed) - 5} more" if len(changed) > 5 else "")
+        told = f"{order.slot} {order.item}: meanwhile this was changed in {self._git.top()}: {shown}"
+        self._say(f"{told}. If it was not you, it was an agent")
 
     def _take(self, item: str, order: str, fence: int, *, recalled: bool = False) -> None:
         """Takes a result in: books first, which may be repeated, then the event that says so."""
@@ -649,12 +692,15 @@ class Coordinator:
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._lander.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
 
-    def _lose(self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool) -> None:
+    def _lose(
+        self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
+    ) -> None:
         self._home.ended(order, item, None, rescues)
-        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator}
+        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
         self._ledger.note("lost", **known, cost_usd=self._money.settle(order, 0.0))
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
-        self._say(f"{item}: nothing came back of {order}{kept}")
+        why = "the repository of its place is destroyed" if reason == PLACE_DAMAGED else "nothing came back"
+        self._say(f"{item}: {why} of {order}{kept}" if not reason else f"{item}: {why} ({order}){kept}")
 
     def _take_checks(self, under: _Under) -> None:
         folder = order_folder(self._folder, under.order.id)

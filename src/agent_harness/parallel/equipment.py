@@ -61,6 +61,20 @@ def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
     return tuple(sorted(each for each in found if not is_ours(os.fsencode(each))))
 
 
+def not_lendable(home: Git, patterns: Sequence[str]) -> list[str]:
+    """Of the files that these name one by one, why places get no copy."""
+    found: list[str] = []
+    for each in patterns:
+        path = os.path.normpath(os.path.join(home.top(), each))
+        if not path.startswith(f"{home.top()}{os.sep}"):
+            found.append(f"parallel.copy: {each} leads outside of the project, and is passed over")
+        elif os.path.islink(path):
+            found.append(f"parallel.copy: {each} is a link, and is passed over")
+        elif home.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
+            found.append(f"parallel.copy: {each} is tracked; places have it as it is in the commit")
+    return found
+
+
 def lend(home: str, place: Git, paths: Sequence[str]) -> None:
     """Copies these from the project at ``home`` into a place, but over nothing that the commit or the place has."""
     folder = str(place.top())

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 
-from agent_harness.errors import HarnessError, PreflightFailed
+from agent_harness.errors import HarnessError, PreflightFailed, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -119,12 +119,14 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Carries out the order in ``folder``; 0 where there is a result."""
+    """Carries out the order in ``folder``; 0 where there is a result. There is none of a place that is destroyed."""
     order = WorkOrder.from_record(files.read_json(os.path.join(folder, ORDER)))
     try:
         result = carry_out(order, folder)
     except HarnessError as error:
         traceback.print_exc()
+        if order.kind == ATTEMPT and error.code != NOT_SET_UP and not Workplace(order.place).is_whole(order.base):
+            return 1
         told = error.hint and f"{error.message} ({error.hint})"
         result = {"status": FAILED, "reason": error.code, "message": told or error.message}
         result |= {"exit_code": error.exit_code, "uncounted": True, "output": error.data.get("output")}
@@ -146,6 +148,8 @@ def carry_out(order: WorkOrder, folder: str) -> JsonObject:
         result = _worked(order, place, lambda: hands(place, order, folder))
         if order.kind != ATTEMPT:
             return result
+        if not place.is_whole(order.base):
+            raise UnsafeTree(f"the repository of {place.folder} is destroyed")
         if result["status"] == ACCEPTED:
             ref = f"{places.WORK_REFS}/{order.name}/{order.fence}"
             places.take_home(place.git, home, result["commit"], ref)

@@ -41,6 +41,16 @@ class OpenItem:
     touches: tuple[str, ...] = ()  # what it will change, as globs, where it says so
 
 
+def odd_touches(found: Mapping[str, object]) -> list[str]:
+    """Of what items say that they touch, and that is no list of texts: that it is passed over."""
+    odd = [
+        item
+        for item, said in found.items()
+        if said is not None and not (isinstance(said, list) and all(isinstance(each, str) for each in said))
+    ]
+    return [f"{item}: touches is no list of texts, and is passed over" for item in odd]
+
+
 _LISTS = ("own", "lend", "paper_files", "paper_folders")
 
 
@@ -173,8 +183,9 @@ class Home(Protocol):
     ) -> list[JsonObject]:
         """What must pass on a commit that is to land on ``base``, each with a ``name``.
 
-        Without members: on a head that nobody vouches for. ``before`` are items, and their commits, that ``base`` holds
-        and that have not landed yet.
+        Without members: on a head that nobody vouches for; ``base`` is the one before it that somebody does, or that
+        head itself, where all that has landed is to prove itself once more. ``before`` are items, and their commits,
+        that ``base`` holds and that have not landed yet.
         """
         ...
 

@@ -29,7 +29,19 @@ TYPES = (
     )
     | {*("pushed", "joined", "join_proven", "join_moved")}
     | {*("scaled", "recalled", "held", "unheld", "first")}
-    | {*("head_moved", "head_trusted", "reopened", "blocked", "dropped", "slot_shut", "late_result", "closed")}
+    | {
+        *(
+            "head_moved",
+            "head_trusted",
+            "reopened",
+            "blocked",
+            "dropped",
+            "slot_shut",
+            "late_result",
+            "home_touched",
+            "closed",
+        )
+    }
 )
 
 
@@ -68,19 +80,7 @@ class Ledger:
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
-        return [self._event(number, line) for number, line in enumerate(whole.splitlines(), 1)]
-
-    def _event(self, number: int, line: bytes) -> JsonObject:
-        try:
-            event = jsontext.loads(line, exact=False)
-        except ValueError:
-            event = None
-        if not isinstance(event, dict) or event.get("n") != number:
-            raise StateDamaged(f"{self.path} is damaged in line {number}", hint=REBUILD)
-        if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
-            told = f"{self.path}, line {number}, was written by a newer version of the harness"
-            raise StateDamaged(told, hint="install that version, and: harness run --workers N")
-        return event
+        return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
         """The run so far. ``StateDamaged`` where its events cannot have happened so."""
@@ -148,3 +148,34 @@ def _known_id(folder: str) -> str | None:
         found = str(files.read_json(os.path.join(folder, "project.json")).get("id"))
         return found if re.fullmatch(r"[0-9a-f]{24}", found) else None
     return None
+
+
+def _event(path: str, number: int, line: bytes) -> JsonObject:
+    try:
+        event = jsontext.loads(line, exact=False)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict) or event.get("n") != number:
+        raise StateDamaged(f"{path} is damaged in line {number}", hint=REBUILD)
+    if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
+        told = f"{path}, line {number}, was written by a newer version of the harness"
+        raise StateDamaged(told, hint="install that version, and: harness run --workers N")
+    return event
+
+
+def readable(path: str, folder: str) -> list[JsonObject]:
+    """The events of a journal of the project in ``folder`` up to the first one that cannot be read.
+
+    None where it does not begin with a run, or with one of another project.
+    """
+    known, events = _known_id(folder), list[JsonObject]()
+    with (
+        suppress(OSError, HarnessError),
+        os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file,
+    ):
+        for number, line in enumerate(file, 1):
+            event = _event(path, number, line)
+            if (number == 1 and event["type"] != "run") or event.get("project", known) != known:
+                break
+            events.append(event)
+    return events

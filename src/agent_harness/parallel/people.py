@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,25 +15,19 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
+from agent_harness.parallel.items import result_of_order
+from agent_harness.parallel.landing import candidates, told_gone
 from agent_harness.parallel.ledger import REBUILD, Ledger
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
+from agent_harness.parallel.rebuild import LeftRun
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
 DYING_SECONDS = 2.0
 """How long the threads of a process that was killed may keep its locks."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftRun:
-    """What the project's own files say of a run that is dead."""
-
-    workers: int
-    branch: str | None  # where it was named
-    claims: Mapping[str, str]  # the order of each item that it has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +53,14 @@ class ParallelRuns:
         if not ledger.events:
             raise NothingEligible("no parallel run has been here", hint=BEGIN)
         return ledger.folded()
+
+    def unpushed_here(self) -> int:
+        """How many workers the run had that has landed on the branch here what no remote has yet; 0: none has."""
+        with suppress(HarnessError):
+            plan = self.plan()
+            is_here = self.git is not None and self.git.branch() == plan.branch
+            return plan.workers if plan.unpushed and is_here else 0
+        return 0
 
     # ---- places
 
@@ -185,9 +187,7 @@ class ParallelRuns:
             ledger = Ledger(self.folder)
             kind, members = requests.granted(ledger.folded(), verb, args)
             if kind == "dropped" and self.git is not None:
-                name = members["order"].split("/")[1]
-                members["rescue"] = places.free_ref(self.git, f"{places.RESCUE_REFS}/{name}")
-                self.git.update_ref(members["rescue"], members["commit"])
+                members["rescue"] = candidates.set_aside(self.git, members["order"], members["commit"])
             event = ledger.append(kind, **members)
             ledger.close()
             snapshot.change(self.snapshot, queue=queue_rows(ledger.folded()))
@@ -202,8 +202,10 @@ class ParallelRuns:
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
-        follows = "harness status" if is_alive or not rows else f"harness run --workers {plan.workers}"
-        return {"run": plan.run, "alive": is_alive, "queue": rows, "next": follows}
+        unpushed = plan.left_unpushed if plan.push_problem or plan.push_waits or not is_alive else None
+        follows = "harness run" if not rows else f"harness run --workers {plan.workers}"
+        follows = follows if (rows or unpushed) and not is_alive else "harness status"
+        return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:
         """Makes the ledger anew from refs, results and the project's own files, and says what could not be known.
@@ -224,12 +226,12 @@ class ParallelRuns:
             raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
         try:
             self._refuse_readable()
-            found = rebuild.rebuild(self.folder, self.git, branch, left.claims, workers=left.workers)
+            found = rebuild.rebuild(self.folder, self.git, branch, left)
             rows = queue_rows(Ledger(self.folder, only_read=True).folded())
             snapshot.change(self.snapshot, queue=rows)
         finally:
             lock.release()
-        follows = f"harness run --workers {left.workers}"
+        follows = f"harness run --workers {found.workers}"
         follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
         known = {"run": found.run, "items": [each.item for each in found.orders], "landed": found.landed}
         return {**known, "rescues": found.rescues, "kept": found.kept, "said": found.told(), "next": follows}
@@ -238,6 +240,40 @@ class ParallelRuns:
         with suppress(StateDamaged):
             self.plan()
             raise NothingEligible("the journal can be read; nothing has to be made anew", hint="harness queue")
+
+
+def foreseen(folder: str, workers: int) -> RunPlan:
+    """What the next run of so many workers begins with; changes nothing. ``StateDamaged`` as that would be.
+
+    While a run is under way it is that one's own plan. Of one that was killed, what came of its attempts is taken in,
+    and those that nothing came of are over.
+    """
+    known = Ledger(folder, only_read=True).folded()
+    if _holder(os.path.join(folder, "run.lock")):
+        return known
+    for item in known.in_state(WORKING):
+        work = known.work(item)
+        result = result_of_order(folder, work.order)
+        told = {name: result.get(name) for name in ("status", "commit", "reason", "cost_usd")}
+        event = {"type": "ended", **told} if told["status"] else {"type": "lost", "with_coordinator": True}
+        known.apply({"item": item, "order": work.order, "fence": work.fence, **event})
+    if known.closed or not known.run:
+        carried, known = known.carried(), RunPlan()
+        begun = {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
+        known.apply(begun | {"carried": carried})
+    return known
+
+
+def refuse_gone(git: Git, folder: str, named: str | None) -> None:
+    """``UnsafeTree`` where the branch that is named, or checked out, was deleted under the run before."""
+    branch = f"refs/heads/{named}" if named else git.branch()
+    if branch is None or git.commit_of(branch):
+        return
+    known = RunPlan()
+    with suppress(HarnessError):
+        known = Ledger(folder, only_read=True).folded()
+    if known.branch == branch and known.head:
+        raise told_gone(branch, known.head)
 
 
 def _holder(lock: str) -> Owner | None:

@@ -76,6 +76,15 @@ class Workplace:
         """Its repository as it is now."""
         return Git(self.folder)
 
+    def is_whole(self, base: str) -> bool:
+        """Whether it still has its own repository, in which the commit is that its order began at."""
+        found = Git(self.folder)
+        own = Path(os.path.realpath(self.folder), ".git")
+        try:
+            return found.is_repository and found.git_dir() == own and found.commit_of(base) == base
+        except (HarnessError, OSError, ValueError):
+            return False
+
     def prepare(self, home: Git, base: str, branch: str) -> None:
         """Makes the place one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
         home.update_ref(f"{PLACE_REFS}/{self.name}", base)  # no gc of the project takes away what is borrowed
@@ -118,6 +127,7 @@ class Workplace:
             while os.path.lexists(kept := f"{self.folder}.kept-{number}"):
                 number += 1
             os.rename(self.folder, kept)
+            self.clear()  # so that the next one is made with all that belongs into it
             return [kept]
 
     def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:

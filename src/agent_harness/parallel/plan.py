@@ -124,7 +124,7 @@ class RunPlan:
     audited: bool = False  # and everything was proven once more since
     unpushed: str = ""  # what landed last, and is to be pushed
     push_problem: str = ""  # why it cannot be: nothing lands on top of it in this run
-    push_waits: bool = False  # the remote was away: the next landing, or the next run, tries again
+    push_waits: str = ""  # which remote was away, and why: the next landing, or the next run, tries again
     joined: JoinedHead | None = None
     joins: int = 0  # since the remote took something last
     closed: bool = False
@@ -169,8 +169,9 @@ class RunPlan:
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max
         self.blocked, self.suspect, self.barren, self.closed = "", "", 0, False
         self.shut = {}
-        self.push_problem, self.push_waits = "", False
+        self.push_problem, self.push_waits = "", ""
         self.unpushed = event.get("unpushed") or self.unpushed
+        self.spent_usd += event.get("spent_usd") or 0.0  # as far as it is known of a journal that was made anew
         if self.batch and not self.batch.landing:  # one of its members may have bounced, and be worked on again
             self._on_released({"singly": False})
         self._give_up_ahead()
@@ -178,7 +179,7 @@ class RunPlan:
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
             work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
-            work.since = each.get("since", "")
+            work.since, work.lost = each.get("since", ""), each.get("lost", 0)
             if each.get("held"):
                 self.held[each["item"]] = None
             if each["ready"]:
@@ -249,6 +250,9 @@ class RunPlan:
             self._set(event["item"], PARKED).why = "attempt_lost"
 
     def _on_late_result(self, event: JsonObject) -> None:
+        return
+
+    def _on_home_touched(self, event: JsonObject) -> None:
         return
 
     def _on_parked(self, event: JsonObject) -> None:
@@ -337,7 +341,7 @@ class RunPlan:
             self._move(item, "landed")
             self.landed.append({"item": item, "commit": commit, "batch": batch.id})
         self.head = event["commit"]
-        self.unpushed, self.push_waits = event["commit"] if event.get("push") else "", False
+        self.unpushed, self.push_waits = event["commit"] if event.get("push") else "", ""
         if not batch.vouched:
             self.combined, self.audited = True, False
         if self.ahead and self.ahead[0].base == self.head:
@@ -346,7 +350,9 @@ class RunPlan:
             self._on_released({"singly": False})
 
     def _on_pushed(self, event: JsonObject) -> None:
-        self.push_problem, self.push_waits = event.get("problem") or "", bool(event.get("away"))
+        self.push_problem = event.get("problem") or ""
+        away = event.get("away")
+        self.push_waits = f"{event.get('remote') or 'the remote'} is away ({away})" if away else ""
         self.joined = None
         if not (self.push_problem or self.push_waits):
             self.unpushed, self.head, self.joins = "", event["head"], 0
@@ -404,6 +410,18 @@ class RunPlan:
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
+
+    @property
+    def left_unpushed(self) -> JsonObject | None:
+        """What has landed and is at no remote, and ``why``; ``None`` where nothing is left to be pushed.
+
+        ``message`` says it in a line. Whoever runs next takes it along, unless a person has to pull before.
+        """
+        if not self.unpushed:
+            return None
+        why = self.push_problem or self.push_waits or "the run ended before"
+        told = f"Not pushed: {why}; the next run takes it along: harness run"
+        return {"commit": self.unpushed, "why": why, "message": self.push_problem or told}
 
     @property
     def shut_slots(self) -> list[str]:

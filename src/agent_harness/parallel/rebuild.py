@@ -2,8 +2,11 @@
 
 What the project shows as an order's is that order's again: its result, where there is one, is taken in by the next run
 as any other, and what came to nothing is lost. A candidate that the branch has already, by its trailers, is carried to
-its end instead of landing again. Candidates that are nobody's become rescues. What a ledger alone knows is not guessed:
-``told`` names it. Source: ``scale.md`` 7, SC-14, SC-29.
+its end instead of landing again. Candidates that are nobody's become rescues.
+
+What a ledger alone knows is taken from the part of the old one before its damage, else from the journal of the run
+before: what was sent back, held, parked, spent and not pushed. Neither is believed against refs and results. What is
+left is not guessed: ``told`` names it. Source: ``scale.md`` 7, SC-14, SC-29.
 """
 
 import os
@@ -16,19 +19,34 @@ from dataclasses import dataclass, field
 from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import ledger as journals
 from agent_harness.parallel import places
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, RESULT
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT
+from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id
+from agent_harness.parallel.plan import LANDED, RunPlan, fold
 from agent_harness.session import parallel_settings
 
 _NAME = re.compile(r"(?P<run>[0-9A-Za-z]+)\.(?P<name>.+)\.(?P<fence>\d{1,9})")
 _SETTINGS = {name: parallel_settings.default(name) for name in ("batch_max", "mends")}  # the next run says its own
+SENT_BACK = "sent_back"
+"""Why a candidate is to be mended, where that is not known any more."""
 UNKNOWN = (
     "how often an item was sent back, and what it had to mend: its next attempt begins on the branch",
     "which candidates a person had held, and their order beyond when they were proven",
     "what attempts have cost of which nothing is left, and what `harness scale` had said",
     "which landing was not pushed yet: the next one takes it along",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftRun:
+    """What the project's own files say of a run that is dead."""
+
+    workers: int
+    branch: str | None  # where it was named
+    claims: Mapping[str, str]  # the order of each item that it has
+    bounced: Mapping[str, int] = field(default_factory=dict)  # how often an item was sent back, where that is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,26 +64,59 @@ class LeftOrder:
 
 
 @dataclass(kw_only=True)
+class EarlierJournal:
+    """What can be read of a journal: ``plan`` after so many ``lines``; ``where`` it is, for a person."""
+
+    plan: RunPlan = field(default_factory=RunPlan)
+    lines: int = 0
+    where: str = ""
+    pushes: bool = False  # landings were to be pushed
+    pushed: frozenset[str] = frozenset()  # commits that a remote has taken
+
+
+@dataclass(kw_only=True)
 class Rebuilt:
     """What was found, and what it says."""
 
     run: str
+    workers: int
+    before: EarlierJournal
     orders: list[LeftOrder] = field(default_factory=list)  # that the project shows as such
     landed: list[str] = field(default_factory=list)  # items of these that the branch has
     rescues: list[str] = field(default_factory=list)
+    carried: list[JsonObject] = field(default_factory=list)  # what is known of each item
+    parked: dict[str, str] = field(default_factory=dict)
+    unpushed: str = ""
     kept: str = ""  # where the old ledger is
 
     def told(self) -> list[str]:
         """What a person is told."""
         ready = [each.item for each in self.orders if each.commit and each.item not in self.landed]
         lost = [each.item for each in self.orders if not each.since]
+        back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
+        held = [each["item"] for each in self.carried if each["held"]]
+        rows = {
+            "Proven, and waiting to land": ready,
+            "On the branch, and not written down yet": self.landed,
+            "Begun, and without a result": lost,
+            "Nobody's any more, and in a rescue": self.rescues,
+            "Sent back": back,
+            "Held by a person, until harness queue release": held,
+            "Waits for a person": [f"{item} ({why})" for item, why in self.parked.items()],
+            "Not pushed, as far as is known; the next run takes it along": [self.unpushed[:10]] * bool(self.unpushed),
+            "The old one is kept": [self.kept] * bool(self.kept),
+        }
+        before = self.before
         lines = [f"The journal is made anew, from refs and results: run {self.run}."]
-        lines += [f"Proven, and waiting to land: {', '.join(ready)}"] if ready else []
-        lines += [f"On the branch, and not written down yet: {', '.join(self.landed)}"] if self.landed else []
-        lines += [f"Begun, and without a result: {', '.join(lost)}"] if lost else []
-        lines += [f"Nobody's any more, and in a rescue: {', '.join(self.rescues)}"] if self.rescues else []
-        lines += [f"The old one is kept: {self.kept}"] if self.kept else []
-        return [*lines, "What cannot be known:", *(f"  {each}" for each in UNKNOWN)]
+        lines += [f"Beyond these counts what is told by {before.where}."] if before.lines else []
+        lines += [f"{name}: {', '.join(found)}" for name, found in rows.items() if found]
+        since = f", of what was after {before.where}" if before.lines else ""
+        return [*lines, f"What cannot be known{since}:", *(f"  {each}" for each in UNKNOWN)]
+
+
+def _times(carried: JsonObject) -> str:
+    times = f"{carried['bounces']} time{'s' if carried['bounces'] != 1 else ''}"
+    return f"{times}, to be mended" if carried["mend"] else times
 
 
 def is_missing(folder: str) -> bool:
@@ -77,36 +128,47 @@ def is_missing(folder: str) -> bool:
     return False
 
 
-def where_missing(
-    folder: str, git: Git, branch: str, claims: Mapping[str, str], *, workers: int, say: Callable[[str], None]
-) -> None:
+def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
     """The same at the start of a run, where somebody has taken the ledger away: SC-14."""
     if is_missing(folder):
-        for line in rebuild(folder, git, branch, claims, workers=workers).told():
+        for line in rebuild(folder, git, branch, left).told():
             say(line)
 
 
-def rebuild(folder: str, git: Git, branch: str, claims: Mapping[str, str], *, workers: int) -> Rebuilt:
+def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     """Puts a ledger in the place of what is there; the old one is kept among the runs that are over.
 
-    ``claims`` has the order that the project shows for each item. Repeatable: refs and results stay as they are.
+    Repeatable: refs and results stay as they are.
     """
+    before = _earlier(folder)
     known = _orders(folder, git)
-    found = Rebuilt(run=process.new_run_id()[:8])
-    mine = [each for each in known if claims.get(each.item) == each.id]
-    found.orders = sorted(mine, key=lambda each: (each.since == 0, each.since, each.item))
-    on_branch = _landed(git, branch)
+    on_branch = candidates.landed_on(git, branch)
+    asked = left.workers if left.claims or not before.plan.asked else before.plan.asked
+    found = Rebuilt(run=process.new_run_id()[:8], workers=asked, before=before)
+    mine = [each for each in known if left.claims.get(each.item) == each.id]
+    place = _places_in_queue(before.plan)
+    found.orders = sorted(mine, key=lambda each: (each.since == 0, place(each.item), each.since, each.item))
     found.landed = [each.item for each in found.orders if each.commit in on_branch]
-    found.rescues = _rescued(git, known, on_branch, {each.commit for each in found.orders})
+    found.carried = _carried(git, known, on_branch, before.plan, left)
+    held = {each.commit for each in found.orders} | {each["commit"] for each in found.carried if each["mend"]}
+    found.rescues = candidates.nobodys(git, git.refs_below(f"{places.WORK_REFS}/"), kept={*on_branch, *held})
+    found.unpushed = _unpushed(git, branch, on_branch, before)
+    stops = {item: before.plan.work(item) for item in before.plan.in_state(PARKED)}
+    later = {each.item for each in known if each.item in stops and each.fence > stops[each.item].fence}
+    found.parked = {item: work.why for item, work in stops.items() if item not in {*left.claims, *later}}
     head = str(git.commit_of(branch))
     part = os.path.join(folder, "rebuilt")
     shutil.rmtree(part, ignore_errors=True)
     ledger = Ledger(part)
     identity = {"v": VERSION, "run": found.run, "project": project_id(folder), "branch": branch, "rebuilt": True}
-    carried = [_carried(name, each) for name, each in _fences(git, known).items()]
-    ledger.append("run", **identity, workers=workers, **_SETTINGS, head=head, carried=carried)
+    kept = {"unpushed": found.unpushed, "spent_usd": 0.0 if before.plan.closed else before.plan.spent_usd}
+    ledger.append("run", **identity, **kept, workers=asked, **_SETTINGS, head=head, carried=found.carried)
+    if not before.plan.closed and before.plan.workers != before.plan.asked:
+        ledger.append("scaled", workers=before.plan.workers)
     for each in found.orders:
         _write(ledger, each)
+    for item, why in found.parked.items():
+        ledger.append("parked", item=item, reason=why)
     _write_landing(ledger, git, branch, {each.item: on_branch.get(each.commit, "") for each in found.orders})
     ledger.folded()
     ledger.close()
@@ -114,6 +176,95 @@ def rebuild(folder: str, git: Git, branch: str, claims: Mapping[str, str], *, wo
     os.replace(ledger.path, os.path.join(folder, "ledger.jsonl"))
     shutil.rmtree(part, ignore_errors=True)
     return found
+
+
+# ---- what earlier journals say
+
+
+def _earlier(folder: str) -> EarlierJournal:
+    """The journal that is there as far as it can be read, else that of the run before."""
+    path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
+    with suppress(OSError):
+        old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]
+        old.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+        for each in (path, *(entry.path for entry in old)):
+            if found := _readable(each, folder):
+                return found
+    return _readable(path, folder) or EarlierJournal()
+
+
+def _readable(path: str, folder: str) -> EarlierJournal | None:
+    """A journal up to what cannot be read, or cannot have happened; none where nothing of it is this project's."""
+    events = journals.readable(path, folder)
+    plan, lines = RunPlan(), 0
+    pushed: set[str] = set()
+    with suppress(KeyError, TypeError, AttributeError, ValueError):
+        for event in events:
+            before = plan.unpushed
+            plan.apply(event)
+            lines += 1
+            if event["type"] == "pushed" and not plan.unpushed:
+                pushed.add(before)
+    if not lines:
+        return None
+    name = "the old one" if os.path.basename(path) == "ledger.jsonl" else f"runs/{os.path.basename(path)}"
+    return EarlierJournal(
+        plan=fold(events[:lines]),  # the other one may know half of what cannot have happened
+        lines=lines,
+        where=f"lines 1 to {lines} of {name}",
+        pushes=any(event.get("push") for event in events[:lines]),
+        pushed=frozenset(pushed),
+    )
+
+
+def _places_in_queue(plan: RunPlan) -> Callable[[str], int]:
+    """Where an item was in the queue; those that were not in it come last."""
+    order = [item for batch in plan.under_way for item in batch.members] + plan.queue
+    return lambda item: order.index(item) if item in order else len(order)
+
+
+def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
+    """The last landing, where the remote has not got it as far as is known."""
+    if not before.pushes and not before.plan.unpushed:
+        return ""
+    commits = {*on_branch.values()}
+    for line in git.text("log", "--first-parent", "--format=%H %P", branch).splitlines():
+        commit, *parents = line.split()
+        if commit in commits or commits & {*parents[1:]}:
+            return "" if commit in before.pushed else commit
+    return ""
+
+
+def _carried(
+    git: Git, known: list[LeftOrder], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
+) -> list[JsonObject]:
+    """What is known of each item: by its last order, and by what was told of it before."""
+    last = _last(known)
+    rows: list[JsonObject] = []
+    for item in dict.fromkeys([*last, *plan.works, *left.bounced]):
+        work, order = plan.work(item), last.get(item)
+        has_landed = work.state == LANDED or work.commit in on_branch or (order and order.commit in on_branch)
+        bounces = 0 if has_landed else max(work.bounces, left.bounced.get(item, 0))
+        row: JsonObject = {"item": item, "fence": work.fence, "order": work.order, "base": work.proven_on}
+        row |= {"commit": work.commit, "bounces": bounces, "mend": None, "ready": False, "since": ""}
+        row |= {"held": item in plan.held and not has_landed, "lost": work.lost}
+        if work.mend and not has_landed and _is_kept(git, work.proven_on, work.commit):
+            row["mend"] = work.mend
+        if order and order.fence > work.fence:
+            row |= {"fence": order.fence, "order": order.id}
+            if order.commit:
+                is_back = bounces > work.bounces and left.claims.get(item) != order.id and not has_landed
+                row |= {"base": order.base, "commit": order.commit}
+                row["mend"] = {"why": SENT_BACK} if is_back and bounces <= plan.mends else None
+        rows.append(row)
+    return rows
+
+
+def _is_kept(git: Git, *commits: str) -> bool:
+    return all(each and git.commit_of(each) for each in commits)
+
+
+# ---- what is on the disk
 
 
 def _orders(folder: str, git: Git) -> list[LeftOrder]:
@@ -146,37 +297,13 @@ def _order(folder: str, match: re.Match[str], git: Git) -> LeftOrder | None:
     )
 
 
-def _landed(git: Git, branch: str) -> dict[str, str]:
-    """The candidates that the branch has, by the trailers of its commits, and these commits."""
-    words = ("log", "--format=%H %(trailers:key=Harness-Candidate,valueonly,separator=%x20)", branch)
-    rows = (line.split() for line in git.text(*words).splitlines())
-    return {row[-1]: row[0] for row in rows if len(row) > 1}
-
-
-def _fences(git: Git, known: list[LeftOrder]) -> dict[str, LeftOrder]:
+def _last(known: list[LeftOrder]) -> dict[str, LeftOrder]:
     """The last order of each item."""
     last: dict[str, LeftOrder] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
             last[each.item] = each
     return last
-
-
-def _carried(item: str, last: LeftOrder) -> JsonObject:
-    known = {"item": item, "fence": last.fence, "order": last.id, "base": last.base, "commit": last.commit}
-    return {**known, "bounces": 0, "mend": None, "ready": False, "since": "", "held": False}
-
-
-def _rescued(git: Git, known: list[LeftOrder], on_branch: Mapping[str, str], candidates: set[str]) -> list[str]:
-    """Rescues of what was proven once, has not landed, and is nobody's candidate."""
-    kept = {*git.refs_below(f"{places.RESCUE_REFS}/").values(), *on_branch, *candidates}
-    found: list[str] = []
-    for ref, commit in git.refs_below(f"{places.WORK_REFS}/").items():
-        if commit not in kept:
-            name = ref.removeprefix(f"{places.WORK_REFS}/").rpartition("/")[0]
-            found.append(places.free_ref(git, f"{places.RESCUE_REFS}/{name}"))
-            git.update_ref(found[-1], commit)
-    return found
 
 
 def _write(ledger: Ledger, order: LeftOrder) -> None:

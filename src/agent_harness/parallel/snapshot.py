@@ -5,11 +5,12 @@
                  "tokens":{...}, "cost_usd":0.11, "last":[...]}],
      "queue":[{"item":"4", "fence":1, "since":..., "batch":null, "state":"held"}],
      "landed":3, "bounced":1, "lost":0, "parked":[{"item":"7", "reason":"landing_failed"}],
-     "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2}}
+     "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2},
+     "unpushed":{"commit":"c0ffee...", "why":"origin is away (...)", "message":"Not pushed: ..."}}
 
 The coordinator replaces it at most once a second. Nothing is decided by it: a disk that does not take it stops nobody,
 and whoever reads it asks for the process that wrote it, since a dead one's clock does not run on. It goes with a run
-that has nothing left to land. Imports stay on the hot path of ``status``.
+that has nothing left to land or to push. Imports stay on the hot path of ``status``.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ def lines(found: JsonObject, named: Callable[[str], str] = str) -> list[str]:
     limits = found.get("limits")
     text += [f"  {each}" for each in limits[:10] if isinstance(each, str)] if isinstance(limits, list) else []
     text += [f"  {blocked}"] if (blocked := found.get("blocked")) else []
+    unpushed = _members(found.get("unpushed")).get("message")
+    text += [f"  {unpushed}"] if unpushed and unpushed != blocked else []
     return text
 
 

@@ -14,6 +14,7 @@ from agent_harness.parallel.landing.objects import (
     put_on,
     target,
     tip_of,
+    told_gone,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "put_on",
     "target",
     "tip_of",
+    "told_gone",
 ]

@@ -7,10 +7,10 @@ from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import places, plan
+from agent_harness.parallel import plan
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_order
-from agent_harness.parallel.landing import objects
+from agent_harness.parallel.landing import candidates, objects
 from agent_harness.parallel.landing.branch import TargetBranch
 from agent_harness.parallel.landing.learning import Lessons
 from agent_harness.parallel.landing.pushing import Pusher
@@ -88,7 +88,7 @@ class Lander:
         if gone := self._not_ours(items):
             for item in gone:
                 work = self._plan.work(item)
-                ref = set_aside(self._git, work.order, work.commit)
+                ref = candidates.set_aside(self._git, work.order, work.commit)
                 self._ledger.note("dropped", item=item)
                 self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
             return True
@@ -134,7 +134,11 @@ class Lander:
     def _candidate(self, item: str, work: plan.ItemProgress) -> objects.Candidate:
         said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
         told = str(self._result(item).get("subject") or said).rstrip()
-        trailers = {objects.ITEM_TRAILER: item, "Harness-Attempt": work.order, "Harness-Candidate": work.commit}
+        trailers = {
+            objects.ITEM_TRAILER: item,
+            "Harness-Attempt": work.order,
+            candidates.CANDIDATE_TRAILER: work.commit,
+        }
         lines = [f"{name}: {' '.join(value.split())}" for name, value in trailers.items()]
         return objects.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
 
@@ -170,7 +174,7 @@ class Lander:
     def check_head(self, head: str) -> bool:
         """The same of a head that nobody vouches for, or that what has landed would have on top of the remote's."""
         joined = self._plan.joined
-        checks = self._home.checks(joined.before if joined else head, head, None)
+        checks = self._home.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
             self._pusher.judge_joined({}, GREEN, [])
             return True
@@ -250,7 +254,7 @@ class Lander:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
         found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be mended")
-        self._git.update_ref(f"refs/harness/mend/{item.name}", seed)
+        self._git.update_ref(f"{candidates.MEND_REFS}/{item.name}", seed)
         named = [shown(each.encode("utf-8", "surrogateescape")) for each in found.conflicts]
         return {**(work.mend or {}), "files": named, "seed": found.tree, "work": work.commit}
 
@@ -293,6 +297,7 @@ class Lander:
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push)
         for item, _ in pairs:
             self.lessons.overlap.forget(item)
+        candidates.let_go(self._git, [self._plan.work(item).order for item, _ in pairs])
         if not self._plan.under_way:
             self._git.update_ref(objects.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
@@ -302,10 +307,3 @@ class Lander:
         """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
         with self._stop.held():
             return self._pusher.push()
-
-
-def set_aside(git: Git, order: str, commit: str) -> str:
-    """Keeps a candidate that is nobody's any more; the ref that has it."""
-    ref = places.free_ref(git, f"{places.RESCUE_REFS}/{order.split('/')[1]}")
-    git.update_ref(ref, commit)
-    return ref

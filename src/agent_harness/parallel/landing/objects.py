@@ -5,17 +5,20 @@ person's; each step of it can be repeated by whoever finds it half done. SC-30, 
 """
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_harness.errors import UnsafeTree
+from agent_harness.errors import ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.operation_lock import await_lock
 
+OLDEST_GIT = (2, 38)
+"""The first git that merges without a work tree."""
 HEAD_REF = "refs/harness/landing"
 """Keeps the objects of the batch under way."""
 ITEM_TRAILER = "Harness-Item"
@@ -48,7 +51,11 @@ class InTheWay(UnsafeTree):
 
 
 def target(git: Git, name: str | None) -> str:
-    """The full name of the branch to land on, named or checked out. ``UnsafeTree`` where there is none."""
+    """The full name of the branch to land on, named or checked out. ``UnsafeTree`` where there is none.
+
+    ``ToolMissing`` for a git that cannot combine commits as objects.
+    """
+    _refuse_unfit(git)
     here = git.branch()
     if name is None or f"refs/heads/{name}" == here:
         if here is None:
@@ -62,6 +69,24 @@ def target(git: Git, name: str | None) -> str:
     if f"branch {target}" in listed:
         raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
     return target
+
+
+def _refuse_unfit(git: Git) -> None:
+    """A place holds a whole commit, and candidates are combined as objects."""
+    said = git.text("version")
+    version = re.search(r"(\d+)\.(\d+)", said)
+    if version and tuple(map(int, version.groups())) < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        raise ToolMissing(f"several agents at once need git {oldest}; this is {said}", hint=f"install git {oldest}")
+    if git.settings().get("core.sparsecheckout", "").lower() == "true":
+        told = "this work tree is sparse, and each agent of several has a whole one"
+        raise UnsafeTree(told, hint="git sparse-checkout disable, or: harness run")
+
+
+def told_gone(branch: str, commit: str) -> UnsafeTree:
+    """That the branch was deleted, and how it comes back, at the last commit that somebody vouched for."""
+    name = branch.removeprefix("refs/heads/")
+    return UnsafeTree(f"The branch {name} is gone", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def merged(git: Git, head: str, base: str, commit: str, union: Sequence[str] = ()) -> Merged:

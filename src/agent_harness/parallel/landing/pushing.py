@@ -9,6 +9,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget, on_top_of
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
+from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import places
 from agent_harness.parallel.items import GREEN, RED, Home
 from agent_harness.parallel.landing import objects
@@ -39,7 +40,7 @@ class Pusher:
         if known.joined:
             return self._take_joined(known.joined)
         commit, target = known.unpushed, self._home.push_target
-        if target is None or not self._branch.holds(commit):
+        if target is None or (self._branch.tip and not self._branch.holds(commit)):
             self._ledger.note("pushed", head=known.head)  # nobody asks for it any more
             return True
         done = target.push(self._git, commit)
@@ -47,12 +48,14 @@ class Pusher:
             self._ledger.note("pushed", head=known.head)
             self._home.note_push("pushed", commit, f"Pushed {commit[:10]}.")
             return True
-        self._home.note_push("push_failed", commit, done.message)
         if done.rejected:
+            self._home.note_push("push_failed", commit, done.message)
             self._join(commit, target, done.message)
-        else:
-            self._ledger.note("pushed", head=known.head, away=done.message)
-            self._say(f"Push failed: {done.message}")
+            return True
+        self._ledger.note("pushed", head=known.head, remote=target.remote, away=_reason(done.message))
+        told = str((known.left_unpushed or {}).get("message"))
+        self._home.note_push("push_failed", commit, told)
+        self._say(told)
         return True
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
@@ -103,3 +106,10 @@ class Pusher:
         self._ledger.note("pushed", head=self._ledger.plan.head, problem=paused)
         self._home.note_push("push_given_up", commit, paused)
         self._say(f"{paused}\nIt stays on its branch, not pushed. Pull and push by hand, then: harness resume")
+
+
+def _reason(said: str) -> str:
+    """Why a remote did not answer, in one line: the first one that git has printed."""
+    lines = (line.strip() for line in redact(said).splitlines())
+    first = next(filter(None, lines), "it did not answer")
+    return printable(first.removeprefix("fatal: ").removeprefix("error: "))[:200]

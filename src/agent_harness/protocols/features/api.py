@@ -318,7 +318,7 @@ class FeatureProject:
 
         if takeover.is_clone(self._project):
             takeover.begin_anew(self._project)
-        left = None if workers else self._project.store.left_by_run()
+        left = None if workers else self._project.store.left_by_run() or self._unpushed()
         if workers or left:
             from agent_harness.protocols.features.parallel.run import run_parallel
 
@@ -326,9 +326,7 @@ class FeatureProject:
             if workers:
                 given |= {"workers": workers, "branch": branch, "lend": lend}
                 return run_parallel(self._project, max_sessions=max_sessions, **given)
-            self._project.say(
-                "A run of several agents was ended before all of its work had landed; that is done first."
-            )
+            self._project.say("A run of several agents has left something to land or to push; that is done first.")
             given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
             landed = run_parallel(self._project, only_land=True, **given)
             if landed["exit_code"]:
@@ -458,9 +456,18 @@ class FeatureProject:
             left=self._left,
         )
 
+    def _unpushed(self) -> JsonObject | None:
+        """A run of several agents that is over, and has landed on the branch here what no remote has yet."""
+        import os
+
+        if not os.path.lexists(self._project.layout.parallel):
+            return None
+        found = self.parallel_runs().unpushed_here()
+        return {"workers": found, "branch": None} if found else None
+
     def _left(self) -> LeftRun:
         """What a run that is dead holds."""
-        from agent_harness.parallel.people import LeftRun
+        from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.store import orders_of_run
 
         left = self._project.store.left_by_run() or {}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
-    from agent_harness.parallel.people import LeftRun, ParallelRuns
+    from agent_harness.parallel.people import ParallelRuns
+    from agent_harness.parallel.rebuild import LeftRun
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import AskedQuestion, PictureReader
@@ -252,10 +253,11 @@ class TaskList:
                 lend=lend,
                 **limits,
             )
-        if left := self._left_by_run():
+        more: JsonObject = {}
+        if left := self._left_by_run() or self._unpushed():
             from agent_harness.protocols.tasklist import parallel
 
-            say("A run of several agents was ended before all of its work had landed; that is done first.")
+            say("A run of several agents has left something to land or to push; that is done first.")
             workers, branch = left
             landed = parallel.run_parallel(
                 self.worker,
@@ -269,11 +271,12 @@ class TaskList:
             )
             if landed["exit_code"]:
                 return landed
+            more = {"unpushed": landed["unpushed"]}
         elif not self.layout.linked():
             with suppress(OSError):  # of a run of several agents that is dead, and has left nothing
                 os.unlink(self.layout.parallel)
         seated = {"project": self.layout.root, "item": "harness run"}
-        return run.run(self.worker, Dispatcher(allowed, policy, say, told=seated), say=say, **limits)
+        return {**run.run(self.worker, Dispatcher(allowed, policy, say, told=seated), say=say, **limits), **more}
 
     @property
     def workers(self) -> int | None:
@@ -314,12 +317,9 @@ class TaskList:
 
     def _left(self) -> LeftRun:
         """What a run that is dead holds."""
-        from agent_harness.parallel.people import LeftRun
-        from agent_harness.protocols.tasklist.claims import leases
+        from agent_harness.protocols.tasklist.parallel import left_run
 
-        tasks = leases.left_by_run(self.store.read())
-        workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-        return LeftRun(workers=workers, branch=branch, claims=leases.orders_of_run(tasks))
+        return left_run(self.worker)
 
     def now(self) -> list[str]:
         """What the attempts under way are doing, one line each; any thread may ask."""
@@ -360,6 +360,15 @@ class TaskList:
             return None
         return leases.terms_of_run(left) if left else None
 
+    def _unpushed(self) -> tuple[int, None] | None:
+        """The number of workers of a run that is over, and has landed on the branch here what no remote has yet."""
+        import os
+
+        if self.layout.linked() or not os.path.lexists(self.layout.parallel):
+            return None
+        found = self.parallel_runs().unpushed_here()
+        return (found, None) if found else None
+
     def _refuse_empty(self) -> None:
         try:
             state = self.store.read()
@@ -399,8 +408,13 @@ class TaskList:
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
 
-        found = self.next()
-        lines = [f"Next: {found['task_id']}: {found['title']}"]
+        found: JsonObject = {}
+        try:
+            found = self.next()
+        except NothingEligible:
+            if workers is None or not self._left_by_run():  # what a dead run holds, the next one begins with
+                raise
+        lines = [f"Next: {found.get('task_id')}: {found.get('title')}"]
         following = "harness run"
         if workers is not None:
             from agent_harness.protocols.tasklist import parallel

@@ -26,11 +26,13 @@ from agent_harness.parallel.items import (
     Landing,
     OpenItem,
     WorkOrder,
+    odd_touches,
 )
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.plan import RunPlan, fold
+from agent_harness.parallel.people import foreseen, refuse_gone
+from agent_harness.parallel.plan import LANDING, READY
+from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
@@ -429,6 +431,14 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
     ]
 
 
+def left_run(worker: Worker) -> LeftRun:
+    """What the list and its log say of a run that is dead."""
+    tasks = leases.left_by_run(worker.store.read())
+    workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
+    claims, bounced = leases.orders_of_run(tasks), progress.sent_back(worker.layout)
+    return LeftRun(workers=workers, branch=branch, claims=claims, bounced=bounced)
+
+
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = json_object(state.raw.get("session_config")) or {}
     given = json_object(config.get("parallel")) or {}
@@ -440,6 +450,7 @@ def _told(mend: JsonObject) -> JsonObject:
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
+        SENT_BACK: "Your earlier work was proven, and did not land; why is not known any more.",
         "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
     }
     told = "It is in the work tree, merged into the present state"
@@ -492,6 +503,8 @@ def run_parallel(
     """
     worker = run.own_worker(worker)
     place = place_of(worker)
+    if place is not None and (left := trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)):
+        refuse_gone(place.git, os.path.join(left, "parallel"), branch)
     if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
     target = landing.target(place.git, branch)
@@ -519,8 +532,9 @@ def run_parallel(
         worker.store.change(lambda change: publish.setting_of_run(folder, change))
         state = worker.store.read()
         settings = settings_of(state, say)
-        claims = leases.orders_of_run(leases.left_by_run(state))
-        rebuild.where_missing(folder, place.git, target, claims, workers=workers, say=say)
+        for line in odd_touches({task.id: task.raw.get("touches") for task in state.tasks}):
+            say(line)
+        rebuild.where_missing(folder, place.git, target, replace(left_run(worker), workers=workers), say=say)
         terms = RunTerms(
             workers=workers,
             say=say,
@@ -549,7 +563,8 @@ def run_parallel(
             with stop.held(), suppress(HarnessError):
                 sessions.end(worker)
             raise
-    following = "harness queue" if done["reason"] == "held" else run.next_command(worker)
+    following = "harness run" if done.get("unpushed") else run.next_command(worker)
+    following = "harness queue" if done["reason"] == "held" else following
     following = "harness resume" if worker.store.paused() else following
     return {"session": begun["session"], **done, "next": following}
 
@@ -564,18 +579,16 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     place, state = place_of(worker), worker.store.read()
-    if place is None:
+    if place is None or place.git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
-    found = settings_of(state)
     place_of_list = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
     folder = os.path.join(place_of_list or worker.layout.root, "parallel")
-    known = fold(Ledger(folder, only_read=True).events)
-    if known.closed:
-        before, known = known, RunPlan()
-        known.apply(
-            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
-            | {"carried": before.carried()}
-        )
+    state.raw["session_config"] = publish.config_of_run(folder, state)
+    found = settings_of(state)
+    known = foreseen(folder, workers)
+    for task in leases.left_by_run(state):
+        if known.work(task.id).state not in (READY, LANDING):
+            lifecycle.release(task)
     items = open_items(worker, state)
     limit = _fewest(max_tasks, state.config.max_tasks * workers or None)
     chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0, learned_in(folder))]

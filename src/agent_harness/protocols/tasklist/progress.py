@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
+BOUNCED = "given back: bounced"
+"""What is said where a task was proven in its place, and did not land."""
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
 """Errors of these categories are no outcome of an attempt."""
 
@@ -164,6 +166,18 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
     return None
+
+
+def sent_back(layout: TaskListLayout) -> dict[str, int]:
+    """How often what was proven of each task did not land, since its last completion."""
+    done: set[str | None] = set()
+    counts: dict[str, int] = {}
+    for line in _backwards(layout):
+        if line.kind == "Completed":
+            done.add(line.task)
+        elif line.task and line.task not in done and line.text == BOUNCED:
+            counts[line.task] = counts.get(line.task, 0) + 1
+    return counts
 
 
 def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:

@@ -10,7 +10,7 @@ a run that goes on where one was killed has the setting of that one, whatever th
 import os
 import re
 
-from agent_harness.errors import ConfigurationError, HarnessError
+from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget
@@ -18,32 +18,38 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist.records import State, json_object
 from agent_harness.protocols.tasklist.store import TaskListChange
 
+FILE = "push.json"
+
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
     """Gives the list the setting of a run that was killed; else keeps what it says, before any agent is started."""
-    path = os.path.join(folder, "push.json")
-    try:
-        kept = files.read_json(path)
-    except FileNotFoundError:
+    path = os.path.join(folder, FILE)
+    if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         files.write_json(path, {"push": _given(change.state)})
         return
-    except HarnessError:
-        kept = dict[str, object]()
-    if "push" in kept and kept["push"] != _given(change.state):
-        config = json_object(change.state.raw.get("session_config")) or {}
-        parallel = {**(json_object(config.get("parallel")) or {}), "push": kept["push"]}
-        change.state.raw["session_config"] = {**config, "parallel": parallel}
-        told = (
-            f"session_config.parallel.push is {kept['push']} as when the run began that was killed; set it anew later"
+    config = config_of_run(folder, change.state)
+    if config != change.state.raw.get("session_config"):
+        change.state.raw["session_config"] = config
+        told = _given(change.state)
+        change.note(
+            "WARN", f"session_config.parallel.push is {told} as when the run began that was killed; set it anew later"
         )
-        change.note("WARN", told)
         change.touch()
+
+
+def config_of_run(folder: str, state: State) -> JsonObject:
+    """``session_config`` of the list, with the push that a run which was killed began with."""
+    config = json_object(state.raw.get("session_config")) or {}
+    kept = files.read_json_if_any(os.path.join(folder, FILE))
+    if "push" not in kept or kept["push"] == _given(state):
+        return config
+    return {**config, "parallel": {**(json_object(config.get("parallel")) or {}), "push": kept["push"]}}
 
 
 def forget(folder: str) -> None:
     """The run is over: the next one has what the list says then."""
-    files.unlink(os.path.join(folder, "push.json"))
+    files.unlink(os.path.join(folder, FILE))
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:

@@ -87,8 +87,8 @@ class FeatureHome:
     # ---- what is known
 
     def document(self) -> FeatureList:
-        """features.json as the branch has it."""
-        tip = str(self._git.commit_of(self._branch))
+        """features.json as the branch has it, or had it where somebody has deleted it under way."""
+        tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
             self._documents = {tip: features_at(self._project, tip)}
         return self._documents[tip]

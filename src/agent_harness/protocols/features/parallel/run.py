@@ -10,9 +10,12 @@ from agent_harness.parallel import equipment, landing, rebuild
 from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import EngineFactory
+from agent_harness.parallel.items import odd_touches
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.people import foreseen, refuse_gone
 from agent_harness.parallel.plan import RunPlan, fold
+from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
@@ -48,6 +51,8 @@ def run_parallel(
     before its first session.
     """
     project.require_initialised()
+    if left_here := trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False):
+        refuse_gone(project.git, os.path.join(left_here, "parallel"), branch)
     target = landing.target(project.git, branch)
     is_here = target == project.git.branch()
     migrations.refuse_newer(project)
@@ -61,7 +66,8 @@ def run_parallel(
         os.makedirs(folder, mode=0o700, exist_ok=True)
         engine = lend(project.git, folder, project.say, settings_of(project).refs) if lend else None
         left = project.store.left_by_run() or {}
-        rebuild.where_missing(folder, project.git, target, orders_of_run(left), workers=workers, say=project.say)
+        terms_left = LeftRun(workers=workers, branch=branch, claims=orders_of_run(left))
+        rebuild.where_missing(folder, project.git, target, terms_left, say=project.say)
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
@@ -77,6 +83,8 @@ def run_parallel(
             "spent_before_usd": before,
         }
         home = FeatureHome(project, folder, workers, attempt, branch)
+        for line in odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features}):
+            project.say(line)
         if not only_land:
             home.ask_next()
             questions.refuse_pending(project.store.state())
@@ -137,7 +145,11 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
     elif state.next_prompt == "cleanup" and code in (0, 7):
         project.say("A cleanup session is due: harness run")
     follows = (
-        questions.hint(waiting[0]) if code == 3 and waiting else "harness run" if passing < total else "harness status"
+        questions.hint(waiting[0])
+        if code == 3 and waiting
+        else "harness run"
+        if passing < total or done.get("unpushed")
+        else "harness status"
     )
     follows = "harness queue" if done["reason"] == "held" else follows
     follows = "harness resume" if project.store.pause() else follows
@@ -185,13 +197,7 @@ def preview(
     questions.refuse_pending(state)
     folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
     folder = os.path.join(folder, "parallel")
-    known = _known(folder)
-    if known.closed:
-        before, known = known, RunPlan()
-        known.apply(
-            {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
-            | {"carried": before.carried()}
-        )
+    known = foreseen(folder, workers)
     wished = settings_of(project)
     items = FeatureHome(project, folder, workers, {}, branch).items()
     free = workers - len(known.in_state("working"))
