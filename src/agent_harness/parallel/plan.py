@@ -171,6 +171,7 @@ class RunPlan:
         self.shut = {}
         self.push_problem, self.push_waits = "", False
         self.unpushed = event.get("unpushed") or self.unpushed
+        self.combined = self.combined or bool(event.get("unaudited"))
         if self.batch and not self.batch.landing:  # one of its members may have bounced, and be worked on again
             self._on_released({"singly": False})
         self._give_up_ahead()
@@ -200,8 +201,12 @@ class RunPlan:
                 "since": work.since,
                 "held": item in self.held,
             }
-            for item, work in self.works.items()
+            for item, work in self._in_order_of_landing()
         ]
+
+    def _in_order_of_landing(self) -> list[tuple[str, ItemProgress]]:
+        first = [*(item for batch in self.under_way for item in batch.members), *self.queue]
+        return [(item, self.works[item]) for item in dict.fromkeys([*first, *self.works])]
 
     def _on_ordered(self, event: JsonObject) -> None:
         work = self._move(event["item"], "ordered")
