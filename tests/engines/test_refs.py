@@ -76,6 +76,25 @@ def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tm
     assert home.git("branch", "--format=%(refname:short)").split() == ["main"]
 
 
+@pytest.mark.parametrize("place", ["{elsewhere}", "{folder}/../elsewhere", "../elsewhere"])
+def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, place: str) -> None:
+    """SC-57: transcripts are those that came with the result; nothing else of this machine is taken for them."""
+    home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
+    remote = Repo(tmp_path / "remote")
+    parcels = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)
+    order, folder, into = order_of(home, tmp_path / "place"), tmp_path / "order", tmp_path / "result"
+    (folder / "sessions").mkdir(parents=True)
+    (folder / "sessions/1.log").write_text("said\n")
+    into.mkdir()
+    known = {"status": "partial", "id": order.id, "fence": 1, "sessions": str(folder / "sessions")}
+    named = place.format(elsewhere=tmp_path / "elsewhere", folder=folder)
+    files.write_json(str(folder / "result.json"), known | {"logs": named})
+    parcels.receive(order, parcels.answer(order, 1, str(folder), clock.now()), str(into))
+    found = files.read_json(str(into / "result.json"))
+    assert Path(found["sessions"], "1.log").read_text() == "said\n"
+    assert "logs" not in found or Path(found["logs"]).resolve().is_relative_to(into)
+
+
 @pytest.mark.parametrize(
     "head", [{"refs": "refs/tags"}, {"refs": "refs/heads/../x"}, {"refs": 3}, {"refs": "refs/heads/"}, {"refs": "-f"}]
 )

@@ -501,10 +501,12 @@ def test_a_question_is_answered_as_by_the_command_and_only_the_one_that_was_show
         assert project.events("escalation_answered") == []
         assert served.send(served.page().form("answer"), choose="drop-table").status == 400
         assert served.send(served.page().form("answer"), choose="manual").status == 303
+        until(lambda: project.events("handed_to_person"))  # a busy machine ends it behind the page
         (told,) = project.events("escalation_answered")
         assert (told["answer"], told["by"]) == ("manual", "serve")
         (handed,) = project.events("handed_to_person")
-        assert (handed["by"], served.page().verbs) == ("serve", ["takeback"])
+        assert handed["by"] == "serve"
+        until(lambda: served.page().verbs == ["takeback"])
 
 
 def test_a_question_that_is_another_under_the_lock_is_not_answered(tmp_path: Path) -> None:

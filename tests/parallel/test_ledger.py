@@ -1,6 +1,8 @@
 """The journal of a run: what is torn never happened, what cannot be read is damage."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,27 @@ def test_a_run_that_is_over_is_put_away(tmp_path: Path) -> None:
     found.append("run", run="r2", v=1)
     found.close()
     assert Ledger(str(tmp_path)).events[0]["n"] == 1
+
+
+HALF = """
+import resource, sys
+from agent_harness.errors import Refused
+from agent_harness.parallel.ledger import Ledger
+found = Ledger(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    found.append("held", item="x" * 500)
+except Refused:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    found.append("unheld", item="x")
+"""
+
+
+def test_half_a_line_on_a_full_disk_is_none_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    """A request that the disk refuses is answered, and the run goes on once there is room."""
+    size = Path(filled(tmp_path).path).stat().st_size + 100
+    subprocess.run([sys.executable, "-c", HALF, str(tmp_path), str(size)], check=True)
+    assert [each["type"] for each in Ledger(str(tmp_path)).events] == ["run", "ordered", "unheld"]
 
 
 @pytest.mark.parametrize("what", ["pipe", "folder", "link"])

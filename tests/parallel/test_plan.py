@@ -142,6 +142,20 @@ def test_what_a_run_leaves_is_carried_into_the_next() -> None:
     assert (later.work("a").mend, later.work("a").commit, later.work("a").fence) == ({"why": "conflict"}, "c-a", 1)
 
 
+def test_what_no_proof_of_everything_has_seen_is_proven_once_the_next_run_rests() -> None:
+    """The one before was ended first; where no attempt is left, nothing begins any more, and it is at rest, too."""
+    found = landed(batched(ready("a"), "a"), 1)
+    later = RunPlan()
+    known = {"run": "s", "branch": "main", "head": "n", "workers": 2, "batch_max": 8, "mends": 2}
+    later.apply({"type": "run", **known, "unaudited": found.combined and not found.audited})
+    open_items = [OpenItem(id="b", name="b")]
+    facts = Facts(items=open_items, slots=2, checking=False, may_begin=True, most_attempts=0)
+    assert decision.decide(later, facts) == [decision.RunChecks(head="n")]
+    assert [type(each) for each in decision.decide(later, replace(facts, most_attempts=1))] == [decision.StartAttempt]
+    later.apply({"type": "head_trusted", "head": "n", "audit": True})
+    assert decision.decide(later, facts) == []
+
+
 # ---- picking ---------------------------------------------------------------------------------------------------------
 
 

@@ -92,6 +92,16 @@ def test_what_is_first_lands_first_and_what_is_dropped_is_open() -> None:
     assert (event["commit"], found.work("a").state, found.queue) == ("c-a", plan.OPEN, ["c", "b"])
 
 
+def test_what_is_to_land_first_does_so_in_the_next_run_too() -> None:
+    """Where the run is over, and a person arranges what it has left in the queue."""
+    found = ready("a", "b", "c")
+    asked(found, "first", item="c")
+    after = RunPlan()
+    known = {"run": "s", "branch": "main", "head": "h", "workers": 1, "batch_max": 8, "mends": 2}
+    after.apply({"type": "run", **known, "carried": found.carried()})
+    assert combined(after) == ("c", "a", "b")
+
+
 def test_a_recalled_attempt_is_not_counted_one_that_was_accepted_is() -> None:
     found = ordered(begun())
     asked(found, "recall", item="w1")

@@ -357,19 +357,85 @@ def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> N
 @pytest.mark.scenario
 def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: Path) -> None:
     """SC-9: mends, once anew, then a question about this item alone."""
-    proof = 'case "$PWD" in */v1) test ! -e out/bad;; esac; test -e out/'
+    proof = 'case "$PWD" in */v1) ! test -e out/bad || exit 1;; esac; test -e out/'
     work = project(tmp_path, job("good", f"{proof}good"), job("bad", f"{proof}bad"), job("late", depends_on=["good"]))
     work.edit(session_config={**work.raw["session_config"], "parallel": {"mends": 1}})
     slow = "[ $HARNESS_TASK_ID != bad ] || sleep 1"
     other = f"until [ $HARNESS_TASK_ID != bad ] || [ -e {work.repo.path}/out/good ]; do sleep 0.1; done"
     ran = run(work, f"{slow}; {other}; {WORKS}", 2, "--json")
     answer = json.loads(ran.out)
-    assert ran.code in (0, 3), ran
-    if ran.code == 3:
-        assert [each["item"] for each in answer["parked"]] == ["bad"]
-        assert answer["parked"][0]["reason"] == "landing_failed"
-        assert work.raw["halt"]["task_id"] == "bad"
+    assert (ran.code, answer["parked"]) == (3, [{"item": "bad", "reason": "landing_failed"}]), ran
+    assert work.raw["halt"]["task_id"] == "bad"
     assert {"good", "late"} <= {each["item"] for each in answer["landed"]}
+
+
+@pytest.mark.scenario
+def test_what_was_sent_back_lands_only_where_what_failed_passes_as_it_was_kept(tmp_path: Path) -> None:
+    """SC-34: b breaks what proves a, also as it is made anew on the head; the list says meanwhile that nothing does."""
+    proofs = {"a": "head -1 lines | grep -qx a && ! tail -1 lines | grep -qx b", "b": "tail -1 lines | grep -qx b"}
+    work = project(tmp_path, *[job(name, proof) for name, proof in proofs.items()])
+    work.repo.write("lines", "".join(f"{n}\n" for n in range(20))).commit("Lines")
+    work.edit(session_config={**work.raw["session_config"], "parallel": {"mends": 0}})
+    listed = work.root / "harness-tasks.json"
+    agent = f"""
+        if [ $HARNESS_TASK_ID = a ]; then sed -i 1s/.*/a/ lines; exit; fi
+        until git -C {work.root} log --format=%B | grep -q 'Harness-Item: a'; do sleep 0.05; done
+        sleep 1; sed -i '/head -1 lines/s/"command": .*/"command": "true",/' {listed}; sed -i '$s/.*/b/' lines"""
+    ran = run(work, agent, 2, "--json")
+    assert work.task("a").validation_command == "true"
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["parked"]) == (3, [{"item": "b", "reason": "landing_failed"}]), ran
+    assert landed(work) == ["a"]
+
+
+BREAKS = "grep -q . out/a && { [ ! -e out/b ] || grep -q both out/a; }"
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("ends", ["when nothing is left", "after so many attempts"])
+def test_what_a_landing_breaks_elsewhere_is_open_again_at_the_end(tmp_path: Path, ends: str) -> None:
+    """b breaks the proof of a in files that it does not touch; the proof of everything at the end says so."""
+    work = project(tmp_path, job("a", BREAKS), job("b"), *([job("c")] if "attempts" in ends else []))
+    a_has_landed = f"git -C {work.root} log --format=%B | grep -q 'Harness-Item: a'"
+    waits = f"[ $HARNESS_TASK_ID != b ] || until {a_has_landed}; do sleep 0.1; done"
+    agent = f"{waits}; {WORKS}; [ ! -e out/b ] || [ $HARNESS_TASK_ID != a ] || echo both >> out/a"
+    ran = run(work, agent, 2, *(["--max-tasks", "2"] if "attempts" in ends else []))
+    assert "Open again, since it fails on the head: a" in ran.out, ran
+    expected = (9, ["pending", "completed", "pending"]) if "attempts" in ends else (0, ["completed"] * 2)
+    assert (ran.code, work.statuses()) == expected
+
+
+@pytest.mark.scenario
+def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_followed(tmp_path: Path) -> None:
+    """SC-29: pipes, devices and links stay in the place; a pipe where the run shows itself stops nobody."""
+    work = project(tmp_path, job("a"))
+    (tmp_path / "secret").write_text("secret")
+    (work.root / ".harness").mkdir(exist_ok=True)
+    os.mkfifo(work.root / ".harness/parallel.json.part")
+    odd = f"mkfifo pipe; ln -s {tmp_path}/secret said.log; ln -s {tmp_path} folder; ln -s /dev/zero zero"
+    ran = run(work, f"{WORKS}; mkdir -p .harness/sessions; cd .harness/sessions; {odd}", 1, "--json")
+    assert (ran.code, json.loads(ran.out)["attempts"], work.statuses()) == (0, 1, ["completed"]), ran
+    left = {each.name for each in Path(work.layout.sessions).iterdir()}
+    assert any(name.endswith(".log") for name in left)
+    assert not left & {"pipe", "said.log", "folder", "zero"}
+
+
+@pytest.mark.scenario
+def test_what_a_run_had_spent_that_was_killed_counts_for_its_budget(tmp_path: Path) -> None:
+    """SC-42: killed once its agent has told of $0.60; the next one has no room for another call as dear."""
+    work = project(tmp_path, job("a"))
+    told = tmp_path / "told"
+    usage = '{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.6}'
+    agent = work.agent(f"echo '{usage}'; echo >> {told}; sleep 60")
+    words = ["run", "--workers", "1", "--max-cost", "1", "--agent", agent]
+    spending = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects").glob
+    with subprocess.Popen([*HARNESS, *words], cwd=work.root, stdout=subprocess.DEVNULL) as process:
+        until(lambda: any("0.6" in each.read_text() for each in spending("*/parallel/spending/*.a.1.json")))
+        process.kill()
+    ran = work.harness(*words, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["cost_usd"]) == (9, "budget", pytest.approx(0.6)), ran
+    assert len(told.read_text().splitlines()) == 1
 
 
 CALLS = (

@@ -34,6 +34,8 @@ MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _HANDS = re.compile(r"agent_harness\.(?:protocols\.[a-z]+(?:\.parallel)?|testing)\.[a-z_]*hands:carry_out")
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
+_FOLDERS = ("sessions", "logs")
+"""What of a result names a folder beside it."""
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
@@ -125,9 +127,10 @@ class Parcels:
         contents.pop(ORDER, None)  # home knows what it has ordered
         for path, content in contents.items():
             _write(os.path.join(folder, path), content)
-        for name, value in result.items():
-            if isinstance(value, str) and theirs and value.startswith(f"{theirs}/"):
-                result[name] = os.path.join(folder, value[len(theirs) + 1 :])
+        for name in _FOLDERS:
+            inside = str(result.pop(name, "")).removeprefix(f"{theirs}/")
+            if _PATH.fullmatch(inside):
+                result[name] = os.path.join(folder, inside)
         commits = result.pop("rescue_commits", None) or []
         held = {*self._behind(sha), order.base}
         kept = [self._keep(order.name, str(each)) for each in commits if each in held]

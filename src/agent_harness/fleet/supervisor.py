@@ -220,7 +220,9 @@ class FleetSupervisor:
         each.spent_live = float((budget if isinstance(budget, dict) else {}).get("spent") or 0.0) if each.alive else 0.0
         if each.alive and run:
             each.state, each.why = "running", ""
-            each.started = each.started if each.started == run.get("owner") or not each.process else run.get("owner")
+            shown = run.get("owner")
+            if each.process is not None and isinstance(shown, dict) and shown.get("pid") == each.process.pid:
+                each.started = shown  # no other process is ours, whatever somebody has written there
         self._reap(each, was)
         stamp = files.stamp_of(self._truth(each))
         if stamp == each.stamp and time.monotonic() < each.look_at:

@@ -11,7 +11,7 @@ more than any before it. A call whose like nobody has seen, the first ones of a 
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from agent_harness.kernel import files
@@ -81,11 +81,12 @@ class SharedBudget:
                 os.unlink(os.path.join(self._folder, name))
         return total
 
-    def begin(self, spent: float) -> None:
-        """Nobody is at work; so much was spent before."""
+    def begin(self, spent: float, left: Collection[str] = ()) -> None:
+        """Nobody is at work; so much was spent before. Orders of ``left`` were, and are to be settled yet."""
+        kept = {f"{order.replace('/', '.')}.json" for order in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
-            for name in known:
+            for name in known.keys() - kept:
                 os.unlink(os.path.join(self._folder, name))
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 

@@ -147,7 +147,9 @@ class Coordinator:
         head = self._git.commit_of(self._branch)
         run = self._plan.run
         carried: list[JsonObject] = []
-        unpushed = self._plan.unpushed if self._plan.branch == self._branch else ""
+        is_ours = self._plan.branch == self._branch
+        unpushed = self._plan.unpushed if is_ours else ""
+        is_unaudited = is_ours and self._plan.combined and not self._plan.audited
         if self._plan.closed or not self._plan.run:
             run = process.new_run_id()[:8]
             carried = [each for each in self._plan.carried() if self._is_left(each)]
@@ -159,9 +161,11 @@ class Coordinator:
         settings = {"batch_max": wished.batch_max, "mends": wished.mends}
         settings["window"] = min(wished.window or 2, self._test_runs)
         known |= {"unpushed": unpushed} if unpushed else {}
+        known |= {"unaudited": True} if is_unaudited else {}
         self._ledger.note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
         self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
-        self._money.begin(self._plan.spent_usd)
+        at_work = [self._plan.work(item).order for item in self._plan.in_state(plan.WORKING)]
+        self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._plan):
             self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
@@ -592,7 +596,7 @@ class Coordinator:
         self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, papers: JsonObject
     ) -> WorkOrder:
         return WorkOrder(
-            id=f"{self._plan.run}/{name}/{fence}",
+            id=f"{self._plan.run}/{name}/{fence if kind == ATTEMPT else f'v{fence}'}",  # an item may be called "head"
             kind=kind,
             item=item,
             name=name,

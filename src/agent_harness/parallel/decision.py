@@ -95,7 +95,11 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
 
     What lands at once lands first, so that the next attempt begins on it.
     """
-    landing = _landing_step(plan, at_rest=facts.may_begin and not facts.items)
+    left = facts.slots
+    if facts.most_attempts is not None:
+        left = min(left, facts.most_attempts - plan.attempts)
+    nothing_begins = not facts.items or (left <= 0 < facts.slots)
+    landing = _landing_step(plan, at_rest=facts.may_begin and nothing_begins)
     if facts.checking and (plan.joined or not isinstance(landing, PushLanded)):
         landing = None
     steps: list[Step] = [landing] if landing else []
@@ -105,9 +109,6 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     if ahead := _ahead_step(plan, facts) if free > 0 else None:
         steps.append(ahead)
     if facts.may_begin and not plan.blocked:
-        left = facts.slots
-        if facts.most_attempts is not None:
-            left = min(left, facts.most_attempts - plan.attempts)
         steps += pick(plan, facts.items, left, facts.learned)
     return steps
 

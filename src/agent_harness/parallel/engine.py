@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.hands import LOG, OVER
+from agent_harness.parallel.hands import OVER, log_of
 from agent_harness.parallel.items import ATTEMPT, ORDER, RESULT, WorkOrder
 
 LOOK_SECONDS = 0.5
@@ -116,8 +115,8 @@ class LocalEngine:
             self._idle[order.place] = hands
         except (HarnessError, OSError) as error:
             hands.close()
-            with suppress(OSError):
-                Path(folder, LOG).write_text(f"{error}\n")
+            with suppress(HarnessError, OSError), os.fdopen(log_of(folder), "a") as log:
+                log.write(f"{error}\n")
         finally:
             self._ended.put(order.id)
 
@@ -166,7 +165,7 @@ class HandsProcess:
         files.write_json(f"{order.place}.json", {**told, "process": running.record})
         request = {"folder": folder, "hands": order.hands, "environment": dict(environment)}
         running.write(json.dumps(request).encode() + b"\n")
-        with Path(folder, LOG).open("ab") as log:
+        with os.fdopen(log_of(folder), "ab") as log:
             while not running.at_end:
                 line = running.read_line(LOOK_SECONDS)
                 if line == OVER:

@@ -85,7 +85,7 @@ def _become_hands(prctl: Callable[..., object], request: JsonObject, told: int) 
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
     try:
-        log = os.open(os.path.join(request["folder"], LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = log_of(request["folder"])
         null = os.open(os.devnull, os.O_RDONLY)
         for descriptor, stream in ((null, 0), (log, 1), (log, 2)):
             os.dup2(descriptor, stream)
@@ -100,6 +100,12 @@ def _become_hands(prctl: Callable[..., object], request: JsonObject, told: int) 
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def log_of(folder: str) -> int:
+    """The log of an order, to be added to; ``OSError`` or ``StateDamaged`` where it is no file of its own."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    return files.open_regular(os.path.join(folder, LOG), flags, 0o600)
 
 
 def _any_child() -> bool:

@@ -141,6 +141,7 @@ class Home(Protocol):
     common: tuple[str, ...]  # files that every item changes
     snapshot: str | None  # where it is shown what the run does
     checks_each: bool  # whether a verdict that is there already is not enough for what lands alone
+    checks_bounced: bool  # the same for what was sent back: its place does not know what failed
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:

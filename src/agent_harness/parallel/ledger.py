@@ -105,13 +105,23 @@ class Ledger:
             if self._file < 0:
                 os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
                 self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-            while line:
-                line = line[os.write(self._file, line) :]
-            os.fdatasync(self._file)
+            self._write(line)
         except OSError as error:
             raise files.refusal(self.path, "added to", error) from None
         self.events.append(event)
         return event
+
+    def _write(self, line: bytes) -> None:
+        """The whole line, or nothing of it: whoever is refused may write another one behind it."""
+        end = os.fstat(self._file).st_size
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+            os.fdatasync(self._file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, end)
+            raise
 
     def put_away(self) -> None:
         """Begins anew: what is there goes to the runs that are over, which are kept for 90 days."""

@@ -17,12 +17,12 @@ Ignored files (installed packages, caches) stay.
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent_harness.errors import Busy, HarnessError, UnsafeTree
-from agent_harness.kernel import snapshot
+from agent_harness.kernel import files, snapshot
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
@@ -219,6 +219,31 @@ def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'"{escaped}"'
+
+
+def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
+    """Copies the plain files of a folder in which an agent may have written, and of folders in it, to free names.
+
+    Links, pipes and devices stay behind, as do names that are not ``wanted``; a link to a folder is none.
+    """
+    for at, _, names in () if os.path.islink(source) else os.walk(source):
+        into = os.path.normpath(os.path.join(target, os.path.relpath(at, source)))
+        for name in filter(wanted, sorted(names)):
+            if not os.path.lexists(to := os.path.join(into, name)):
+                _copy_plain(os.path.join(at, name), to)
+
+
+def _copy_plain(source: str, target: str) -> None:
+    try:
+        descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
+    except (HarnessError, OSError):
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "xb") as copy:
+            shutil.copyfileobj(file, copy)
+        found = os.fstat(descriptor)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _remove(path: str) -> None:

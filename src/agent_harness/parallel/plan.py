@@ -172,6 +172,7 @@ class RunPlan:
         self.push_problem, self.push_waits = "", ""
         self.unpushed = event.get("unpushed") or self.unpushed
         self.spent_usd += event.get("spent_usd") or 0.0  # as far as it is known of a journal that was made anew
+        self.combined = self.combined or bool(event.get("unaudited"))
         if self.batch and not self.batch.landing:  # one of its members may have bounced, and be worked on again
             self._on_released({"singly": False})
         self._give_up_ahead()
@@ -201,8 +202,12 @@ class RunPlan:
                 "since": work.since,
                 "held": item in self.held,
             }
-            for item, work in self.works.items()
+            for item, work in self._in_order_of_landing()
         ]
+
+    def _in_order_of_landing(self) -> list[tuple[str, ItemProgress]]:
+        first = [*(item for batch in self.under_way for item in batch.members), *self.queue]
+        return [(item, self.works[item]) for item in dict.fromkeys([*first, *self.works])]
 
     def _on_ordered(self, event: JsonObject) -> None:
         work = self._move(event["item"], "ordered")

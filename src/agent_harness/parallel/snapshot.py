@@ -70,7 +70,9 @@ def _write(path: str, record: JsonObject) -> None:
     if os.path.islink(os.path.dirname(path)):
         return  # whoever put the link there is not followed
     part = f"{path}.part"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with suppress(FileNotFoundError):
+        os.unlink(part)  # what a killed writer has left, or anybody: nothing there is opened
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file, ensure_ascii=True)
     os.replace(part, path)

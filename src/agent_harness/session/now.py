@@ -135,7 +135,9 @@ class NowRecord:
         with suppress(OSError):
             if self._owner is None:
                 self._begin(os.path.dirname(self._path))
-            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with suppress(FileNotFoundError):
+                os.unlink(part)  # what a killed writer has left, or anybody: nothing there is opened
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(self._record(), file, ensure_ascii=True)
             os.replace(part, self._path)

@@ -101,7 +101,9 @@ class Lander:
             return True
         is_same = len(items) == 1 and self._plan.work(members[0]).proven_on == head
         is_ours = not self._result(members[0]).get("host")  # what another machine has found is looked at here
-        self._batch(members, commits, head, vouched=is_same and is_ours and not self._home.checks_each)
+        was_sent_back = self._home.checks_bounced and self._plan.work(members[0]).bounces > 0
+        is_enough = is_ours and not (self._home.checks_each or was_sent_back)
+        self._batch(members, commits, head, vouched=is_same and is_enough)
         return True
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:

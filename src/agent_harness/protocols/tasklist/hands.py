@@ -19,7 +19,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, WorkOrder
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.places import Workplace, copy_plain
 from agent_harness.protocols.tasklist import planning, proven, run
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -67,8 +67,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     state = worker.store.read()
     kept = os.path.join(folder, "sessions")
     costs = [*journal.read(layout.costs)]
-    with suppress(FileNotFoundError):
-        shutil.copytree(layout.sessions, kept, ignore=shutil.ignore_patterns("costs.jsonl"), dirs_exist_ok=True)
+    copy_plain(layout.sessions, kept, lambda name: name != "costs.jsonl")
     lines = _new_lines(proven.ledger(layout), before.n if before else 0)
     task = worker.find(state, order.item)
     spent = sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs)

@@ -5,7 +5,6 @@ is in ``hands``. A task counts as completed once it has landed.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from agent_harness.parallel.items import (
 from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.people import foreseen, refuse_gone
+from agent_harness.parallel.places import copy_plain
 from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
@@ -65,6 +65,7 @@ class TaskListHome:
     """The list in the project's folder, in the session of the coordinator."""
 
     hands = HANDS
+    checks_bounced = True  # by the validations of others
     paper_files: tuple[str, ...] = ()
     paper_folders: tuple[str, ...] = ("counts", "parallel")
     common: tuple[str, ...] = ()
@@ -283,7 +284,7 @@ class TaskListHome:
             for row in result.get("costs") or []:
                 journal.append(self._layout.costs, {**row, "order": order})
         if folder := result.get("sessions"):
-            _copy_new(str(folder), self._layout.sessions)
+            copy_plain(str(folder), self._layout.sessions)
         path = proven.ledger(self._layout)
         for each in result.get("verdicts") or []:
             verdict = ClaimVerdict.from_record(each)
@@ -322,7 +323,8 @@ class TaskListHome:
         changed = frozenset(self._git.differences(base, commit)) if members is not None else None
         near = [state.by_id[item] for item, sha in done.items() if changed is None or changed & self._paths(sha)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
-        checks = [{"name": task.id, "task": task.copy()} for task in found if task.validation_command]
+        proofs = proven.as_kept(self._layout, found)  # no agent's change of the list counts
+        checks = [{"name": task.id, "task": task.raw} for task in proofs if task.validation_command]
         if (members is not None or base != commit) and (command := self._settings.check):
             raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
@@ -463,16 +465,6 @@ def _other(task: Task, item: str) -> JsonObject:
     """A task that is open, so that its proof is protected, and that cannot be claimed in the place."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}
-
-
-def _copy_new(source: str, target: str) -> None:
-    """Copies transcripts under names that are free."""
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(source)):
-            os.makedirs(target, exist_ok=True)
-            to = os.path.join(target, name)
-            if not os.path.lexists(to):
-                shutil.copyfile(os.path.join(source, name), to)
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------

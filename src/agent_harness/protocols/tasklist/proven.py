@@ -23,13 +23,15 @@ from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import digest, files, journal, trusted_state
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist.layout import safe_name, written
-from agent_harness.protocols.tasklist.records import json_object, texts
+from agent_harness.protocols.tasklist.records import Task, json_object, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
-    from agent_harness.protocols.tasklist.records import State, Task
+    from agent_harness.protocols.tasklist.records import State
 
 
 PROVEN = "proven.json"
@@ -179,9 +181,27 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     if not kept:
         keep_proof(layout, task)
-    changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
+    changed = _restore(task, kept)
     if not changed:
         return None
+    said = "; ".join(f"validation.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
+    return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
+
+
+def as_kept(layout: TaskListLayout, tasks: Iterable[Task]) -> list[Task]:
+    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now."""
+    home, found = _home(layout, make=False), [Task(each.copy()) for each in tasks]
+    kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
+    for each in found:
+        _restore(each, kept.get(each.id, {}))
+    return found
+
+
+def _restore(task: Task, kept: JsonObject) -> list[str]:
+    """Gives a task the proof back that was kept; the names of what was another one."""
+    changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
+    if not changed:
+        return []
     found = task.raw.get("validation")
     validation = dict(found) if isinstance(found, dict) else {}
     for name in changed:
@@ -189,8 +209,7 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None
         if name == "may_change" and not kept[name]:
             del validation[name]
     task.raw["validation"] = validation
-    said = "; ".join(f"validation.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
-    return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
+    return changed
 
 
 def commands_of(layout: TaskListLayout, task: Task) -> list[str]:

@@ -27,7 +27,7 @@ from agent_harness.parallel.items import (
     REJECTED,
     WorkOrder,
 )
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.places import Workplace, copy_plain
 from agent_harness.protocols.features import costs, questions, records
 from agent_harness.protocols.features.config import Config, load
 from agent_harness.protocols.features.engine import checkpoints
@@ -79,8 +79,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     state = project.store.state()
     spent = _spent(project, spent_before, number)
     kept = os.path.join(folder, "logs")
-    with suppress(FileNotFoundError):
-        shutil.copytree(project.layout.logs, kept, dirs_exist_ok=True)
+    copy_plain(project.layout.logs, kept)
     row = next((each for each in journal.tail(project.layout.log("sessions.jsonl"), 5)), None)
     lines = _new_lines(project.store.ledger(), lines_before.n if lines_before else 0)
     if any("environment_changed" in each.codes for each in lines):

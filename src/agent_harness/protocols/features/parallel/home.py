@@ -9,7 +9,6 @@ it is there once; everything else that is taken home can be repeated. A feature 
 """
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -21,6 +20,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, ORDER, Landing, OpenItem, WorkOrder, order_folder
 from agent_harness.parallel.landing.objects import Merged
+from agent_harness.parallel.places import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.project import Project
@@ -49,7 +49,7 @@ class FeatureHome:
     hands = HANDS
     paper_files: tuple[str, ...] = ("verdicts",)
     paper_folders: tuple[str, ...] = ("counts", "parallel")
-    checks_each = False  # a session judges with the suite
+    checks_each = checks_bounced = False  # a session judges with the suite
 
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
@@ -386,10 +386,7 @@ class FeatureHome:
             ours = sum(_is_taken(row, session) for row in journal.tail(at.log(name), 5000)) if theirs else 0
             for row in theirs[ours:]:
                 journal.append(at.log(name), row)
-        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-            to = at.log(name)
-            if name.startswith(f"session-{session}.") and not os.path.lexists(to):
-                shutil.copyfile(os.path.join(folder, name), to)
+        copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
         """The same as a line of the project's: what its steps printed is beside the project's logs."""
