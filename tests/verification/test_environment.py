@@ -15,6 +15,8 @@ import pytest
 
 from agent_harness.verification.check import parse
 from agent_harness.verification.engine import TestRun, passed, resolve, run_tests
+from agent_harness.verification.runner.environment import plain_variables
+from agent_harness.verification.runner.interpreters import Interpreters
 from agent_harness.verification.runner.lending import Mapped, mapped
 
 from .sample import HONEST, INI, SUB_CODE, SUB_TEST, JudgedProject, codes
@@ -215,6 +217,25 @@ def test_a_shim_that_chooses_by_folder_is_asked_once(
     for command in commands:
         done = run_tests(repo.client, repo.base, command, environment=environment, timeout_seconds=60)
         assert passed(done), done
+
+
+def test_a_shim_is_asked_again_once_something_else_may_be_meant(tmp_path: Path) -> None:
+    """An answer holds in one process: for all items of a run."""
+    folder, asked = tmp_path / "work", tmp_path / "asked"
+    folder.mkdir()
+
+    def times() -> int:
+        found = Interpreters(plain_variables() | {"PATH": f"{tmp_path / 'shims'}"}).behind(parse("python x.py"), folder)
+        assert found and found.executable.startswith(str(Path(sys.executable).parent)), found
+        return len(asked.read_text().splitlines())
+
+    says = f'echo x >> {asked}; exec {sys.executable} "$@"'
+    shim(tmp_path / "shims", "python", says)
+    assert [times(), times()] == [1, 1]
+    (tmp_path / ".python-version").write_text("3.12\n")
+    assert [times(), times()] == [2, 2]
+    shim(tmp_path / "shims", "python", f"{says} #")
+    assert [times(), times()] == [3, 3]
 
 
 def test_the_callers_import_folders_are_led_to_the_commit(make_repo: Make, monkeypatch: pytest.MonkeyPatch) -> None:

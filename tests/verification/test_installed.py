@@ -9,11 +9,13 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_harness.verification.command import stands_alone
 from agent_harness.verification.engine import Verdict, resolve
 from agent_harness.verification.runner.environment import released
 from agent_harness.verification.runner.installed import Installed, look
@@ -314,6 +316,62 @@ def test_what_a_person_has_released_is_known(site: Path) -> None:
     record.end(before, project=project, frees=released([".venv/site/pytest_odd-1.0.dist-info"]))
     later = record.before(looked(site), project=project)
     assert changed(site, later).blocked == ()
+
+
+def test_a_session_that_changed_nothing_is_left_open_for_the_next_one(site: Path) -> None:
+    record, project = record_of(site), site.parents[1]
+    assert not record.goes_on(looked(site))
+    record.begin(looked(site), project=project)
+    assert not record.goes_on(looked(site))  # nobody has looked since
+    assert said(record.changes(project=project)) == []
+    assert record.is_unchanged
+    assert not record.goes_on(replace(looked(site), programs=("another",)))
+    assert record.goes_on(looked(site))
+    assert not record.is_unchanged
+    (site / "sitecustomize.py").write_text("x = 2\n")  # by the judgement of the first, or in the second
+    later = InstalledRecord(record.path).before(looked(site), project=project)  # of a process after a kill
+    assert said(differences(later, looked(site), project=project)) == STEERS
+    assert said(record.changes(project=project)) == STEERS
+    assert not record.goes_on(looked(site))
+    record.end(project=project)
+    assert not record.is_open
+    assert said(record.changes(project=project)) == STEERS
+
+
+def test_a_look_at_the_programs_alone(site: Path) -> None:
+    record, project = record_of(site), site.parents[1]
+    record.begin(looked(site), project=project)
+    (site / "sitecustomize.py").write_text("x = 2\n")
+    assert said(record.changes(project=project, programs_only=True)) == []
+    (site.parent / "early").mkdir()
+    (site.parent / "early/git").symlink_to("/bin/true")
+    assert said(record.changes(project=project, programs_only=True)) == STEERS
+    record.end(project=project)
+    assert len(record.changes(project=project, programs_only=True).steering) > 1
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("[ -e a.txt ] && ! test -e b", True),
+        ("test -e a & pytest -q", False),
+        ("true", True),
+        ("pytest -q", False),
+        ("test -e a && pytest -q", False),
+        ("test -e a; pytest -q", False),
+        ("test -e a || pytest -q", False),
+        ("test -e a\npytest -q", False),
+        ('test "$(python x.py)" = 1', False),
+        ("test `python x.py`", False),
+        ("test -s $FILE", False),
+        ("X=1 test -e a", False),
+        ("./test -e a", False),
+        ("! && test -e a", False),
+        ("", False),
+    ],
+)
+def test_a_command_in_which_nothing_installed_has_a_part(command: str, expected: bool) -> None:
+    assert stands_alone(command) is expected
 
 
 def test_a_record_that_says_nothing(site: Path, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class CriteriaGuard:
         """Looks at what is installed where the commands may run, before a worker starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed(make=True)):
-            InstalledRecord(path).begin(around(places, in_place=True), project=Path(places[0][1]))
+            InstalledRecord(path).begin(around(places, in_place=True).now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
         """What a slice has changed of that stays a change for the next one."""

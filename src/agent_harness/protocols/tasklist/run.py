@@ -31,7 +31,7 @@ from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import selection, status
 from agent_harness.protocols.tasklist.attempts import recover, verbs
-from agent_harness.protocols.tasklist.claims import claim, leases, sessions
+from agent_harness.protocols.tasklist.claims import claim, leases, sessions, surroundings
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt, now_path
@@ -128,6 +128,7 @@ def run(
         )
         made: list[Attempted] = []
         used = Totals()
+        worker.goes_on = True
         try:
             ending = None
             chosen = terms.agent
@@ -147,6 +148,7 @@ def run(
         finally:
             dispatcher.rest()
             with stop.held():
+                surroundings.rest(worker)
                 ended = sessions.end(worker)
     following = next_command(worker)
     say(ending.message)
@@ -165,6 +167,7 @@ def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tupl
             if not dispatcher.patience.waits(refusal):
                 code, hint = refusal.exit_code, refusal.hint
                 return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
+            surroundings.rest(worker)
             with now.waiting(now_path(worker, terms.counts), refusal):
                 waited = dispatcher.wait(refusal, _Present(worker, terms))
             if not waited:

@@ -3,7 +3,8 @@
 * ``judge_command`` is the front door; ``CommandCheck`` goes in, ``CommandVerdict`` comes out.
 * ``named_by`` says which files a command names or loads; ``findings_on`` what a candidate changes of them.
 * ``judge_folder`` does what can be done in a folder without git; ``keep`` remembers such a folder before the work.
-* ``around`` and ``InstalledRecord`` say what is installed where a command runs tests, and what of it has changed.
+* ``around`` and ``InstalledRecord`` say what is installed where a command runs tests, and what of it has changed;
+  ``stands_alone`` whether any of that has a part in it.
 * ``lendable`` says what of the ignored environment a checkout gets.
 """
 
@@ -29,7 +30,13 @@ from agent_harness.verification.command.judge import (
     run_at,
     run_in_place,
 )
-from agent_harness.verification.command.surroundings import Differences, InstalledRecord, around, released
+from agent_harness.verification.command.surroundings import (
+    Differences,
+    InstalledRecord,
+    around,
+    released,
+    stands_alone,
+)
 
 __all__ = [
     "FAST",
@@ -56,4 +63,5 @@ __all__ = [
     "released",
     "run_at",
     "run_in_place",
+    "stands_alone",
 ]

@@ -15,7 +15,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -50,6 +50,27 @@ class Installed:
     def now(self) -> "Installed":
         """The same places as they are now."""
         return look(self.interpreters, self.programs, search=self.search, above=self.above, known=self.entries)
+
+    def programs_now(self) -> "Installed":
+        """The programs alone as they are now."""
+        return look((), self.programs, search=self.search, known=self.entries)
+
+    def programs_of(self, other: "Installed") -> "Installed":
+        """What is known of those entries that a look at the programs alone has."""
+        wanted = dict.fromkeys((*(PROGRAM + name for name in self.programs), *other.entries))
+        return replace(self, entries={key: self.entries[key] for key in wanted if key in self.entries})
+
+    def includes(self, other: "Installed") -> bool:
+        """Whether whatever is looked at in the other places is looked at here, too."""
+        same = (self.search, self.above) == (other.search, other.above)
+        return same and {*other.interpreters} <= {*self.interpreters} and {*other.programs} <= {*self.programs}
+
+    def together(self, other: "Installed") -> "Installed":
+        """The other places and these, with nothing of what is there; these are left out where they are elsewhere."""
+        if (self.search, self.above) != (other.search, other.above):
+            return other
+        both = dict.fromkeys((*other.interpreters, *self.interpreters))
+        return replace(other, interpreters=(*both,), programs=(*dict.fromkeys((*other.programs, *self.programs)),))
 
 
 def look(
@@ -115,7 +136,7 @@ class _Reader:
     def read(self, path: str) -> None:
         """A file with its digest; nothing where there is none."""
         try:
-            stamp = _stamp(os.stat(path)) if path else ""
+            stamp = stamp_of(os.stat(path)) if path else ""
         except OSError:
             return
         if stamp:
@@ -138,7 +159,7 @@ class _Reader:
                 if entry.name != "__pycache__" and not entry.name.endswith(_METADATA):
                     self.folder(entry.path, compiled=entry.name in runners)
             elif entry.name.endswith(_CODE):
-                self.entries[entry.path] = _stamp(entry.stat())
+                self.entries[entry.path] = stamp_of(entry.stat())
         for name in start:
             for path in (f"{site}/{name}.py", *map(str, sorted(Path(site, name).rglob("*.py")))):
                 self.read(path)
@@ -151,7 +172,7 @@ class _Reader:
                     self.folder(entry.path, compiled=compiled)
             elif entry.name.endswith(_CODE):
                 try:
-                    self.entries[entry.path] = _stamp(entry.stat())
+                    self.entries[entry.path] = stamp_of(entry.stat())
                 except OSError:  # a link to nothing
                     continue
 
@@ -164,7 +185,8 @@ def _listed(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _stamp(found: os.stat_result) -> str:
+def stamp_of(found: os.stat_result) -> str:
+    """What no program of a user can give back to a file that it has changed."""
     return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_ino}"
 
 
@@ -255,7 +277,7 @@ class Distribution:
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
         try:
-            stamp = _stamp(os.stat(os.path.join(self.place, "RECORD")))
+            stamp = stamp_of(os.stat(os.path.join(self.place, "RECORD")))
         except OSError:
             stamp = ""
         return "\t".join((self.version, digest, stamp, " ".join(sorted(self.tops)), self.place))

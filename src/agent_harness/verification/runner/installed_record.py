@@ -1,6 +1,7 @@
 """What was installed before an agent started, kept outside of the project from one session to the next."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,9 +10,11 @@ from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
-from agent_harness.verification.runner.installed import Installed
+from agent_harness.verification.runner.installed import Installed, stamp_of
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.interpreters import Interpreter
+
+_CLOSED, _BEGUN, _SAME, _DIFFERS = "closed", "begun", "same", "differs"  # of a session that this process has begun
 
 
 class InstalledRecord:
@@ -19,10 +22,35 @@ class InstalledRecord:
 
     What a session has changed that steers tests stays a change in the sessions after it, until it is put back, somebody
     else changes it again, or a person releases it. A session that did not end counts as one that lasts until now.
+
+    One that has changed nothing, as far as its last look goes, may be left open for the next one of this process, which
+    then ``goes_on``: what changes between the two, or has since that look, counts as changed by an agent.
     """
 
     def __init__(self, path: str | None) -> None:
-        self._path = path
+        self.path = path
+        self._state = _CLOSED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a session that this object has begun has not ended."""
+        return self._state != _CLOSED
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the last look since the session began found everything as it was then, to the time of each file."""
+        return self._state == _SAME
+
+    def goes_on(self, wanted: Installed) -> bool:
+        """Begins the next session where the last one was left open and has changed nothing, without a look.
+
+        False where nothing was left so, or where ``wanted`` are places that were not looked at then.
+        """
+        known = self.places() if self.is_unchanged else None
+        if known is None or not known.includes(wanted):
+            return False
+        self._state = _BEGUN
+        return True
 
     def places(self) -> Installed | None:
         """What was looked at last, with nothing of what is there now."""
@@ -35,19 +63,26 @@ class InstalledRecord:
             programs=tuple(map(str, found.get("programs", ()))),
             search=str(found.get("search", "")),
             above=str(found.get("above", "")),
-            entries=_texts(found.get("entries")),
+            entries=found["entries"],
         )
 
-    def changes(self, *, project: Path, frees: Callable[[str], bool] = lambda _: False) -> Differences:
+    def changes(
+        self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
+    ) -> Differences:
         """What has changed since the session began, or, where none is under way, by one that has ended.
 
         Compiled code of runners is written again; what is left of it could not be. Nothing is known without a record.
+        ``programs_only``: for what runs nothing else of what is installed.
         """
         known = self.places()
         if known is None:
             return Differences()
-        now = known.now()
-        before = known if self._read().get("open") else self.before(now, project=project)
+        is_open = bool(self._read().get("open"))
+        now = known.programs_now() if is_open and programs_only else known.now()
+        known = known.programs_of(now) if is_open and programs_only else known
+        if self.is_open:
+            self._state = _SAME if now.entries == known.entries else _DIFFERS
+        before = known if is_open else self.before(now, project=project)
         found = differences(before, now, project=project).without(frees)
         again = bool(found.compiled) and compiled_anew(found.compiled, now.interpreters)
         return replace(found, compiled=()) if again else found
@@ -55,7 +90,7 @@ class InstalledRecord:
     def before(self, now: Installed, *, project: Path) -> Installed:
         """What counts as installed before: ``now``, but for what an agent has changed that may have been at work."""
         found = self._read()
-        entries, left = _texts(found.get("entries")), _texts(found.get("left"))
+        entries, left = found.get("entries", {}), found.get("left", {})
         if found.get("open"):
             kept = _of_concern(differences(replace(now, entries=entries), now, project=project))
             kept |= {key for key, value in left.items() if now.entries.get(key, "") == value}
@@ -69,6 +104,7 @@ class InstalledRecord:
         """The same, written down as the state before a session that begins."""
         before = self.before(now, project=project)
         self._write(before, {}, is_open=True)
+        self._state = _BEGUN
         return before
 
     def end(
@@ -76,6 +112,7 @@ class InstalledRecord:
     ) -> None:
         """Notes what a session that ends has changed, but for what is released; without ``before``, since it began."""
         before = before or self.places()
+        self._state = _CLOSED
         if before is None:
             return
         now = before.now()
@@ -89,11 +126,15 @@ class InstalledRecord:
         self._write(replace(now, entries=merged), left, is_open=False)
 
     def _read(self) -> dict[str, Any]:
+        if not self.path:
+            return {}
         try:
-            found = json.loads(Path(self._path).read_bytes()) if self._path else {}
+            as_is = stamp_of(os.stat(self.path))
+            if _LAST.get(self.path, ("", {}))[0] != as_is:
+                _remember(self.path, as_is, json.loads(Path(self.path).read_bytes()))
         except (OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return _LAST[self.path][1]
 
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool) -> None:
         """A folder that cannot be written is passed over, as in the sandbox of an agent."""
@@ -107,8 +148,19 @@ class InstalledRecord:
             "left": left,
         }
         with suppress(OSError, HarnessError):
-            if self._path:
-                files.replace(self._path, json.dumps(record))
+            if self.path:
+                files.replace(self.path, json.dumps(record))
+                _remember(self.path, stamp_of(os.stat(self.path)), record)
+
+
+_LAST: dict[str, tuple[str, dict[str, Any]]] = {}  # the record that was read or written last, by its path
+
+
+def _remember(path: str, as_is: str, record: object) -> None:
+    """Only one: it can be large, and a process works on one project at a time."""
+    found = record if isinstance(record, dict) else {}
+    _LAST.clear()
+    _LAST[path] = (as_is, {**found, **{name: _texts(found.get(name)) for name in ("entries", "left")}} if found else {})
 
 
 def _of_concern(found: Differences) -> set[str]:

@@ -27,6 +27,7 @@ _PROBE = (
     " 'library': [paths['stdlib'], paths['platstdlib']]}))"
 )
 _LIMIT_SECONDS = 60.0
+_CHOOSING = (".python-version", ".tool-versions")  # by which shims of pyenv, asdf and mise choose
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 
 
@@ -95,8 +96,35 @@ class Interpreters:
         if (path, root) not in self.answers:
             same = (each for (other, at), each in self.answers.items() if at == root and _one_program(other, path))
             known = next(filter(None, (each and each.called(Path(path).name) for each in same)), None)
-            self.answers[path, root] = known or _ask([path], root, self.variables)
+            self.answers[path, root] = known or self._answer(path, root)
         return self.answers[path, root]
+
+    def _answer(self, path: str, root: Path) -> Interpreter | None:
+        """What the program says, or said in this process while all that decides it was as it is."""
+        key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
+        if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
+            _ANSWERS[key] = said
+        return _ANSWERS.get(key)
+
+
+_ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], Interpreter] = {}
+
+
+def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The stamps of the program, of the settings of its environment, and of what tells a shim which one is meant."""
+    home = variables.get("HOME", "")
+    settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
+    chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
+    of_pyenv = Path(variables.get("PYENV_ROOT", f"{home}/.pyenv"), "version")
+    return tuple(map(_stamp_at, (Path(path), *settings, *chosen, of_pyenv)))
+
+
+def _stamp_at(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_dev}.{found.st_ino}"
 
 
 def _one_program(path: str, other: str) -> bool:

@@ -78,6 +78,12 @@ def place_of(worker: "Worker") -> AttemptTree | None:
     return AttemptTree(git, exclude, folder if os.path.isdir(folder) else os.fspath(git.top()))
 
 
+def folder_of(worker: "Worker") -> str:
+    """Where commands of the project run: the task list's place in the work tree; outside of git its own folder."""
+    place = place_of(worker)
+    return place.folder if place else worker.layout.root
+
+
 # ---- the record ------------------------------------------------------------------------------------------------------
 
 

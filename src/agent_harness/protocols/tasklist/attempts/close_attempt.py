@@ -19,9 +19,9 @@ from agent_harness.protocols.tasklist import (
     selection,
 )
 from agent_harness.protocols.tasklist.attempts import rollback, validation
-from agent_harness.protocols.tasklist.attempts.attempt import note, place_of
+from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note, place_of
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
-from agent_harness.protocols.tasklist.claims import leases
+from agent_harness.protocols.tasklist.claims import leases, surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.session import ledger
 
@@ -98,7 +98,7 @@ def completed(
         return completed_answer(change.state, own)
 
     answer = worker.store.change(act)
-    validation.note_end(worker, task, completed=True)
+    surroundings.note_end(worker, task, completed=True)
     return answer
 
 
@@ -152,7 +152,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         return {**failed_answer(change.state, own), **back.as_record(), **ended}
 
     answer = worker.store.change(act)
-    validation.note_end(worker, task, completed=False)
+    surroundings.note_end(worker, task, completed=False)
     if refused:
         refused.data.update(answer)
         raise refused
@@ -199,7 +199,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
         return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back.as_record()}
 
     answer = worker.store.change(act)
-    validation.note_end(worker, task, completed=False)
+    surroundings.note_end(worker, task, completed=False)
     return answer
 
 
@@ -240,7 +240,7 @@ def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
     """Runs ``on_failure.cleanup``; how it went. Only a claim that was lost meanwhile stops the failure."""
     if not task.cleanup:
         return None
-    folder, wished = validation.folder_of(worker), settings_from(worker.store.read().config.sandbox)
+    folder, wished = folder_of(worker), settings_from(worker.store.read().config.sandbox)
     try:
         done = process.run(
             task.cleanup,

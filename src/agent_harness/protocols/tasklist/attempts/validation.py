@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import ConfigurationError, ToolMissing
@@ -15,21 +14,19 @@ from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import SandboxSettings, settings_from, told
 from agent_harness.protocols.tasklist import proven
-from agent_harness.protocols.tasklist.attempts.attempt import place_of
+from agent_harness.protocols.tasklist.attempts.attempt import folder_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
+from agent_harness.protocols.tasklist.claims import surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
 from agent_harness.verification.command import (
     CommandCheck,
     CommandVerdict,
-    Differences,
-    InstalledRecord,
     KeptFiles,
     Remembered,
     examine_command,
     judge_command,
     judge_folder,
-    released,
     run_in_place,
 )
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
@@ -139,7 +136,7 @@ def _own_files(work: "AttemptWork") -> Finding:
 
 def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> CommandVerdict:
     check, stop = check_of(task, terms, _of_open_tasks(worker, task)), LeaseKeeper(worker, task)
-    check = replace(check, installed=_since(worker, task))
+    check = replace(check, installed=surroundings.since(worker, task))
     if work is None:
         kept = KeptFiles.from_record(terms.files) if terms.files is not None else None
         return judge_folder(folder_of(worker), check, kept=kept, stop=stop)
@@ -176,22 +173,10 @@ def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each != task.validation_command))
 
 
-def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
-    """What an attempt has changed of that stays a change for the next one, unless a person's word for it was used."""
-    record = InstalledRecord(proven.installed_path(worker.layout, worker.id))
-    record.end(project=Path(folder_of(worker)), frees=released(task.may_change if completed else ()))
-
-
-def _since(worker: "Worker", task: "Task") -> Differences:
-    """What of it has changed, but for what the task may change."""
-    record = InstalledRecord(proven.installed_path(worker.layout, worker.id))
-    return record.changes(project=Path(folder_of(worker)), frees=released(task.may_change))
-
-
 def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
     """Why this work is rejected without a run; empty when it is not."""
     terms = proven.terms(worker.layout, worker.store.read(), task)
-    check = replace(check_of(task, terms, _of_open_tasks(worker, task)), installed=_since(worker, task))
+    check = replace(check_of(task, terms, _of_open_tasks(worker, task)), installed=surroundings.since(worker, task))
     git = Git(work.attempt.place.folder)
     found = examine_command(git, check, base=work.attempt.snapshot.commit, candidate=work.full)
     return [finding.message for finding in found if finding.severity == CRITICAL]
@@ -203,7 +188,7 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
         return None
     wished = worker.store.read().config.sandbox
     check = check_of(task, proven.ClaimTerms(IN_PLACE, "off", sandbox=wished))
-    verdict = run_in_place(folder_of(worker), replace(check, installed=_since(worker, task)))
+    verdict = run_in_place(folder_of(worker), replace(check, installed=surroundings.since(worker, task)))
     return _outcome(worker, task, None, verdict, settings_from(wished))
 
 
@@ -227,12 +212,6 @@ def _outcome(
         tree=work.full_tree if work else None,
         output=output,
     )
-
-
-def folder_of(worker: "Worker") -> str:
-    """Where commands of the project run: the task list's place in the work tree; outside of git its own folder."""
-    place = place_of(worker)
-    return place.folder if place else worker.layout.root
 
 
 def proof_on_record(worker: "Worker", task: "Task", work: "AttemptWork | None") -> proven.PassOnRecord | None:

@@ -136,7 +136,9 @@ def _prepare(wish: _Wish) -> ClaimRecord | None:
         return None  # the claim itself says what is wrong
     if task.status not in ("pending", "failed"):
         return None
-    _look_around(worker, task)
+    from agent_harness.protocols.tasklist.claims import surroundings
+
+    surroundings.look(worker, task)
     return _baseline(worker, task, wish.dirty)
 
 
@@ -370,26 +372,6 @@ def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
     return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
 
 
-def _look_around(worker: Worker, task: Task) -> None:
-    """Looks at what is installed where the validation of a task may run tests, before anybody works on it."""
-    from pathlib import Path
-
-    from agent_harness.protocols.tasklist import proven
-    from agent_harness.protocols.tasklist.attempts.attempt import place_of
-    from agent_harness.protocols.tasklist.records import IN_PLACE
-    from agent_harness.verification.command import InstalledRecord, around
-
-    path = proven.installed_path(worker.layout, worker.id, make=True)
-    if path and task.validation_command is not None:
-        place = place_of(worker)
-        folder, in_place = (
-            place.folder if place else worker.layout.root,
-            worker.store.look().config.isolation == IN_PLACE,
-        )
-        installed = around([(task.validation_command, folder)], in_place=in_place or place is None)
-        InstalledRecord(path).begin(installed, project=Path(folder))
-
-
 def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
     """What decides about the task in a folder without a baseline, as it is now: for comparison when it is proven."""
     own = (".harness", "harness-")
@@ -397,12 +379,12 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
         return None
     if not worker.git and all(name.startswith(own) for name in os.listdir(worker.layout.root)):
         return None  # nothing is there but the harness's own files: the claim need not load the guard
-    from agent_harness.protocols.tasklist.attempts.attempt import place_of
+    from agent_harness.protocols.tasklist.attempts.attempt import folder_of
+    from agent_harness.protocols.tasklist.claims import surroundings
     from agent_harness.verification.command import keep
 
-    _look_around(worker, task)
-    place = place_of(worker)
-    return keep(place.folder if place else worker.layout.root, task.validation_command).as_record()
+    surroundings.look(worker, task)
+    return keep(folder_of(worker), task.validation_command).as_record()
 
 
 def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:

@@ -73,7 +73,7 @@ class ClaimRecord:
 class Worker:
     """One caller of the verbs. Nothing here is trusted but what the state confirms."""
 
-    __slots__ = ("_git", "_process", "cwd", "environ", "id", "layout", "session_id", "store", "token")
+    __slots__ = ("_git", "_process", "cwd", "environ", "goes_on", "id", "layout", "session_id", "store", "token")
 
     def __init__(
         self,
@@ -94,6 +94,7 @@ class Worker:
         self.token = token
         self.cwd = cwd
         self.environ = dict(environ)
+        self.goes_on = False  # this process makes one attempt after the other, and sees to the end of the last
         self._git: list[Git | None] = []
         self._process: list[Owner | None] = [process] if process else []
 
