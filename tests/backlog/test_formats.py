@@ -73,7 +73,7 @@ def test_task_master_with_tags_and_subtasks(tmp_path: Path) -> None:
         "3 Sign out": "deferred there",
         "1 Set up": "done there",
         "2.3 Old": "done there",
-        "4 waits for 3": "there is no 3",
+        "4 waits for 3": "3 is left out",
         "4 waits for 9": "there is no 9",
     }
 
@@ -316,6 +316,13 @@ def test_odd_members_are_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
     }
 
 
+def test_the_road_map_of_gsd_is_found_in_its_folder(tmp_path: Path) -> None:
+    written(tmp_path, ".planning/ROADMAP.md", "## Plans\n- [x] 01-01: scaffold\n- [ ] 01-02: tests\n")
+    found = read(tmp_path)
+    assert (found.format, listed(found)) == ("markdown", {"01-02": ()})
+    assert left_out(found) == {"01-01 scaffold": "done there"}
+
+
 def test_a_folder_with_several_lists_is_asked_about(tmp_path: Path) -> None:
     written(tmp_path, "prd.json", [{"title": "x"}])
     written(tmp_path, "specs/1/tasks.md", SPECKIT)
@@ -340,12 +347,14 @@ def test_what_a_text_says_is_no_part_of_a_checklist(tmp_path: Path) -> None:
         BacklogItem(id="a-1", title="one (depends on a-3)", text=text, steps=("[x] a box\n- [ ] and more",)),
         BacklogItem(id="a-2", title="two", proof="printf a\ntest -f b"),
         BacklogItem(id="a-3", title="three", needs=("a-1",), proof="echo `date`"),
+        BacklogItem(id="a-4", title="four", test_file="tests/test_four.py"),  # no command, and read as none
     ]
     file = written(tmp_path, "list.md", write("markdown", "shop", items))
     found = read(file, with_done=True)
-    assert listed(found) == {"a-1": (), "a-2": (), "a-3": ("a-1",)}
+    assert listed(found) == {"a-1": (), "a-2": (), "a-3": ("a-1",), "a-4": ()}
     assert [each.title for each in found.items] == [each.title for each in items]
-    assert [each.proof for each in found.items] == [None, None, "echo `date`"]
+    assert [each.proof for each in found.items] == [None, None, "echo `date`", None]
+    assert "test file: `tests/test_four.py`" in found.items[3].text
     assert found.items[0].text.splitlines()[1:5] == text.splitlines()[:4]
     assert "the command that proves a-2" in {each.what for each in not_carried("markdown", items)}
 

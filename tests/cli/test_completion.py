@@ -47,6 +47,7 @@ def replies(project: TaskListProject, *typed: str) -> list[str]:
         ("harness task claim --dirty ", ["remember", "refuse"]),
         ("harness completion ", [*SHELLS]),
         ("harness import --from m", ["markdown"]),
+        ("harness export --to t", ["taskmaster", "tasklist"]),
         ("harness notify t", ["test"]),
         ("harness queue h", ["hold"]),
         ("lth ver", ["verify"]),
@@ -97,6 +98,7 @@ def test_a_tab_completes_in_a_real_bash(listed: TaskListProject, tmp_path: Path)
     )
     assert ran.code == 0
     path = tmp_path / "bash-completion/completions/harness"
+    assert f"echo 'source {path}' >> ~/.bashrc" in ran.out
     assert path.read_text() == path.with_name("lth").read_text() == completion.script("bash")
     env = {**os.environ, "PS1": "> ", "TERM": "dumb", "INPUTRC": "/dev/null"}
     with pexpect.spawn(

@@ -309,6 +309,8 @@ def test_a_command_and_addresses_of_apprise(listed: Listed, hook: Hook, tmp_path
     assert any("hunter2" in path for path in hook.paths)
     assert len(hook.bodies) == 2
     assert out.read_text().endswith("agent-harness: a test")
+    listed.run("notify", "add", "command:no-such-program")
+    assert "command:no-such-program: No such file or directory: no-such-program" in listed.run("notify", "test").text
 
 
 @pytest.mark.scenario
@@ -358,6 +360,7 @@ def test_settings_are_a_persons_and_bad_words_change_nothing(listed: Listed) -> 
     for words in (
         ("add", "nonsense"),
         ("add", "webhook:"),
+        ("add", "webhook:hooks.example.org"),
         ("set", "--on", "nix"),
         ("set", "--quiet", "25:00-1"),
         ("set",),

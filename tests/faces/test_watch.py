@@ -226,8 +226,15 @@ def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListPro
     watched.press("f")
     watched.shows(lambda text: "== transcript of task-002 ==" in text and "No transcript is kept of it." in text)
 
-    listed.edit("task-001", status="pending")
+    for done in ("task-002", "task-003"):
+        listed.edit(done, status="completed")
+    watched.shows(lambda text: "== transcript ==" in text and "no item is chosen" in text)
     watched.press("\x1b")
+    watched.shows(lambda text: "1/3 proven" in text and "enter open" in text)
+    watched.press("w")
+    watched.shows(lambda text: "no item is chosen" in text and "enter open" not in text)
+    for again in ("task-001", "task-002", "task-003"):
+        listed.edit(again, status="pending")
     watched.shows(lambda text: "> task-001" in text and "== " not in text)
     watched.press("\r")
     watched.shows(lambda text: "task-001 Make it" in text and "tab transcript" in text)

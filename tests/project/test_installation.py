@@ -33,7 +33,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(place: Path, *, receipt: str | None = None, origin: Mapping[str, object] | None = None) -> list[str]:
     """What the two commands are there."""
-    noted = next(place.glob("lib/python3*/site-packages/*.dist-info")) / "direct_url.json"
+    noted = next(place.glob("lib/python3*/site-packages/proven_harness-*.dist-info")) / "direct_url.json"
     if origin:
         noted.write_text(json.dumps(origin))
     if receipt:
@@ -50,8 +50,8 @@ def asked(place: Path, *, receipt: str | None = None, origin: Mapping[str, objec
 def test_every_installer_is_named_by_its_own_command(environment: Path) -> None:
     python = shlex.quote(str(environment / "bin/python"))
     assert asked(environment) == [
-        f"uv pip --python {python} install 'proven-harness[api]'",
-        f"uv pip --python {python} install 'x>=1'",
+        f"uv pip install --python {python} 'proven-harness[api]'",
+        f"uv pip install --python {python} 'x>=1'",
     ]
     assert asked(environment, receipt="uv-receipt.toml") == [
         "uv tool install --force 'proven-harness[api]'",
@@ -61,6 +61,29 @@ def test_every_installer_is_named_by_its_own_command(environment: Path) -> None:
         "pipx install --force 'proven-harness[api]'",
         "pipx inject proven-harness 'x>=1'",
     ]
+
+
+def test_what_makes_the_environment_anew_keeps_the_parts_that_are_there(environment: Path) -> None:
+    """One extra after the other: none takes away those that came before it."""
+    site = next((environment / "lib").glob("python3*")) / "site-packages"
+    needs = "Requires-Dist: seen<2,>=1 ; extra == 'serve'\nRequires-Dist: un-seen ; extra == 'otel'\n"
+    noted = site / "proven_harness-1.0.dist-info/METADATA"
+    before = noted.read_text()
+    seen = site / "seen-1.0.dist-info/METADATA"
+    seen.parent.mkdir()
+    seen.write_text("Metadata-Version: 2.1\nName: seen\nVersion: 1.0\n")
+    noted.write_text(before + needs)
+    try:
+        assert asked(environment, receipt="uv-receipt.toml") == [
+            "uv tool install --force 'proven-harness[api,serve]'",
+            "uv tool install --with 'x>=1' 'proven-harness[serve]'",
+        ]
+        assert asked(environment, receipt="pipx_metadata.json")[0] == "pipx install --force 'proven-harness[api,serve]'"
+        assert asked(environment)[0].endswith(" 'proven-harness[api]'")
+    finally:
+        noted.write_text(before)
+        seen.unlink()
+        seen.parent.rmdir()
 
 
 def test_what_came_from_elsewhere_comes_from_there_again(environment: Path) -> None:

@@ -164,6 +164,8 @@ def test_there_is_no_way_out(stack: ExitStack) -> None:
     assert send(server, "POST", "http://example.invalid/y", b"{}").status == 502
     refused = [asked["refused"] for asked in server.requests()]
     assert refused == ["example.invalid:443", "http://example.invalid/x", "http://example.invalid/y"]
+    assert send(server, "GET", f"{server.url}/v1/models").status == 200  # as a client asks whose proxy it is as well
+    assert send(server, "GET", f"{server.url}9/v1/models").status == 502
     assert server.url.startswith("http://127.0.0.1:")
 
 

@@ -89,12 +89,13 @@ class Sorter:
         that is done is met. Linear in items and dependencies.
         """
         items = self._unique(found)
+        gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}
         open_items = {each.id: each for each in items if with_done or not each.done}
         for each in items:
             if each.id not in open_items:
                 self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="done there"))
-        needs = {name: self._needs(each, known, open_items) for name, each in open_items.items()}
+        needs = {name: self._needs(each, known, open_items, gone) for name, each in open_items.items()}
         for whole in open_items.values():
             parts = [part for part in whole.parts if part in open_items and part != whole.id]
             first = dict.fromkeys(need for need in needs[whole.id] if need not in parts)
@@ -116,11 +117,12 @@ class Sorter:
         return [*known.values()]
 
     def _needs(
-        self, item: BacklogItem, known: dict[str, BacklogItem], open_items: dict[str, BacklogItem]
+        self, item: BacklogItem, known: dict[str, BacklogItem], open_items: dict[str, BacklogItem], gone: set[str]
     ) -> dict[str, None]:
         for need in item.needs:
             if need not in known:
-                self.left_out.append(LeftOut(what=f"{item.id} waits for {need}", why=f"there is no {need}"))
+                why = f"{need} is left out" if need in gone else f"there is no {need}"
+                self.left_out.append(LeftOut(what=f"{item.id} waits for {need}", why=why))
         return dict.fromkeys(need for need in item.needs if need in open_items and need != item.id)
 
     def _cut_circles(self, needs: dict[str, dict[str, None]]) -> None:

@@ -32,6 +32,7 @@ PLACES = (
     "tasks/tasks.json",
     "specs/*/tasks.md",
     "tasks.md",
+    ".planning/ROADMAP.md",
     "features.json",
     "harness-tasks.json",
     "task.json",
@@ -330,7 +331,7 @@ _SPECKIT_TEXT = re.compile(r"\**(?P<id>T\d+[a-z]?)\**\s+(?P<rest>.*)")
 _PROOF = re.compile(r"\(?(?:proof|validate|verify):\s*(?P<tick>`+)(?P<command>.+?)(?P=tick)\)?\s*$", re.IGNORECASE)
 _NEEDS = re.compile(r"(?<!\\)\((?:depends on|needs|after)[: ]+(?P<ids>[^()]*)\)", re.IGNORECASE)
 _ESCAPED = re.compile(r"^\\(?=[-*+#`~\d])")
-_NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*|#\d+)\**(?::|\s+-|\.)\s+(?=\S)")
+_NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d+)\**(?::|\s+-|\.)\s+(?=\S)")
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:

@@ -50,7 +50,7 @@ def _markdown(name: str, items: Sequence[BacklogItem]) -> str:
         lines += [f"  {_as_prose(line.strip())}" for line in said if line.strip()]
         if (proof := each.proof or each.test_file) and not _has_lines(proof):
             ticks = "``" if "`" in proof else "`"
-            lines.append(f"  proof: {ticks}{proof}{ticks}")
+            lines.append(f"  {'proof' if each.proof else 'test file'}: {ticks}{proof}{ticks}")
     return "\n".join([*lines, ""])
 
 

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 READ = ("taskmaster", "beads", "prd", "speckit", "markdown", "github", "features", "tasklist", "longtask")
 WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "features", "longtask")
+
+
+class _FormOrPlace(click.ParamType[str, str]):
+    """One of the forms that a list is written in, which a shell completes, or where spans go."""
+
+    name, words = "FORM", WRITTEN
+
+
 SHOWN = 12  # items, and things left out, of a preview
 
 
@@ -251,7 +259,11 @@ Examples:
 )
 @click.argument("what", type=click.Choice(["otel"]), required=False)
 @click.option(
-    "--to", "form", metavar="FORM", help=f"For which program or project: {', '.join(WRITTEN)}. otel: a file or a URL."
+    "--to",
+    "form",
+    type=_FormOrPlace(),
+    metavar="FORM",
+    help=f"For which program or project: {', '.join(WRITTEN)}. otel: a file or a URL.",
 )
 @click.option("--session", type=int, metavar="N", help="otel: this session alone.")
 @click.option("--since", metavar="WHEN", help="otel: sessions since then: 2h, 3d ago, or a date.")

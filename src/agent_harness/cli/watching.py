@@ -23,6 +23,7 @@ from agent_harness.session.picture import span
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
 PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  q leave"
+NOTHING_CHOSEN = "Nothing is at work, and no item is chosen: j k in the items choose one"
 HELP = """\
 tab               the next pane: items, what the agent says, what the harness says
 j k up down g G   choose an item, or move in the pane
@@ -49,6 +50,7 @@ class OneProject:
         self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
         self._transcript: tuple[str | None, TranscriptEnd] = (None, TranscriptEnd(None))
         self._problem = ""
+        self._missing = ""  # what the last key wanted; until the next one
         self._looked = time.monotonic()
         self._seen = view.look()
 
@@ -63,6 +65,7 @@ class OneProject:
             if key == "esc" and not self._pages and not self._pane:
                 return
             if key is not None:
+                self._missing = ""
                 self._act(key)
 
     @property
@@ -98,7 +101,9 @@ class OneProject:
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
         """The end of the transcript of the last session on an item."""
-        path = reading.transcript_of(self._seen.picture, item) if item else None
+        if item is None:
+            return [NOTHING_CHOSEN]
+        path = reading.transcript_of(self._seen.picture, item)
         if path != self._transcript[0]:
             self._transcript = path, TranscriptEnd(path)
         return self._transcript[1].lines()
@@ -112,7 +117,7 @@ class OneProject:
         else:
             text = self._texts.get(PANES[self._pane])
             seen = watch.lines(self._seen, columns, rows - 1, self._chosen, text)
-            footer = self._problem or FOOTER
+            footer = self._problem or self._missing or FOOTER
         blank = [""] * (rows - 1 - len(seen))
         is_small = not self._pages and (columns < watch.LEAST[0] or rows < watch.LEAST[1])
         self._screen.paint(seen if is_small else [*seen, *blank, _keys_that_fit(f" {footer}", columns)])
@@ -174,6 +179,8 @@ class OneProject:
             }
         if key in acts:
             acts[key]()
+        elif not item and key in ("w", "enter", "d", "u"):
+            self._missing = NOTHING_CHOSEN
 
     def _open(self, *pages: ScrolledText) -> None:
         self._pages = [*pages]

@@ -6,6 +6,7 @@ against verdicts, promises, where to look.
 
 import json
 import shlex
+import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -315,13 +316,19 @@ def _block(session: DemoSession) -> Iterator[RenderableType]:
 def with_a_real_agent(place: DemoLayout) -> str:
     """The one line that has an agent that is no script build the same program."""
     spec = shlex.quote(str(place.spec))
-    return f"export HARNESS_AGENT='command:YOUR-AGENT'; harness init --spec {spec} && harness run --until-done"
+    ours = _program()
+    return f"export HARNESS_AGENT='command:YOUR-AGENT'; {ours} init --spec {spec} && {ours} run --until-done"
+
+
+def _program() -> str:
+    """What a person types for the harness: its name, or where it lies when PATH does not have it, as after `make`."""
+    return "harness" if shutil.which("harness") else shlex.quote(str(Path(sys.executable).with_name("harness")))
 
 
 def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     project = shlex.quote(str(ending.place.project))
     yield "the program", f"cd {project} && git log --oneline"
-    yield "where it stands", f"cd {project} && harness status"
+    yield "where it stands", f"cd {project} && {_program()} status"
     for session in ending.story.sessions:
         if session.rescue_ref:
             yield "taken away", f"git -C {project} log -p {session.rescue_ref}"

@@ -164,10 +164,8 @@ def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None,
     room = max(1, rows - len(items) - len(other) - 1)
     above, visible = text.window(room, columns - 2)
     place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.rows)}"
-    told = [
-        f"== {f'transcript of {text.of or chosen}' if is_agent else text.title} == {place}",
-        *(f"  {each}" for each in visible),
-    ]
+    of = f" of {text.of or chosen}" if text.of or chosen else ""
+    told = [f"== {f'transcript{of}' if is_agent else text.title} == {place}", *(f"  {each}" for each in visible)]
     told += [""] * (room + 1 - len(told))
     return _fitting([*items, *told, *other] if is_agent else [*items, *other, *told], columns)
 

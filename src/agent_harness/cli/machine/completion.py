@@ -147,8 +147,8 @@ Examples:
 def completion(shell: str, install: bool) -> int:
     """Print a script that completes commands, options and ids in a shell.
 
-    --install writes it into the shell's own folder; no start-up file is touched. zsh looks only into the folders of its
-    fpath; the line for that is said.
+    --install writes it into the shell's own folder; no start-up file is touched. bash looks there where the package
+    bash-completion is installed, zsh only into the folders of its fpath; the line for either is said.
     """
     text = script(shell)
     if not install:
@@ -166,6 +166,9 @@ def completion(shell: str, install: bool) -> int:
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}", hint=f"harness completion {shell} > FILE") from None
     show(f"Wrote {path}. It is loaded when a new {shell} first needs it.")
+    if shell == "bash":
+        again = shlex.quote(f"source {shlex.quote(str(path))}")
+        show(f"It takes the package bash-completion; without that: echo {again} >> ~/.bashrc")
     if shell == "zsh":
         show(f"zsh looks there once its .zshrc says, before compinit: fpath=({shlex.quote(str(path.parent))} $fpath)")
     return 0

@@ -114,6 +114,8 @@ def _click_value(word: str, option: click.Option) -> tuple[str, ...] | str | Non
         return None
     if isinstance(option.type, click.Choice):
         return tuple(str(each) for each in option.type.choices)
+    if isinstance(words := getattr(option.type, "words", None), tuple):
+        return words
     return _ASKED.get(word, FILES)
 
 

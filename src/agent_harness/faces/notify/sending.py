@@ -53,7 +53,9 @@ def hours_of(text: object) -> tuple[int, int] | None:
 
 def add(target: str) -> None:
     """Tells this target as well. ``UsageError`` for what is no target."""
-    if ":" not in target or (target.startswith(("webhook:", "command:")) and not target.partition(":")[2].strip()):
+    kind, _, rest = target.partition(":")
+    is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
+    if ":" not in target or is_wrong.get(kind):
         raise UsageError(
             f"{target!r} is no target", hint="harness notify add webhook:https://... | command:PROGRAM | ntfy://..."
         )
@@ -123,7 +125,15 @@ def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.envir
             return _run(rest, message, environ)
         return _apprise(filled, message)
     except (OSError, ValueError, subprocess.SubprocessError, HarnessError) as error:
-        return redact(" ".join(str(error).split())) or type(error).__name__
+        return redact(" ".join(_reason(error).split())) or type(error).__name__
+
+
+def _reason(error: Exception) -> str:
+    """Why a target was not reached, without the words of the library that tried."""
+    cause = getattr(error, "reason", error)  # of what urllib wraps
+    if not isinstance(cause, OSError) or not cause.strerror:
+        return str(error)
+    return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
 
 
 def _post(address: str, message: JsonObject) -> str | None:

@@ -154,6 +154,14 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Nothing: the request log says it all."""
 
+    def parse_request(self) -> bool:
+        """As ever; a client that takes this server for its proxy as well names the whole address of the server."""
+        good = super().parse_request()
+        own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
+        if good and self.path.startswith(own):
+            self.path = self.path[len(own) - 1 :]
+        return good
+
     # ---- methods
 
     def do_CONNECT(self) -> None:
