@@ -16,7 +16,9 @@ from agent_harness.faces import otel
 from agent_harness.faces.otel import spans as otel_spans
 from agent_harness.faces.otel.watcher import SessionSender
 from agent_harness.faces.reading import reader_of
+from agent_harness.kernel import trusted_state
 from agent_harness.session.picture import PastSession, ProjectPicture, StatePart
+from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 
@@ -215,6 +217,54 @@ def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Pat
     late = replace(sessions[0], started="9999-01-01T00:00:00Z", ended=None)
     for each in (picture, replace(picture, sessions=(late,))):
         assert "invoke_agent" in otel_spans.text(otel_spans.spans(each, paths))
+
+
+@pytest.mark.scenario
+def test_what_no_collector_has_taken_is_said_until_an_export_works(
+    tmp_path: Path, receiver: ThreadingHTTPServer
+) -> None:
+    """F-TRACE-4: one line in `status` with the command that exports what is missing; without the password."""
+    project = open_list(tmp_path)
+    address = f"127.0.0.1:{receiver.server_port}"
+    named = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://me:hunter22@{address}", "HARNESS_TIME_SCALE": "0.02"}
+    assert "not traced" not in project.harness("status").out
+    receiver.answer = 400  # type: ignore[attr-defined]
+    with project.start("run", "--agent", project.agent(LIES), **named) as run:
+        assert run.wait(120) == 0
+
+    def line() -> str:
+        found = project.harness("status")
+        assert found.code == 0, found
+        return next((row for row in found.out.splitlines() if row.startswith("not traced")), "")
+
+    eventually(lambda: bool(line()))
+    missing = json.loads(project.harness("status", "--json").out)["unexported"]
+    assert (missing["sessions"], "hunter22" in json.dumps(missing)) == (3, False)
+    assert missing["since"] in line()
+    assert "3 sessions since" in line()
+    assert "(harness export otel --since" in line()
+    assert "not traced" not in project.harness("status", "--line").out
+    refused = project.harness("export", "otel", "--since", missing["since"], "--to", f"http://{address}/v1/traces")
+    assert (refused.code, bool(line())) == (4, True)
+    receiver.answer = 200  # type: ignore[attr-defined]
+    receiver.bodies.clear()  # type: ignore[attr-defined]
+    sent = project.harness("export", "otel", "--since", missing["since"], "--to", f"http://{address}/v1/traces")
+    assert (sent.code, line()) == (0, ""), sent
+    (body,) = receiver.bodies  # type: ignore[attr-defined]
+    assert sum(each.name.startswith("invoke_agent") for each in spans(body)) == 3
+
+    otel.keep_untaken("tasklist", str(project.root), missing)
+    project.harness("add", "One more", "--validate", "true")
+    with project.start("run", "--agent", project.agent("touch more\n"), **named) as run:
+        assert run.wait(120) == 0
+    eventually(lambda: not line())  # a run's export worked
+    (folder,) = Path(str(trusted_state.of_user("otel"))).parent.glob("otel")
+    otel.keep_untaken("longtask", str(tmp_path / "book"), missing)
+    book = LongTaskProject.of_book(tmp_path / "book")
+    assert "not traced: 3 sessions since" in book.lth("status").out
+    for name in folder.iterdir():
+        name.write_text('{"v": 1, "sessions": []')
+    assert "not traced" not in book.lth("status").out
 
 
 @pytest.mark.scenario

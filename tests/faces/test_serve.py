@@ -24,7 +24,7 @@ from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
-from agent_harness.testing.long_task_project import LongTaskProject
+from agent_harness.testing.long_task_project import LongTaskProject, book, book_checkpoint
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 ATTACK = "</title></script><img src=x onerror=alert(1)><a href=http://x>"
@@ -49,6 +49,7 @@ class Served:
         self.said = json.loads(line)
         self.port = int(self.said["port"])
         self.cookie = ""
+        self.verb = "pause"  # of the form that attacks send
 
     @property
     def host(self) -> str:
@@ -202,13 +203,13 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TaskLis
 
 
 def pause_with(served: Served, **headers: str | None) -> Answer:
-    form = served.page().form("pause")
+    form = served.page().form(served.verb)
     body = urlencode({name: value for name, value in form.items() if name != "action"}).encode()
     return served.ask("POST", form["action"], body, **headers)
 
 
 def pause_without(served: Served, *left_out: str, **fields: str) -> Answer:
-    form = {name: value for name, value in served.page().form("pause").items() if name not in left_out}
+    form = {name: value for name, value in served.page().form(served.verb).items() if name not in left_out}
     return served.send(form | fields)
 
 
@@ -239,17 +240,15 @@ def token_of_another(served: Served) -> Answer:
 
 
 def chunked(served: Served) -> Answer:
-    head = (
-        f"POST {served.page().form('pause')['action']} HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie}\r\n"
-    )
+    head = f"POST {served.page().form(served.verb)['action']} HTTP/1.1\r\nHost: {served.host}\r\n"
+    head += f"Cookie: {served.cookie}\r\n"
     head += f"Origin: http://{served.host}\r\nContent-Type: {FORM['Content-Type']}\r\n"
     return served.raw(f"{head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na=b\r\n0\r\n\r\n".encode())
 
 
 def claimed_longer(served: Served) -> Answer:
-    head = (
-        f"POST {served.page().form('pause')['action']} HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie}\r\n"
-    )
+    head = f"POST {served.page().form(served.verb)['action']} HTTP/1.1\r\nHost: {served.host}\r\n"
+    head += f"Cookie: {served.cookie}\r\n"
     head += f"Origin: http://{served.host}\r\nContent-Type: {FORM['Content-Type']}\r\n"
     return served.raw(f"{head}Connection: close\r\nContent-Length: 70000\r\n\r\n".encode())
 
@@ -284,7 +283,7 @@ ATTACKS: dict[str, tuple[int, Callable[[Served], Answer]]] = {
     "a code that is a minute old": (401, expired),
     "a code at another path": (401, lambda s: s.get("/live.js" + link(s)[1:], Cookie=None)),
     "a code that only its head is asked for": (405, lambda s: s.ask("HEAD", link(s), Cookie=None)),
-    "an action by GET": (405, lambda s: s.get(s.page().form("pause")["action"])),
+    "an action by GET": (405, lambda s: s.get(s.page().form(s.verb)["action"])),
     "a preflight": (405, lambda s: s.ask("OPTIONS", "/", Origin="http://evil.example")),
     "a PUT": (405, lambda s: s.ask("PUT", "/")),
     "no origin": (403, lambda s: pause_with(s, Origin=None)),
@@ -303,11 +302,11 @@ ATTACKS: dict[str, tuple[int, Callable[[Served], Answer]]] = {
     "a form with an invented token": (403, lambda s: pause_without(s, token="guessed")),
     "a form with the token of another session": (403, token_of_another),
     "a form for another state": (409, lambda s: pause_without(s, revision="0")),
-    "a form of no known field": (403, lambda s: s.ask("POST", s.page().form("pause")["action"], b"\xff\x00&" * 99)),
-    "an action that there is not": (404, lambda s: s.send(s.page().form("pause") | {"action": "/p/x/abort"})),
+    "a form of no known field": (403, lambda s: s.ask("POST", s.page().form(s.verb)["action"], b"\xff\x00&" * 99)),
+    "an action that there is not": (404, lambda s: s.send(s.page().form(s.verb) | {"action": "/p/x/abort"})),
     "an action that this project has not": (
         409,
-        lambda s: s.send(s.page().form("pause") | {"action": s.page().form("pause")["action"][:-5] + "handoff"}),
+        lambda s: s.send(s.page().form(s.verb) | {"action": s.page().form(s.verb)["action"][:-5] + "handoff"}),
     ),
     "a way out of the folder": (404, lambda s: s.get("/../../../../etc/passwd")),
     "the same, written otherwise": (404, lambda s: s.get("/p/%2e%2e%2f%2e%2e%2fetc%2fpasswd")),
@@ -522,6 +521,92 @@ def test_a_question_that_is_another_under_the_lock_is_not_answered(tmp_path: Pat
     assert project.state["pending_escalation"]["message"] == "Second?"
 
 
+def long_task(root: Path, **state: Any) -> LongTaskProject:
+    return LongTaskProject.made(root, contract=book(), state=book_checkpoint(**state))
+
+
+def in_log(task: LongTaskProject, kind: str) -> list[dict[str, Any]]:
+    rows = (json.loads(line) for path in (task.root / "runs").glob("*.jsonl") for line in path.read_text().splitlines())
+    return [row for row in rows if row["type"] == kind]
+
+
+def test_a_long_task_that_needs_a_person_is_decided_as_by_the_command(tmp_path: Path) -> None:
+    """F-SRV-4, F-SRV-8: its choices are verbs of ``lth``, for the task that was shown, and name the face."""
+    task = long_task(tmp_path / "book", status="needs-human", nextStep=ATTACK)
+    with serving(task.root, cwd=tmp_path) as served:
+        served.sign_in()
+        first = served.page()
+        assert (first.verbs, "img" in first.tags) == (["answer", "say"], False)
+        assert first.choices == ["active", "written holds", "written fails", "done"]
+        assert served.send(first.form("answer"), choose="drop-table").status == 400
+        assert served.send({**first.form("answer"), "token": "x"}, choose="active").status == 403
+        assert served.send({**first.form("answer"), "revision": "0"}, choose="active").status == 409
+        early = served.send(first.form("answer"), choose="done")
+        assert (early.status, "verification failed" in early.text) == (422, True)
+        assert (task.checkpoint["status"], in_log(task, "progress_recorded")) == ("needs-human", [])
+
+        assert served.send(first.form("answer"), choose="written holds", text="Read it.").status == 303
+        (told,) = in_log(task, "evidence_recorded")
+        assert (told["by"], told["evidence"][0]["summary"], told["evidence"][0]["status"]) == (
+            "serve",
+            "Read it.",
+            "passed",
+        )
+        late = served.send(first.form("answer"), choose="active")
+        assert (late.status, task.checkpoint["status"]) == (409, "needs-human")
+        assert served.send(served.page().form("answer"), choose="active", text="Write the end.").status == 303
+        assert (task.checkpoint["status"], task.checkpoint["nextStep"]) == ("active", "Write the end.")
+        assert in_log(task, "progress_recorded")[0]["by"] == "serve"
+        assert served.page().verbs == ["say"]
+
+        task.lth("record", "--status", "needs-human", "--note", "Look.")
+        assert served.send(served.page().form("answer"), choose="done").status == 303
+        until(lambda: task.checkpoint["status"] == "done")
+        page = served.page()
+        assert ("1/1 proven" in page.text, page.verbs) == (True, ["say"])
+
+
+def test_a_long_task_that_waits_goes_on_and_has_no_other_verb(tmp_path: Path) -> None:
+    """F-SRV-4: what has no command stays out: a long task is not paused, handed over or taken back."""
+    until_then = "2100-01-01T00:00:00.000Z"
+    task = long_task(tmp_path / "book", status="blocked", blockedUntil=until_then)
+    with serving(task.root, cwd=tmp_path) as served:
+        served.sign_in()
+        page = served.page()
+        assert page.verbs == ["resume", "say"]
+        for verb in ("pause", "handoff", "takeback"):
+            form = page.form("resume")
+            assert served.send(form | {"action": form["action"].replace("resume", verb)}).status == 409
+        task.lth("record", "--status", "blocked", "--blocked-until", "2101-01-01T00:00:00.000Z")
+        late = served.send(page.form("resume"))
+        assert (late.status, task.checkpoint["status"]) == (409, "blocked")
+        assert served.send(served.page().form("resume")).status == 303
+        assert (task.checkpoint["status"], task.checkpoint["blockedUntil"]) == ("active", None)
+        assert in_log(task, "progress_recorded")[-1]["by"] == "serve"
+    with serving(task.root, "--read-only", cwd=tmp_path) as served:
+        task.lth("record", "--status", "needs-human")
+        page = served.sign_in().page()
+        assert (page.forms, "lth status ." in page.text) == ([], True)
+
+
+OTHERWISE = ("an action that this project has not", "an action that there is not")
+"""Attacks that speak of the verbs of a task list."""
+
+
+@pytest.mark.scenario
+def test_an_attack_on_a_long_task_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """F-SRV-2, F-SRV-3: the same for the form that answers it."""
+    task = long_task(tmp_path / "book", status="needs-human", nextStep=ATTACK)
+    before = task.checkpoint
+    with serving(task.root, cwd=tmp_path) as served:
+        served.sign_in().verb = "answer"
+        for what, (status, attack) in ATTACKS.items():
+            if what not in OTHERWISE:
+                found = attack(served)
+                assert found.status == status, (what, found)
+                assert (task.checkpoint, in_log(task, "progress_recorded")) == (before, []), what
+
+
 @pytest.mark.scenario
 def test_a_project_is_handed_over_and_taken_back(tmp_path: Path) -> None:
     project = FeatureListProject.made(tmp_path / "calc", False)
@@ -593,10 +678,10 @@ def test_read_only_all_kinds_and_what_is_gone(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     project = task_list(tmp_path / "list")
     gone = task_list(tmp_path / "gone")
-    book = LongTaskProject.of_book(tmp_path / "book")
+    novel = LongTaskProject.of_book(tmp_path / "book")
     asks = feature_project(tmp_path / "calc", message="What now?")
     LimitClock().note("codex:login", said="", retry_after_seconds=7200)
-    with serving(project.root, gone.root, book.root, asks.root, "--read-only", cwd=tmp_path) as served:
+    with serving(project.root, gone.root, novel.root, asks.root, "--read-only", cwd=tmp_path) as served:
         served.sign_in()
         gone.root.rename(tmp_path / "moved")
         page = served.page()

@@ -354,6 +354,7 @@ def _own_list() -> tuple[Path, Backlog]:
 
 def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.faces import otel
     from agent_harness.faces.otel import spans
     from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import clock, root
@@ -367,6 +368,7 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
     reader = reader_of(found.kind, found.path)
     made = spans.spans(reader.look(), reader.recordings(), session=session, since=at)
     text = spans.write(made, to, force=force)
+    otel.keep_untaken(found.kind, found.path, None)
     to = redact(to) if to and "://" in to else to
     if as_json:
         show_json("export", {"format": "otel", "spans": len(made), "to": to}, as_text=False)

@@ -308,7 +308,7 @@ def _call(words: list[str]) -> int:
         else:
             answer, code = task.answer(command, options)
         if command == "status":
-            answer = _with_what_nobody_was_told(str(answer), os.path.abspath(folder))
+            answer = _with_what_was_missed(str(answer), os.path.abspath(folder))
     except HelpAsked as asked:
         return _help([asked.verb])
     except HarnessError as error:
@@ -382,15 +382,23 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
     return schedules.act(address, os.path.abspath(task.layout.root), options)
 
 
-def _with_what_nobody_was_told(answer: str, folder: str) -> str:
+def _with_what_was_missed(answer: str, folder: str) -> str:
+    """The answer, and what a person or a collector was to be told of this task and never got."""
     from agent_harness.faces import notify
+    from agent_harness.kernel import trusted_state
 
-    rows = notify.undelivered("longtask", folder)
-    if not rows:
-        return answer
-    from agent_harness.session.headline import not_delivered
+    said: list[str] = []
+    if rows := notify.undelivered("longtask", folder):
+        from agent_harness.session.headline import not_delivered
 
-    return f"{answer.rstrip()}\n{'not told:':<11} {not_delivered(rows)}\n"
+        said.append(f"{'not told:':<11} {not_delivered(rows)}\n")
+    if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
+        from agent_harness.faces import otel
+        from agent_harness.session.headline import not_exported
+
+        if found := otel.untaken("longtask", folder):
+            said.append(f"{'not traced:':<11} {not_exported(found)}\n")
+    return f"{answer.rstrip()}\n{''.join(said)}" if said else answer
 
 
 def _show(answer: object) -> int:

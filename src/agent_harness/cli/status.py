@@ -36,11 +36,23 @@ def _answer(as_json: bool, tail: int, glance: bool) -> int:
     return _features(as_json, glance)
 
 
-def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
+def _missed(kind: str, folder: str) -> "dict[str, object]":
+    """What a person, or a collector, was to be told of this project and never got."""
     from agent_harness.faces import notify
+    from agent_harness.kernel import trusted_state
+
+    found: dict[str, object] = {"undelivered": notify.undelivered(kind, folder), "unexported": None}
+    if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
+        from agent_harness.faces import otel
+
+        found["unexported"] = otel.untaken(kind, folder)
+    return found
+
+
+def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
     from agent_harness.protocols.tasklist import api
 
-    found = {**api.status(folder, tail=tail), "undelivered": notify.undelivered("tasklist", folder)}
+    found = {**api.status(folder, tail=tail), **_missed("tasklist", folder)}
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -51,11 +63,10 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
 
 
 def _features(as_json: bool, glance: bool) -> int:
-    from agent_harness.faces import notify
     from agent_harness.protocols.features import api
 
     layout = api.find(NOTHING_HERE, HOW_TO_BEGIN)
-    found = {**api.status(layout), "undelivered": notify.undelivered("features", layout.root)}
+    found = {**api.status(layout), **_missed("features", layout.root)}
     if as_json:
         import json
 

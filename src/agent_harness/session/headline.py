@@ -16,6 +16,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from agent_harness.kernel.json import JsonObject
 
@@ -58,8 +59,12 @@ def lines(
     kept_line: str | None,
     following: str,
     untold: Sequence[Mapping[str, str]] = (),
+    untaken: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person, ``untold`` what nobody was told."""
+    """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person.
+
+    ``untold`` is what nobody was told, ``untaken`` what no collector has taken.
+    """
     first = f"{name}: {proven} of {total} proven." if total else f"{name}: nothing is planned yet."
     rows = [
         " ".join([first, *doing]),
@@ -73,6 +78,8 @@ def lines(
         rows.append(labelled("kept", kept_line))
     if untold:
         rows.append(labelled("not told", not_delivered(untold)))
+    if untaken:
+        rows.append(labelled("not traced", not_exported(untaken)))
     return [*rows, labelled("next", following)]
 
 
@@ -84,6 +91,17 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
     at = clock.parse(rows[0]["at"])
     since = f" since {at.astimezone():%Y-%m-%d %H:%M}" if at else ""
     return f"{count}{since}; {last['to']}: {last['why']} (harness notify test)"
+
+
+def not_exported(found: Mapping[str, Any]) -> str:
+    """How many sessions no collector has taken, and the command that exports them."""
+    from agent_harness.kernel import clock
+
+    count = found["sessions"]
+    what = f"{count} session{'s' if count > 1 else ''}" if count else "the end of a run"
+    at = clock.parse(found["since"])
+    since = f" since {at.astimezone():%Y-%m-%d %H:%M}" if at else ""
+    return f"{what}{since}; {found['why']} (harness export otel --since {found['since']} --to {found['to']})"
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) -> str:

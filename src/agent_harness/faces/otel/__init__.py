@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["VARIABLES", "start"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.json import JsonObject
+
+__all__ = ["FOLDER", "VARIABLES", "keep_untaken", "start", "untaken"]
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """Where a collector is, as every program with OpenTelemetry reads it."""
+
+FOLDER = "otel"
+"""Of the user's state: what of a project no collector has taken."""
 
 
 def start(kind: str, folder: str) -> str | None:
@@ -39,3 +46,45 @@ def start(kind: str, folder: str) -> str | None:
         nothing = subprocess.DEVNULL
         subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
     return None
+
+
+def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
+    """Writes down what of a project was not taken; ``None``: an export has worked. A disk that says no stops nobody."""
+    from contextlib import suppress
+
+    from agent_harness.errors import HarnessError
+    from agent_harness.kernel import files, trusted_state
+
+    with suppress(OSError, HarnessError):
+        home = trusted_state.of_user(FOLDER, make=record is not None)
+        if home is not None and record is not None:
+            files.write_json(_path(home, kind, folder), {"v": 1, **record})
+        elif home is not None:
+            files.unlink(_path(home, kind, folder))
+
+
+def untaken(kind: str, folder: str) -> JsonObject | None:
+    """``{"since", "sessions", "to", "why"}`` of what a run could not export, until an export works; never raises.
+
+    ``since`` is when the first of the sessions began; with no session it is the project's span that is missing.
+    """
+    from agent_harness.errors import HarnessError
+    from agent_harness.kernel import files, trusted_state
+
+    home = trusted_state.of_user(FOLDER, make=False)
+    if home is None:
+        return None
+    try:
+        found = files.read_json(_path(home, kind, folder))
+    except (OSError, HarnessError):
+        return None
+    sessions = found.get("sessions")
+    known = {name: str(found.get(name) or "") for name in ("since", "to", "why")}
+    return {**known, "sessions": sessions if type(sessions) is int else 0}
+
+
+def _path(home: str, kind: str, folder: str) -> str:
+    from hashlib import sha256
+
+    digest = sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]
+    return os.path.join(home, f"{kind}-{digest}.json")

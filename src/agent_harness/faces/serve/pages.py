@@ -269,22 +269,29 @@ def _questions(project: ServedProject, seen: ProjectLook, frame: Frame, back: st
         mark = mark_of(each)
         told = [E("p", E("strong", redact(each.message)))]
         told += [E("p", redact(line), class_="soft") for line in each.details]
-        if frame.read_only or not answerable(each, seen.picture):
+        if frame.read_only or not answerable(project, each, seen.picture):
             told.append(E("p", "Answer with: ", E("code", each.answer)))
         else:
-            told.append(_form(project, "answer", frame, back, *_answers(each, mark)))
+            told.append(_form(project, "answer", frame, back, *_answers(project, each, mark)))
         yield E("section", *told, class_="asks", id=f"q-{project.key}-{mark}", aria_label="A question")
 
 
-def _answers(asked: AskedQuestion, mark: str) -> Iterator[Element]:
+def _answers(project: ServedProject, asked: AskedQuestion, mark: str) -> Iterator[Element]:
     yield E("input", type="hidden", name="question", value=mark)
     explained = (*asked.explained, *[""] * len(asked.options))
+    options = dict(zip(asked.options, explained, strict=False))
+    if project.choices:  # a long task's
+        yield E("input", type="hidden", name="revision", value=project.choices.revision)
+        options = project.choices.words
     choices = [
         E("label", E("input", type="radio", name="choose", value=word, required=True), f" {word}", _meaning(meant))
-        for word, meant in zip(asked.options, explained, strict=False)
+        for word, meant in options.items()
     ]
     if choices:
         yield E("fieldset", E("legend", "What shall be done?"), *choices)
+    if project.choices:
+        field = E("input", name="text", maxlength="4000", size="40")
+        yield E("label", "The next step, or what you have seen ", field)
     if "increase" in asked.options:
         field = E("input", name="budget", inputmode="decimal", size="8")
         yield E("label", "The new budget in US dollars, for increase; else twice what it is ", field)
@@ -323,10 +330,10 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     verbs = offered(project)
     if frame.read_only or not verbs or isinstance(seen, str):
         return None
-    shown = E("input", type="hidden", name="revision", value=revision_of(seen.picture))
+    shown = E("input", type="hidden", name="revision", value=revision_of(project, seen.picture))
     form = {
         "pause": lambda: (shown, E("button", "pause")),
-        "resume": lambda: (shown, E("button", "resume")),
+        "resume": lambda: (shown, E("button", "go on now" if project.kind == "longtask" else "resume")),
         "handoff": lambda: (shown, E("button", "hand off"), " takes the project into your own hands"),
         "takeback": lambda: (
             shown,

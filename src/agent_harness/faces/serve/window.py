@@ -27,6 +27,7 @@ from agent_harness.session.picture import AskedQuestion, ProjectPicture
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
+    from agent_harness.protocols.longtask.verbs.person import TaskChoices
 
 __all__ = [
     "ACTIONS",
@@ -55,6 +56,7 @@ class ServedProject:
     kind: Kind
     seen: ProjectLook | str  # a sentence where it cannot be read, or is gone
     deeds: tuple[Deed, ...] = ()
+    choices: TaskChoices | None = None  # of a long task
 
     @property
     def name(self) -> str:
@@ -88,11 +90,19 @@ class Window:
         """All of them as they are now, who needs a person first; what is gone is last."""
         with self._looks:
             places = self._named or trusted_state.places()
-            found = self._views.look(places)
+            tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
+            found = self._views.look(places)  # after that: what is decided is never newer than what is shown
         gone = [(each.path, each.kind) for each in places if each.path and each.kind and each.gone]
         rows = [*found, *((path, kind, "it has been moved or deleted") for path, kind in gone)]
         return [
-            ServedProject(key=_key(path), path=path, kind=kind, seen=seen, deeds=(*self._deeds.get(path, ()),))
+            ServedProject(
+                key=_key(path),
+                path=path,
+                kind=kind,
+                seen=seen,
+                deeds=(*self._deeds.get(path, ()),),
+                choices=tasks.get(path),
+            )
             for path, kind, seen in rows
         ]
 
@@ -155,6 +165,12 @@ def _do(deed: Deed, done: Callable[[Callable[[str], None]], object]) -> None:
         deed.ended.set()
 
 
+def _choices(path: str) -> TaskChoices | None:
+    from agent_harness.protocols.longtask.api import LongTask
+
+    return LongTask(path).choices()
+
+
 def _told(deeds: Sequence[Deed]) -> list[tuple[str, int, bool]]:
     return [(each.at, len(each.said), each.ended.is_set()) for each in deeds]
 
@@ -176,20 +192,24 @@ def mark_of_limit(limit: RateLimit) -> str:
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def revision_of(picture: ProjectPicture) -> str:
+def revision_of(project: ServedProject, picture: ProjectPicture) -> str:
     """Names what a person saw when they decided that the project shall rest, or go on."""
+    if project.kind == "longtask":
+        return project.choices.revision if project.choices else ""
     state = picture.state
     return hashlib.sha256(repr((state.rests, state.questions)).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def answerable(asked: AskedQuestion, picture: ProjectPicture) -> bool:
+def answerable(project: ServedProject, asked: AskedQuestion, picture: ProjectPicture) -> bool:
     """Whether it is the one that the command would answer: of several about one item, or about none, the first is."""
+    if project.kind == "longtask":
+        return bool(project.choices and project.choices.words)
     about = (each for each in picture.state.questions if asked.item is None or each.item == asked.item)
-    return picture.kind != "longtask" and next(about, None) == asked
+    return next(about, None) == asked
 
 
-def _as_shown(picture: ProjectPicture, form: Mapping[str, str]) -> None:
-    if form.get("revision") != revision_of(picture):
+def _as_shown(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> None:
+    if form.get("revision") != revision_of(project, picture):
         raise Superseded("This has changed meanwhile; look again", hint="harness status")
 
 
@@ -201,8 +221,11 @@ Action = Callable[[ServedProject, ProjectPicture, Mapping[str, str]], Callable[[
 
 def _answer(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
     asked = next((each for each in picture.state.questions if mark_of(each) == form.get("question")), None)
-    if asked is None or not answerable(asked, picture):
+    if asked is None or not answerable(project, asked, picture):
         raise Superseded("That question no longer waits", hint="harness status")
+    if project.kind == "longtask":
+        _as_shown(project, picture, form)
+        return _decided(project, form.get("choose", ""), form)
     if project.kind == "tasklist":
         from agent_harness.protocols.tasklist.api import TaskList
 
@@ -213,6 +236,18 @@ def _answer(project: ServedProject, picture: ProjectPicture, form: Mapping[str, 
     budget = _amount(form.get("budget", ""))
     feature = int(asked.item) if asked.item else None
     return lambda say: _feature_project(project, say).resume(choose, budget_usd=budget, feature_id=feature, shown=asked)
+
+
+def _decided(project: ServedProject, word: str, form: Mapping[str, str]) -> Callable[[Say], object]:
+    """What a person decides of a long task."""
+    from agent_harness.protocols.longtask.api import LongTask
+
+    def act(say: Say) -> None:
+        task = LongTask(project.path)
+        with task.telling(say):
+            say(task.decide(word, form.get("text", ""), shown=form.get("revision", ""), by=BY))
+
+    return act
 
 
 def _amount(text: str) -> float | None:
@@ -232,7 +267,7 @@ def _feature_project(project: ServedProject, say: Say) -> FeatureProject:
 
 
 def _pause(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(picture, form)
+    _as_shown(project, picture, form)
     why = form.get("why", "").strip()
     if project.kind == "tasklist":
         from agent_harness.protocols.tasklist.api import TaskList
@@ -242,7 +277,9 @@ def _pause(project: ServedProject, picture: ProjectPicture, form: Mapping[str, s
 
 
 def _resume(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(picture, form)
+    _as_shown(project, picture, form)
+    if project.kind == "longtask":
+        return _decided(project, "active", form)
     if project.kind == "tasklist":
         from agent_harness.protocols.tasklist.api import TaskList
 
@@ -261,12 +298,12 @@ def _say(project: ServedProject, _picture: ProjectPicture, form: Mapping[str, st
 
 
 def _handoff(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(picture, form)
+    _as_shown(project, picture, form)
     return lambda say: _feature_project(project, say).handoff()
 
 
 def _takeback(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(picture, form)
+    _as_shown(project, picture, form)
     marks = form.get("mark") == "yes"
     return lambda say: _feature_project(project, say).takeback(lambda _question: marks)
 
@@ -284,8 +321,10 @@ ACTIONS: dict[str, Action] = {
 
 def offered(project: ServedProject) -> tuple[str, ...]:
     """What a person can do with this project now, besides answering."""
-    if isinstance(project.seen, str) or project.kind == "longtask":
+    if isinstance(project.seen, str):
         return ()
+    if project.kind == "longtask":
+        return ("resume", "say") if project.choices and project.choices.waits else ("say",)
     state = project.seen.picture.state
     if state.rests == "in your hands":
         return ("takeback",)

@@ -135,6 +135,7 @@ def head(found: "Mapping[str, Any]") -> list[str]:
         kept_line=f"{kept} rolled back: harness log sessions" if kept else None,
         following=next_command(found),
         untold=found.get("undelivered") or (),
+        untaken=found.get("unexported"),
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TickOptions,
         VerifyOptions,
     )
+    from agent_harness.protocols.longtask.verbs.person import TaskChoices
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader
 
@@ -188,6 +189,18 @@ class LongTask:
         from agent_harness.protocols.longtask.verbs import record
 
         return record.accept(self.layout)
+
+    def choices(self) -> TaskChoices | None:
+        """What a person may decide now from a face that shows the task; ``None`` where it does not load."""
+        from agent_harness.protocols.longtask.verbs import person
+
+        return person.choices(self.layout)
+
+    def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
+        """One of the ``choices``, for the revision that was ``shown``; what was recorded. ``faces.md`` F-SRV-4."""
+        from agent_harness.protocols.longtask.verbs import person
+
+        return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
         """Checks every success criterion. ``longtask.md`` 13."""

@@ -266,6 +266,16 @@ class LongTaskStore:
             return None
         return Contract(found).text("id") if isinstance(found, dict) else None
 
+    def revision(self) -> str:
+        """Names contract and checkpoint as they are on disk."""
+        from agent_harness.kernel import digest
+
+        contents = (files.read_bytes(path) for path in (self.layout.task, self.layout.checkpoint))
+        try:
+            return digest.sha256(b"\0".join(contents))
+        except (OSError, StateDamaged) as error:
+            raise UnreadableFile(f"Cannot read the task: {error}") from None
+
     def events(self) -> tuple[list[LogEvent], int]:
         """The log, by time, and how many damaged lines were passed over, each with a warning."""
         return log.events(self.layout)

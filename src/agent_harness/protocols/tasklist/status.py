@@ -182,6 +182,7 @@ def head(found: JsonObject) -> list[str]:
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
         following=_following(found),
         untold=found.get("undelivered") or (),
+        untaken=found.get("unexported"),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import VerificationFailed
+from agent_harness.errors import Superseded, VerificationFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import evidence, log, records
@@ -24,7 +24,27 @@ if TYPE_CHECKING:
     from agent_harness.session.ledger import ClaimVerdict
 
 
-def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
+class Face:
+    """Through which a person acts who does not type the command, and what they were shown."""
+
+    __slots__ = ("by", "shown")
+
+    def __init__(self, shown: str, by: str) -> None:
+        self.shown = shown  # as ``LongTaskStore.revision``
+        self.by = by  # named by the event
+
+    def event(self) -> JsonObject:
+        """The member of its events."""
+        return {"by": self.by}
+
+
+def _refuse_other(layout: LongTaskLayout, face: Face | None) -> None:
+    """``Superseded``, under the lock, where the task is another one than was shown."""
+    if face is not None and LongTaskStore(layout).revision() != face.shown:
+        raise Superseded("This has changed meanwhile; look again", hint="lth status .")
+
+
+def record(layout: LongTaskLayout, options: RecordOptions, *, face: Face | None = None) -> tuple[str, int]:
     """Writes the progress that is given. ``VerificationFailed``, and nothing written, for an untrue ``done``."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
@@ -45,7 +65,7 @@ def record(layout: LongTaskLayout, options: RecordOptions) -> tuple[str, int]:
         from agent_harness.supervision.starts import go_on
 
         go_on(os.path.dirname(layout.ledger(make=False)))
-    task_id = store.change(lambda change: _record(change, options, line))
+    task_id = store.change(lambda change: _record(change, options, line, face))
     return f"Recorded {options.status} for {task_id}", 0
 
 
@@ -63,7 +83,8 @@ def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -
     return replace(claim.verdict_on(layout, task, report, claimed=True, by=known), id=new_run_id())
 
 
-def _record(change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None) -> str:
+def _record(change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None, face: Face | None) -> str:
+    _refuse_other(change.layout, face)
     change.verdict = line
     raw, status, note = change.checkpoint.raw, options.status, options.note
     raw["status"] = status
@@ -83,7 +104,8 @@ def _record(change: CheckpointChange, options: RecordOptions, line: ClaimVerdict
     if status in ("active", "paused"):
         _end_cooldowns(change)
     change.touch()
-    noted = {} if note is None else {"note": note}
+    noted: JsonObject = {} if note is None else {"note": note}
+    noted |= face.event() if face else {}
     change.event("progress_recorded", status=status, **noted, blockedUntil=raw["blockedUntil"], blocker=raw["blocker"])
     return change.task.id
 
@@ -126,12 +148,12 @@ def accept(layout: LongTaskLayout) -> tuple[str, int]:
 _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness.md"))
 
 
-def gather(layout: LongTaskLayout, options: EvidenceOptions) -> tuple[JsonObject, int]:
+def gather(layout: LongTaskLayout, options: EvidenceOptions, *, face: Face | None = None) -> tuple[JsonObject, int]:
     """Records the evidence that the options describe, and answers with it.
 
     ``OutsideTask`` for a manifest elsewhere; nothing is written then.
     """
-    answer = LongTaskStore(layout).change(lambda change: _gather(change, options))
+    answer = LongTaskStore(layout).change(lambda change: _gather(change, options, face))
     item = answer["evidence"]
     manual = _manual_of(layout, item)
     if not log.worker_speaks(layout):
@@ -168,7 +190,8 @@ def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
     return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
 
 
-def _gather(change: CheckpointChange, options: EvidenceOptions) -> JsonObject:
+def _gather(change: CheckpointChange, options: EvidenceOptions, face: Face | None) -> JsonObject:
+    _refuse_other(change.layout, face)
     given = options.members
     place = _place(change, options.type, options.manifest_path)
     item = evidence.in_order({**given, "observedAt": given["observedAt"] or change.at, "manifestPath": place})
@@ -179,7 +202,8 @@ def _gather(change: CheckpointChange, options: EvidenceOptions) -> JsonObject:
     archived = evidence.add(change, item)
     status = change.checkpoint.status
     note = next(item[name] for name in ("summary", "note", "path", "manifestPath") if item.get(name))
-    change.event("evidence_recorded", status=status, evidence=[item], note=note)
+    said = face.event() if face else {}
+    change.event("evidence_recorded", status=status, evidence=[item], note=note, **said)
     change.event("checkpoint_written", status=status, reason="evidence recorded")
     answer = {"recorded": True, "taskId": change.task.id, "evidence": item, "manifestPath": place}
     return {**answer, "evidenceArchive": change.checkpoint.raw["evidenceArchive"]} if archived else answer

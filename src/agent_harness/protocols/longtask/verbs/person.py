@@ -1,0 +1,84 @@
+"""What a person may decide of a task from a face that shows it: each is a command of ``lth``, for what was shown.
+
+    active          lth record DIR --status active [--note TEXT]
+    done            lth record DIR --status done
+    ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
+    ID fails        the same with --status failed
+
+Whoever shows them keeps the ``revision``; where task or checkpoint are others by then, nothing is done. Source:
+``faces.md`` F-SRV-4, F-SRV-8.
+"""
+
+from __future__ import annotations
+
+from agent_harness.errors import HarnessError, Superseded, UsageError
+from agent_harness.protocols.longtask import lifecycle, log
+from agent_harness.protocols.longtask.options import EvidenceOptions, RecordOptions
+from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.protocols.longtask.verbs import record
+from agent_harness.protocols.longtask.verbs.record import Face
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.protocols.longtask.layout import LongTaskLayout
+
+MOST_CHARACTERS = 4000
+GO_ON = "active"
+
+
+class TaskChoices:
+    """What can be decided now: each word with what it does; none while the task goes on by itself or is done."""
+
+    __slots__ = ("criteria", "revision", "waits", "words")
+
+    def __init__(self, revision: str, words: dict[str, str], criteria: dict[str, tuple[str, str]], *, waits: bool):
+        self.revision = revision
+        self.words = words
+        self.criteria = criteria  # a word → criterion and status
+        self.waits = waits  # for a moment, which a person may do without
+
+
+def choices(layout: LongTaskLayout) -> TaskChoices | None:
+    """Those of the task as it is on disk; ``None`` where it does not load."""
+    store = LongTaskStore(layout)
+    try:
+        revision = store.revision()
+        task, checkpoint = store.load()
+    except HarnessError:
+        return None
+    due = lifecycle.decide(checkpoint, store.now()).decision
+    if due != "needs-human":
+        return TaskChoices(revision, {}, {}, waits=due == "wait")
+    words = {GO_ON: "the next slice goes on; what you write is its next step"}
+    criteria: dict[str, tuple[str, str]] = {}
+    for each in task.criteria:
+        if each.metric == "manual":
+            criteria |= {f"{each.id} holds": (each.id, "passed"), f"{each.id} fails": (each.id, "failed")}
+            words[f"{each.id} holds"] = f"you have looked at it: {each.description}"
+            words[f"{each.id} fails"] = "you have looked at it, and it does not hold"
+    words["done"] = "the task is reached; every criterion is checked first"
+    return TaskChoices(revision, words, criteria, waits=False)
+
+
+def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
+    """Does what the word says, and answers as the command.
+
+    ``Superseded`` where the task is another one than was ``shown``; ``UsageError`` for a word that is no choice;
+    ``Refused`` for a worker of the task.
+    """
+    log.refuse_workers(layout, "harness serve")
+    found = choices(layout)
+    if found is None or found.revision != shown:
+        raise Superseded("This has changed meanwhile; look again", hint="lth status .")
+    if word not in found.words and not (word == GO_ON and found.waits):
+        raise UsageError("Choose one of the answers", hint="lth status .")
+    said = text.strip()
+    if len(said) > MOST_CHARACTERS:
+        raise UsageError(f"A note has at most {MOST_CHARACTERS} letters", hint="lth status .")
+    face = Face(shown, by)
+    if word in found.criteria:
+        criterion, status = found.criteria[word]
+        given = {"type": "review-note", "criterion-id": criterion, "status": status, "summary": said or word}
+        record.gather(layout, EvidenceOptions(given), face=face)
+        return f"Recorded: {word}"
+    return record.record(layout, RecordOptions({"status": word, **({"note": said} if said else {})}), face=face)[0]
