@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from agent_harness.parallel import snapshot
 from agent_harness.session import headline, ledger
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.task_list_project import TaskListProject, task
+
+from .terminal import Terminal
 
 
 def head(text: str) -> list[str]:
@@ -114,3 +117,65 @@ def test_claims_are_counted_as_the_ledger_tells_them(tmp_path: Path) -> None:
         == {"judged": 2, "rejected": 1}
     )
     assert headline.claims(str(tmp_path / "none")) == {"judged": 0, "rejected": 0}
+
+
+@pytest.mark.parametrize("columns", ["60", "100"])
+def test_a_long_list_answers_within_a_screen_and_shows_what_matters(tmp_path: Path, columns: str) -> None:
+    """F-STORY-1: at work, failed, next; then how all of it is seen, which JSON always holds."""
+    rows = [
+        task(
+            f"task-{n:03}",
+            title=f"Thing number {n} of 200 answers within {n} ms on port {8000 + n}, day and night, in every weather",
+            status={7: "in_progress", 90: "failed", 91: "failed", 150: "completed"}.get(n, "pending"),
+            validation={"command": f"test -f {n}"},
+            priority="P0" if n == 120 else "P1",
+            depends_on=["gone"] if n > 180 else [],
+        )
+        for n in range(1, 201)
+    ]
+    listed = TaskListProject(tmp_path / "shop", *rows)
+    seen = Terminal(listed.root, "status", columns=int(columns))
+    assert seen.ended() == 0
+    lines = [line for line in seen.all_lines if line]
+    assert len(lines) <= 30, lines
+    text = "\n".join(lines)
+    assert lines[0].startswith("shop: 1 of 200 proven.")
+    for said in ("[in_progress] task-007", "[failed] task-090", "[failed] task-091", "[pending] task-120", "task-001"):
+        assert said in text
+    assert "... and 188 more: harness status --all" in text
+    assert "CONFIG" in text
+    every = listed.harness("status", "--all").out
+    assert [f"task-{n:03}: Thing number {n} of 200" in every for n in range(1, 201)] == [True] * 200
+    assert len(listed.harness("status", "--json").json["tasks"]) == 200
+    assert listed.harness("status", "--all", "--json").json == listed.harness("status", "--json").json
+
+
+def test_a_short_list_is_shown_as_it_is(tmp_path: Path) -> None:
+    listed = TaskListProject(tmp_path / "shop", *(task(f"task-{n:03}") for n in range(1, 13)))
+    text = listed.harness("status").out
+    assert text.count("[pending] ") == 12
+    assert "--all" not in text
+
+
+def test_much_that_waits_in_a_feature_project_stays_within_a_screen(tmp_path: Path) -> None:
+    calc = FeatureListProject.made(tmp_path / "calc", *[False] * 60)
+    document = calc.features
+    for row in document["features"]:
+        row.update({"skipped": {"reason": "later"}} if row["id"] <= 30 else {"awaiting_manual": True})
+    calc.put({"features.json": json.dumps(document)})
+    (calc.root / ".harness/quality.json").write_text(
+        json.dumps({"file_alerts": [f"src/{n}.py has 900 lines" for n in range(40)]})
+    )
+    short, every = calc.harness("status").out, calc.harness("status", "--all").out
+    assert len(short.splitlines()) <= 32, short
+    assert "and 25 more: harness status --all" in short
+    assert (every.count("Skipped: "), "harness status --all" in every) == (30, False)
+    assert "#35 and 25 more: harness manual-verify" in short
+
+
+def test_a_run_of_many_agents_names_the_first_of_them() -> None:
+    workers = [{"slot": f"w{n}", "item": f"t{n}", "title": "x", "phase": "agent"} for n in range(1, 65)]
+    found = {"run": "r", "alive": True, "age_seconds": 0, "workers": workers, "hands": {"have": 64}}
+    assert len(snapshot.lines(found)) == 65
+    short = snapshot.lines(found, most=5)
+    assert (len(short), short[-1]) == (7, "  ... and 59 more agents: harness status --all")

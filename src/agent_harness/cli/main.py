@@ -54,10 +54,10 @@ def run(words: list[str]) -> int:
 
         print(f"harness {__version__}")
         return 0
-    if words[:1] == ["status"] and set(words[1:]) <= {"--json", "--line"}:
+    if words[:1] == ["status"] and set(words[1:]) <= {"--json", "--line", "--all"}:
         from agent_harness.cli import status
 
-        return status.main("--json" in words, glance="--line" in words)
+        return status.main("--json" in words, glance="--line" in words, everything="--all" in words)
     if words and (room := FAST.get(words[0])):
         return int(__import__(f"agent_harness.cli.{room}", fromlist=["main"]).main(words))
     if words[:1] == ["mcp"]:

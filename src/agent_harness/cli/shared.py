@@ -259,12 +259,16 @@ Examples:
 )
 @click.option("--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: lines of the log; 5.")
 @click.option("--line", "glance", is_flag=True, help="One line of at most 60 characters, for a status bar.")
+@click.option("--all", "everything", is_flag=True, help="All tasks of a long list, all that waits, all agents.")
 @json_option
-def status(tail: int, glance: bool, as_json: bool) -> int:
-    """Say where the project or the task list stands, and what comes next. Reads only, takes no lock."""
+def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
+    """Say where the project or the task list stands, and what comes next. Reads only, takes no lock.
+
+    Of a long list it shows what matters now: what is at work, what has failed, what comes next.
+    """
     from agent_harness.cli import status as fast
 
-    return fast.main(as_json, tail, glance=glance)
+    return fast.main(as_json, tail, glance=glance, everything=everything)
 
 
 @click.command(

@@ -6,15 +6,15 @@ NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features
 HOW_TO_BEGIN = "harness init .   (a task list)   or   harness init --spec FILE   (a feature project)"
 
 
-def main(as_json: bool, tail: int = 5, *, glance: bool = False) -> int:
+def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
     """Prints where the project stands; exit 0 also when nothing is under way. ``tail`` lines of a list's log.
 
-    ``glance``: in one line of at most 60 characters.
+    ``glance``: in one line of at most 60 characters; ``everything``: with all tasks, however many.
     """
     from agent_harness.cli import failure
 
     try:
-        return _answer(as_json, tail, glance)
+        return _answer(as_json, tail, glance, everything)
     except HarnessError as error:
         return failure.show(error, as_json=as_json)
     except BrokenPipeError:
@@ -23,17 +23,17 @@ def main(as_json: bool, tail: int = 5, *, glance: bool = False) -> int:
         return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
 
 
-def _answer(as_json: bool, tail: int, glance: bool) -> int:
+def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
     from agent_harness.kernel import root
 
     found = root.find()
     if found is not None and found.kind == "tasklist":
-        return _task_list(found.path, as_json, tail, glance)
+        return _task_list(found.path, as_json, tail, glance, everything)
     if found is not None and found.kind == "longtask":
         from agent_harness.errors import NotAProject
 
         raise NotAProject(f"A long task is here, at {found.path}", hint="lth status .")
-    return _features(as_json, glance)
+    return _features(as_json, glance, everything)
 
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
@@ -49,7 +49,7 @@ def _missed(kind: str, folder: str) -> "dict[str, object]":
     return found
 
 
-def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
+def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: bool) -> int:
     from agent_harness.protocols.tasklist import api
 
     found = {**api.status(folder, tail=tail), **_missed("tasklist", folder)}
@@ -58,11 +58,14 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool) -> int:
 
         print(jsontext.spaced({"ok": True, "verb": "status", **found}))
     else:
-        _show([api.glance(found)] if glance else api.lines(found))
+        from agent_harness.kernel import terminal
+
+        columns = 0 if terminal.is_plain() else terminal.columns_of_terminal()
+        _show([api.glance(found)] if glance else api.lines(found, everything=everything, columns=columns))
     return 0
 
 
-def _features(as_json: bool, glance: bool) -> int:
+def _features(as_json: bool, glance: bool, everything: bool) -> int:
     from agent_harness.protocols.features import api
 
     layout = api.find(NOTHING_HERE, HOW_TO_BEGIN)
@@ -72,7 +75,7 @@ def _features(as_json: bool, glance: bool) -> int:
 
         print(json.dumps({"ok": True, **found}, ensure_ascii=False))
     else:
-        _show([api.glance(found)] if glance else api.lines(found))
+        _show([api.glance(found)] if glance else api.lines(found, everything=everything))
     return 0
 
 

@@ -113,8 +113,10 @@ def at_work(found: JsonObject | None) -> str | None:
     return f"{agents} agent{'s' if agents != 1 else ''} at work"
 
 
-def lines(found: JsonObject, named: Callable[[str], str] = str) -> list[str]:
-    """What ``told`` answered, for a person; ``named`` says what an item is called there."""
+def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
+    """What ``told`` answered, for a person; ``named`` says what an item is called there, ``most`` how many agents have
+    a line.
+    """
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
     hands, budget = _members(found.get("hands")), _members(found.get("budget"))
@@ -127,10 +129,12 @@ def lines(found: JsonObject, named: Callable[[str], str] = str) -> list[str]:
     elif age > QUIET_SECONDS:
         text[0] += f" ({_span(age)} ago)"
     was = "" if found.get("alive") else "was "
-    for each in workers:
+    for each in workers[:most]:
         shown = [f"{was}{each.get('phase')}", _since(each.get("since"), age), *_money({"spent": each.get("cost_usd")})]
         told = ", ".join(filter(None, shown))
         text.append(f"  {each.get('slot')}  {named(str(each.get('item')))}: {each.get('title')} ({told})")
+    if left := len(workers[len(workers) if most is None else most :]):
+        text.append(f"  ... and {left} more agents: harness status --all")
     if queue := _rows(found.get("queue")):
         rows = (
             f"{named(str(each.get('item')))} {each.get('state')} (attempt {_count(each.get('fence'))})"

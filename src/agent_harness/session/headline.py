@@ -112,6 +112,23 @@ def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) 
     return f"{short}{rest}"[:MOST_CHARACTERS]
 
 
+ALL = "harness status --all"
+
+
+def first_of(lines: Sequence[str], most: int, *, everything: bool = False) -> list[str]:
+    """The lines, or the first of them and how the others are seen."""
+    if everything or len(lines) <= most + 1:
+        return [*lines]
+    return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
+
+
+def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
+    """Ids in one line, or the first of them and how many others there are."""
+    if everything or len(found) <= most + 1:
+        return ", ".join(found)
+    return f"{', '.join(found[:most])} and {len(found) - most} more"
+
+
 def labelled(label: str, text: str) -> str:
     """A row, of which the label takes as much room as in all others."""
     return f"{label:<10} {text}"

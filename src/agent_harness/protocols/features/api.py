@@ -118,11 +118,11 @@ def reader(layout: FeatureLayout) -> PictureReader:
     return PictureReader(FeatureSource(layout, read_yaml=_read_yaml))
 
 
-def lines(found: Mapping[str, Any]) -> list[str]:
+def lines(found: Mapping[str, Any], *, everything: bool = False) -> list[str]:
     """The answer of ``status`` for a person."""
     from agent_harness.protocols.features import status as features_status
 
-    return features_status.lines(found)
+    return features_status.lines(found, everything=everything)
 
 
 def glance(found: Mapping[str, Any]) -> str:

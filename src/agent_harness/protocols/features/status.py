@@ -77,12 +77,12 @@ def _parallel(layout: FeatureLayout) -> "JsonObject | None":
     return snapshot.told(layout.parallel)
 
 
-def _parallel_lines(found: "JsonObject | None") -> list[str]:
+def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str]:
     if found is None:
         return []
     from agent_harness.parallel import snapshot
 
-    return snapshot.lines(found, lambda item: f"#{item}")
+    return snapshot.lines(found, lambda item: f"#{item}", most=None if everything else MOST_NAMED)
 
 
 def _at_work(found: "JsonObject | None") -> str | None:
@@ -115,12 +115,18 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
     return now.told(os.path.dirname(path))
 
 
-def head(found: "Mapping[str, Any]") -> list[str]:
+MOST_NAMED = 5
+"""Questions, skipped features, files, agents, of which each has a line or a name where not all are asked for."""
+
+
+def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     """The answer, before all details."""
     features = found["features"]
     waits = found["awaiting_manual"]
     asks = [f"{each.message} ({questions.hint(each)})" for each in map(records.Question, found["questions"])]
-    asks += [f"a look at {', '.join(f'#{i}' for i in waits)}: harness manual-verify"] if waits else []
+    asks = headline.first_of(asks, MOST_NAMED, everything=everything)
+    looks = headline.names([f"#{i}" for i in waits], MOST_NAMED, everything=everything)
+    asks += [f"a look at {looks}: harness manual-verify"] if waits else []
     asks += ["the project is in your hands: harness takeback"] if found["handoff"] else []
     kept, several = found["kept"], _at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
@@ -188,8 +194,8 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
     return f"{least}${costs['total_usd']:.2f}{limit}{each}"
 
 
-def lines(found: "Mapping[str, Any]") -> list[str]:
-    """The text form: the answer, then the details."""
+def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
+    """The text form: the answer, then the details; of what there is much of the first, or ``everything``."""
     features, costs = found["features"], found["costs"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
@@ -199,7 +205,7 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         current = f"Ready for Feature #{feature['id']} ({feature['description']})"
     rows = [
         *map(sentence, found["limits"]),
-        *head(found),
+        *head(found, everything=everything),
         "",
         f"Project: {found['project']}",
         f"Session: {found['session']} ({found['status']})",
@@ -227,18 +233,20 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
-    rows += _parallel_lines(found["parallel"])
-    rows += _left_lines(found["left_by_run"])
+    rows += _parallel_lines(found["parallel"], everything=everything)
+    rows += _left_lines(found["left_by_run"], everything=everything)
     if found["last_failure"]:
         rows.append("Last failure: " + " ".join(str(found["last_failure"]).split())[:300])
-    rows += [f"Files: {alert}" for alert in found["file_alerts"]]
-    for each in found["skipped_features"]:
-        why = f": {each['reason']}" if each["reason"] else ""
-        rows.append(f"Skipped: Feature #{each['id']} ({each['description']}){why}")
-    rows += _question_lines(found["questions"])
-    if found["awaiting_manual"]:
-        names = ", ".join(f"Feature #{i}" for i in found["awaiting_manual"])
-        rows.append(f"Awaiting manual verification: {names}")
+    alerts = [f"Files: {alert}" for alert in found["file_alerts"]]
+    skipped = [
+        f"Skipped: Feature #{each['id']} ({each['description']})" + (f": {each['reason']}" if each["reason"] else "")
+        for each in found["skipped_features"]
+    ]
+    for part in (alerts, skipped):
+        rows += headline.first_of(part, MOST_NAMED, everything=everything)
+    rows += _question_lines(found["questions"] if everything else found["questions"][:MOST_NAMED])
+    if waits := [f"Feature #{i}" for i in found["awaiting_manual"]]:
+        rows.append(f"Awaiting manual verification: {headline.names(waits, MOST_NAMED, everything=everything)}")
     if found["handoff"]:
         rows.append("Handed off to a person. Give it back with: harness takeback")
     if paused := found["paused"]:
@@ -247,10 +255,11 @@ def lines(found: "Mapping[str, Any]") -> list[str]:
     return rows
 
 
-def _left_lines(left: "JsonObject | None") -> list[str]:
+def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
     if left is None:
         return []
-    told = ", ".join([*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])])
+    items = [*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])]
+    told = headline.names(items, MOST_NAMED, everything=everything)
     return [f"Left by a run of several agents: {told}. Go on with: {left['next']}"]
 
 

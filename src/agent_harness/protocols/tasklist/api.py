@@ -621,11 +621,11 @@ def parallel_file(folder: str) -> str:
     return TaskListLayout(folder).parallel
 
 
-def lines(found: JsonObject) -> list[str]:
-    """The answer of ``status`` for a person."""
+def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> list[str]:
+    """The answer of ``status`` for a person, on a terminal of so many columns."""
     from agent_harness.protocols.tasklist import status
 
-    return status.lines(found)
+    return status.lines(found, everything=everything, columns=columns)
 
 
 def glance(found: JsonObject) -> str:

@@ -11,7 +11,7 @@ import os
 from agent_harness.kernel import clock, journal
 from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
-from agent_harness.kernel.terminal import printable
+from agent_harness.kernel.terminal import printable, shortened
 from agent_harness.protocols.tasklist import (
     progress,
     proven,
@@ -103,12 +103,12 @@ def _at_work(found: JsonObject | None) -> str | None:
     return snapshot.at_work(found)
 
 
-def _parallel_lines(found: JsonObject | None) -> list[str]:
+def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
     if found is None:
         return []
     from agent_harness.parallel import snapshot
 
-    return snapshot.lines(found)
+    return snapshot.lines(found, most=None if everything else MOST_NAMED)
 
 
 def next_command(state: State, *, paused: bool = False) -> str:
@@ -224,8 +224,20 @@ def _cost(costs: JsonObject | None) -> str | None:
     return f"{least}${costs['total_usd']:.2f}{each}"
 
 
-def lines(found: JsonObject) -> list[str]:
-    """The same for a person: the answer, then the details."""
+MOST_TASKS = 12
+"""Tasks that have a line where not all of them are asked for."""
+MOST_OF_A_KIND = 4
+MOST_NAMED = 5
+MOST_FINDINGS = 3
+COLUMNS = 100
+"""Of the line of a task in a list that is too long to be shown."""
+
+
+def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> list[str]:
+    """The same for a person: the answer, then the details; of a long list what matters now, or ``everything``.
+
+    ``columns`` are those of the terminal; 0 where there is none.
+    """
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
@@ -242,18 +254,50 @@ def lines(found: JsonObject) -> list[str]:
     if heard := [each for each in heard if each.get("item") not in below]:
         from agent_harness.session import now
 
-        text += [f"Now: {line}" for line in now.lines(heard)]
-    text += _parallel_lines(found["parallel"])
-    text += [*_cost_lines(found["costs"]), *_warnings(found)]
-    for row in found.get("tasks", ()):
-        why = f"   {row['last_error'][:100]}" if row["last_error"] else ""
-        text.append(f"[{row['status']}] {row['id']}: {row['title']} ({row['attempts']}/{row['max_attempts']}){why}")
+        told = [f"Now: {line}" for line in now.lines(heard)]
+        text += headline.first_of(told, MOST_NAMED, everything=everything)
+    text += _parallel_lines(found["parallel"], everything=everything)
+    text += [*_cost_lines(found["costs"]), *_warnings(found, everything=everything)]
+    text += _task_lines(found, columns or COLUMNS, everything=everything)
     if found["log"]:
         text += ["", *found["log"]]
     return [printable(line) for line in (*text, "", f"next: {_following(found)}")]
 
 
-def _warnings(found: JsonObject) -> list[str]:
+def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
+    """A line for each task, or for those that matter now."""
+    rows = found.get("tasks", [])
+    if everything or len(rows) <= MOST_TASKS:
+        return [_task_line(row) for row in rows]
+    chosen = _what_matters(found, rows)
+    said = f"... and {len(rows) - len(chosen)} more" if chosen else f"All {len(rows)}"
+    return [*(_task_line(row, columns) for row in chosen), f"{said}: {headline.ALL}"]
+
+
+def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
+    """At work, failed or marked without a proof, and what comes next, a few of each."""
+    unproven, following = found["unproven"], (found["next_task"] or {}).get("id")
+    at_work = [row for row in rows if row["status"] == "in_progress"]
+    wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
+    waiting = [row for row in rows if row["status"] == "pending"]
+    waiting.sort(key=lambda row: (row["id"] != following, str(row["priority"])))
+    chosen = [*at_work[:MOST_OF_A_KIND], *wrong[:MOST_OF_A_KIND]]
+    return [*chosen, *waiting[: MOST_TASKS - len(chosen)]]
+
+
+def _task_line(row: JsonObject, columns: int = 0) -> str:
+    """A task with its state, its attempts and its last error; in one line of so many columns without the latter."""
+    begin, end = f"[{row['status']}] {row['id']}: ", f" ({row['attempts']}/{row['max_attempts']})"
+    if columns:
+        return f"{begin}{shortened(printable(row['title']), max(20, columns - len(begin) - len(end)))}{end}"
+    why = f"   {row['last_error'][:100]}" if row["last_error"] else ""
+    return f"{begin}{row['title']}{end}{why}"
+
+
+def _warnings(found: JsonObject, *, everything: bool) -> list[str]:
+    def names(ids: list[str]) -> str:
+        return headline.names(ids, MOST_NAMED, everything=everything)
+
     text = []
     if found["paused"]:
         text.append("Paused by a person: harness resume")
@@ -262,20 +306,18 @@ def _warnings(found: JsonObject) -> list[str]:
     if session := found["session"]:
         text.append(f"A session is active: {session['owner']} until {session['expires_at']}")
     if left := found["left_by_run"]:
-        told = [f"{name.replace('_', ' ')}: {', '.join(tasks)}" for name, tasks in left.items() if tasks]
+        told = [f"{name.replace('_', ' ')}: {names(tasks)}" for name, tasks in left.items() if tasks]
         text.append(f"Left by a run of several agents, and landed or given back by the next one: {'; '.join(told)}")
     if unproven := found["unproven"]:
-        text.append(
-            f"Marked completed, and not proven by the harness: {', '.join(unproven)}; harness session start looks"
-        )
+        text.append(f"Marked completed, and not proven by the harness: {names(unproven)}; harness session start looks")
     if green := found["green_before"]:
-        text.append(f"Proven by a command that passed before the work as well: {', '.join(green)}")
+        text.append(f"Proven by a command that passed before the work as well: {names(green)}")
     if not found["active"] and found["work_left"]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
         text.append(f"{found['rescues']} rescued attempts are kept: harness rescue list")
-    text += [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
-    return [*text, ""]
+    findings = [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
+    return [*text, *headline.first_of(findings, MOST_FINDINGS, everything=everything), ""]
 
 
 # ---- costs: one row for each attempt ---------------------------------------------------------------------------------
