@@ -8,13 +8,13 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import timing
 
 from agent_harness.testing import run_process
-from agent_harness.testing.feature_list_project import FeatureListProject
+from agent_harness.testing.feature_list_project import FeatureListProject, module_work
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
@@ -23,14 +23,7 @@ CANDIDATES, CHECK_SECONDS = 24, 5.0
 FEATURE_WORKERS, FEATURES, FEATURE_SECONDS, SUITE_SECONDS = 4, 24, 10.0, 2.0
 LIMIT_SECONDS = 3600.0
 
-SETTINGS = f"""\
-project: {{name: measured}}
-environment: {{init: 'true', reset: 'true'}}
-quality: {{cleanup_interval: 1000}}
-testing:
-  full: {sys.executable} -m pytest tests -q
-  feature: {sys.executable} -m pytest {{test_file}} -q
-"""
+SETTINGS = "quality: {cleanup_interval: 1000}\n"
 
 PAIRS = f"""\
 number=${{HARNESS_TASK_ID#t}}
@@ -134,41 +127,17 @@ def _ran(place: Path, count: int, workers: int, agent: str, **settings: object) 
 
 
 def _built(place: Path, *words: str) -> float:
-    made = FeatureListProject.made(place / "shop", *(False for _ in range(FEATURES)), settings=SETTINGS)
-    made.environ = timing.environment(place)
-    rows = [
-        {"id": n, "description": f"User can ask for thing {n}", "test_file": f"tests/test_thing{n}.py", "passes": False}
-        for n in range(1, FEATURES + 1)
-    ]
     slow = f"import time\n\n\ndef test_slow():\n    time.sleep({SUITE_SECONDS})\n"
-    stubs = {each["test_file"]: 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n' for each in rows}
-    text = json.dumps({"project": "measured", "features": rows}, indent=2) + "\n"
-    ini = "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n"
-    ignored = ".harness/\n__pycache__/\n.pytest_cache/\n"
-    made.put({**stubs, "features.json": text, "pytest.ini": ini, ".gitignore": ignored, "tests/test_slow.py": slow})
+    names, files = [f"thing{n}" for n in range(1, FEATURES + 1)], {"tests/test_slow.py": slow}
+    made = FeatureListProject.of_modules(place / "shop", *names, settings=SETTINGS, files=files)
+    made.environ = timing.environment(place)
     made.git("config", "user.name", "bench")
     made.git("config", "user.email", "bench@example.org")
-    made.commit("Plan")
+    wait = {"sleep": FEATURE_SECONDS}
+    turns = [{"when": {"feature": n}, "do": module_work(n, name, wait)} for n, name in enumerate(names, 1)]
     began = time.perf_counter()
-    done = made.harness("run", *words, agent=[_turn(n) for n in range(1, FEATURES + 1)], timeout=LIMIT_SECONDS)
+    done = made.harness("run", *words, agent=turns, timeout=LIMIT_SECONDS)
     took = time.perf_counter() - began
     if made.passing() != [*range(1, FEATURES + 1)]:
         raise SystemExit(f"not everything is proven: {done.text[-3000:]}")
     return took
-
-
-def _turn(number: int) -> dict[str, object]:
-    name = f"thing{number}"
-    steps: Sequence[dict[str, object]] = [
-        {"write": {"path": f"{name}.py", "text": f"def answer(times):\n    return '{name}' * times\n"}},
-        {
-            "write": {
-                "path": f"tests/test_{name}.py",
-                "text": f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n",
-            }
-        },
-        {"sleep": FEATURE_SECONDS},
-        {"evidence": number},
-        {"claim": [number]},
-    ]
-    return {"when": {"feature": number}, "do": [*steps]}

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from temporalio.client import Client
 
 from agent_harness.agents import registry
 from agent_harness.testing import HARNESS, CommandResult, run_process
-from agent_harness.testing.feature_list_project import FeatureListProject
+from agent_harness.testing.feature_list_project import FeatureListProject, module_work
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import task
 from agent_harness.testing.temporal_server import TemporalServer
@@ -80,6 +79,12 @@ def pids(found: Fleet, name: str) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
+def is_kept(found: Fleet, path: str) -> bool:
+    """Whether a rescue at home holds the file."""
+    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
+    return any(path in found.work.repo.git("ls-tree", "-r", "--name-only", ref).split() for ref in kept)
+
+
 def slow(found: Fleet, seconds: float = 6.0) -> str:
     """An agent that says that it has begun, writes half of its work, and takes its time."""
     return (
@@ -105,8 +110,7 @@ def test_hands_that_are_killed_are_replaced_and_their_work_is_kept(fleet: Callab
     until(lambda: "had left is in" in found.log("first"))
     found.work.add("b", validation="grep -q . out/b")
     assert found.run(WORKS, 1).code == 0
-    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
-    assert any("out/half-a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
+    assert is_kept(found, "out/half-a")
     assert found.at_remote() == []
 
 
@@ -168,8 +172,7 @@ def test_ctrl_c_ends_the_turns_elsewhere_and_keeps_their_work(fleet: Callable[..
     until(lambda: pids(found, "a"))
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=120) == 130, found.log()
-    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
-    assert any("out/half-a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
+    assert is_kept(found, "out/half-a")
     until(lambda: not _alive(pids(found, "a")))
     assert found.work.task("a").attempts == 0
     assert found.run(WORKS, 1).code == 0
@@ -264,8 +267,7 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     until(lambda: "had left is in" in found.log("first"))
     found.work.add("b", validation="grep -q . out/b")
     assert found.run(WORKS, 1).code == 0
-    kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
-    assert any("out/a" in found.work.repo.git("ls-tree", "-r", "--name-only", ref) for ref in kept)
+    assert is_kept(found, "out/a")
     assert found.at_remote() == []
 
 
@@ -487,55 +489,15 @@ def test_what_a_run_would_find_is_looked_at_before(fleet: Callable[..., Fleet]) 
     assert found.at_remote() == []
 
 
-SHOP = f"""\
-project: {{name: shop}}
-environment: {{init: 'true', reset: 'true'}}
-testing:
-  full: {sys.executable} -m pytest tests -q
-  feature: {sys.executable} -m pytest {{test_file}} -q
-"""
-
-
 def test_a_feature_project_is_built_by_the_hands_of_another_machine(
     fleet: Callable[..., Fleet], tmp_path: Path
 ) -> None:
     """Two features land; verdicts, costs and session records are at home."""
     found = fleet(job("a"))
-    made = FeatureListProject.made(tmp_path / "shop", False, False, settings=SHOP)
-    rows = [
-        {"id": n, "description": f"User can ask for {name}", "test_file": f"tests/test_{name}.py", "passes": False}
-        for n, name in ((1, "ham"), (2, "egg"))
-    ]
-    stub = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
-    made.put(
-        {
-            "tests/test_ham.py": stub,
-            "tests/test_egg.py": stub,
-            "features.json": json.dumps({"project": "shop", "features": rows}, indent=2) + "\n",
-            "pytest.ini": "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n",
-            ".gitignore": ".harness/\n__pycache__/\n.pytest_cache/\n",
-        }
-    )
-    made.commit("Plan")
+    made = FeatureListProject.of_modules(tmp_path / "shop", "ham", "egg")
     made.git("remote", "add", "hands", str(found.remote))
-    turns = [
-        {
-            "when": {"feature": n},
-            "do": [
-                {"write": {"path": f"{name}.py", "text": f"def answer():\n    return {n}\n"}},
-                {
-                    "write": {
-                        "path": f"tests/test_{name}.py",
-                        "text": f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer() == {n}\n",
-                    }
-                },
-                {"evidence": n},
-                {"claim": [n]},
-                {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}},
-            ],
-        }
-        for n, name in ((1, "ham"), (2, "egg"))
-    ]
+    spent = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
+    turns = [{"when": {"feature": n}, "do": module_work(n, x, spent)} for n, x in ((1, "ham"), (2, "egg"))]
     found.worker("--slots", "2")
     url = f"{found.server.url}?remote=hands"
     ran = made.harness(

@@ -11,59 +11,16 @@ import pytest
 
 from agent_harness.testing import CommandResult
 from agent_harness.testing.feature_list_project import FeatureListProject
-
-SETTINGS = f"""\
-project: {{name: shop}}
-environment: {{init: 'true', reset: 'true'}}
-testing:
-  full: {sys.executable} -m pytest tests -q
-  feature: {sys.executable} -m pytest {{test_file}} -q
-"""
-PYTEST = "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n"
+from agent_harness.testing.feature_list_project import module_code as code
+from agent_harness.testing.feature_list_project import module_work as work
 
 Steps = list[dict[str, Any]]
 
 
 def project(base: Path, *names: str, settings: str = "", **members: Any) -> FeatureListProject:
-    """One feature a name: the module of that name answers with it, and its test asks for that."""
-    made = FeatureListProject.made(base / "shop", *(False for _ in names), settings=SETTINGS + settings)
-    rows = [
-        {
-            "id": number,
-            "description": f"User can ask for {name}",
-            "test_file": f"tests/test_{name}.py",
-            "passes": False,
-            **members.get(name, {}),
-        }
-        for number, name in enumerate(names, 1)
-    ]
-    stubs = {f"tests/test_{name}.py": 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n' for name in names}
-    features = json.dumps({"project": "shop", "features": rows}, indent=2) + "\n"
-    ignored = ".harness/\n__pycache__/\n.pytest_cache/\n"
-    made.put(
-        {**stubs, "features.json": features, "pytest.ini": PYTEST, ".gitignore": ignored, "shared.py": "ALL = []\n"}
-    )
-    made.commit("Plan")
-    return made
-
-
-def proof(name: str) -> str:
-    return f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
-
-
-def code(name: str) -> str:
-    return f"def answer(times):\n    return '{name}' * times\n"
-
-
-def work(number: int, name: str, *more: dict[str, Any]) -> Steps:
-    """The code and the tests of a feature, and its claim."""
-    return [
-        {"write": {"path": f"{name}.py", "text": code(name)}},
-        {"write": {"path": f"tests/test_{name}.py", "text": proof(name)}},
-        *more,
-        {"evidence": number},
-        {"claim": [number]},
-    ]
+    """One feature a name, and a file in which all of them may meet."""
+    files = {"shared.py": "ALL = []\n"}
+    return FeatureListProject.of_modules(base / "shop", *names, settings=settings, files=files, members=members)
 
 
 def turn(number: int, steps: Steps, **more: Any) -> dict[str, Any]:

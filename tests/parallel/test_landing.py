@@ -1,5 +1,6 @@
 """Candidates put on a head as objects, and the branch moved without overwriting anything of anybody."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def test_two_candidates_of_one_base_go_on_top_of_one_another(repo: Repo) -> None
         repo.git("log", "-1", "--format=%an %(trailers:key=Harness-Item,valueonly)", first).strip() == "Test Person 1"
     )
     assert (repo.status(), repo.files()) == before
+
+
+def test_a_file_that_was_only_touched_is_in_nobodys_way(repo: Repo) -> None:
+    """A copied repository, or a tool that writes the same again: there is nothing that a person could commit."""
+    git, base = Git(repo.path), repo.head
+    new = made(repo, base, a="new\n")
+    os.utime(repo.path / "a", (1, 1))
+    landing.move(git, MAIN, base, new)
+    assert (repo.head, repo.read("a"), repo.status()) == (new, b"new\n", [])
 
 
 def test_a_conflict_is_an_answer_with_the_markers_in_its_tree(repo: Repo) -> None:

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +23,26 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.repo import Repo
 
-__all__ = ["CommandResult", "FeatureListProject", "fingerprint", "whole_lines"]
+__all__ = [
+    "CommandResult",
+    "FeatureListProject",
+    "fingerprint",
+    "module_code",
+    "module_work",
+    "whole_lines",
+]
 
 Record = dict[str, Any]
 
 SETTINGS = "project:\n  name: calc\n"
+OF_MODULES = f"""\
+project: {{name: shop}}
+environment: {{init: 'true', reset: 'true'}}
+testing:
+  full: {sys.executable} -m pytest tests -q
+  feature: {sys.executable} -m pytest {{test_file}} -q
+"""
+STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 
 class FeatureListProject:
@@ -44,13 +60,45 @@ class FeatureListProject:
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
         """A repository with one commit, and the state from before the first session; features as ``plan`` has it."""
+        return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
+
+    @classmethod
+    def of_modules(
+        cls,
+        root: Path,
+        *names: str,
+        settings: str = "",
+        files: Mapping[str, str] | None = None,
+        members: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Self:
+        """The same, with a feature for each name, which no module answers with yet; see ``module_work``.
+
+        ``settings`` go below its own, ``files`` beside its own, ``members`` to the features of these names.
+        """
+        rows = [
+            {
+                "id": number,
+                "description": f"User can ask for {name}",
+                "test_file": f"tests/test_{name}.py",
+                "passes": False,
+                **(members or {}).get(name, {}),
+            }
+            for number, name in enumerate(names, 1)
+        ]
         sources = {
-            ".harness.yaml": settings,
-            ".gitignore": ".harness/\n",
-            "claude-progress.txt": "SESSION 0\n",
-            "features.json": _features_text(passes),
+            ".harness.yaml": OF_MODULES + settings,
+            ".gitignore": ".harness/\n__pycache__/\n.pytest_cache/\n",
+            "features.json": json.dumps({"project": "shop", "features": rows}, indent=2) + "\n",
+            "pytest.ini": "[pytest]\npythonpath = .\naddopts = --disable-plugin-autoload\n",
+            **{f"tests/test_{name}.py": STUB for name in names},
+            **(files or {}),
         }
-        Repo.with_files(root, sources, message="Start")
+        return cls._begun(root, sources)
+
+    @classmethod
+    def _begun(cls, root: Path, sources: Mapping[str, str]) -> Self:
+        usual = {".gitignore": ".harness/\n", "claude-progress.txt": "SESSION 0\n"}
+        Repo.with_files(root, {**usual, **sources}, message="Start")
         made = cls(root)
         (root / ".harness/logs").mkdir(parents=True)
         made.put(
@@ -251,6 +299,23 @@ class FeatureListProject:
         """What started commands have printed."""
         path = self.base / "started.out"
         return path.read_text(errors="replace") if path.exists() else ""
+
+
+def module_code(name: str) -> str:
+    """A module of ``of_modules`` as it is to be."""
+    return f"def answer(times):\n    return '{name}' * times\n"
+
+
+def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
+    """What a scripted agent does for it: the code and the tests, ``more``, and the claim."""
+    proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
+    return [
+        {"write": {"path": f"{name}.py", "text": module_code(name)}},
+        {"write": {"path": f"tests/test_{name}.py", "text": proof}},
+        *map(dict, more),
+        {"evidence": number},
+        {"claim": [number]},
+    ]
 
 
 def _features_text(passes: Sequence[bool], **members: Any) -> str:

@@ -149,6 +149,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
         raise InTheWay(f"{name} is under way in {git.top()}", hint="git status")
     await_lock(git.repository, f"{git.git_dir()}/index.lock")
     _forgive_half(git, old, new)
+    git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is no change of a person
     try:
         git.run("read-tree", "-m", "-u", old, new, timeout_seconds=600)
     except GitFailed as error:
