@@ -189,7 +189,9 @@ def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> Non
         f"path = pathlib.Path({str(listed)!r})\n"
         "found = json.loads(path.read_text())\n"
         f"found['tasks'] = [each for each in found['tasks'] if each['id'] != 'b'] + [json.loads({new!r})]\n"
-        "path.write_text(json.dumps(found))\n"
+        "part = path.with_suffix('.mine')\n"
+        "part.write_text(json.dumps(found))\n"
+        "part.replace(path)\n"
     )
     begun = tmp_path / "begun"
     agent = f"""
