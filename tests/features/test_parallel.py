@@ -629,8 +629,10 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     ran = run(made, turns, 2, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran.text
-    again = run(made, turns)
-    assert (again.code, answer["hint"] in again.text) == (4, True), again.text
+    assert answer["next"] == answer["hint"]
+    for words in (("--dry-run",), ()):
+        again = run(made, turns, 2, *words)
+        assert (again.code, answer["hint"] in again.text) == (4, True), again.text
     made.git(*answer["hint"].split()[1:])
     ran = run(made, [turn(2, work(2, "egg"))])
     assert (ran.code, made.passing(), sorted(landed(made))) == (0, [1, 2], ["1", "2"]), ran.text

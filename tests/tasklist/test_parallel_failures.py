@@ -162,6 +162,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     assert {"refs/harness/work/a/1", "refs/harness/work/b/1"} == {*refs(work, "work")}
     queue = json.loads(work.harness("queue", "--json").out)["queue"]
     assert [each["item"] for each in queue] == ["a", "b"]
+    assert answer["next"] == answer["hint"]
     before = work.files()
     again = run(work, "exit 1", 2, *more)
     assert (again.code, answer["hint"] in again.err) == (4, True), again
@@ -188,7 +189,9 @@ def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> Non
         f"path = pathlib.Path({str(listed)!r})\n"
         "found = json.loads(path.read_text())\n"
         f"found['tasks'] = [each for each in found['tasks'] if each['id'] != 'b'] + [json.loads({new!r})]\n"
-        "path.write_text(json.dumps(found))\n"
+        "part = path.with_suffix('.mine')\n"
+        "part.write_text(json.dumps(found))\n"
+        "part.replace(path)\n"
     )
     begun = tmp_path / "begun"
     agent = f"""

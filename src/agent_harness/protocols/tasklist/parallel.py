@@ -557,7 +557,7 @@ def run_parallel(
             raise
     following = "harness run" if done.get("unpushed") else run.next_command(worker)
     following = "harness queue" if done["reason"] == "held" else following
-    following = "harness resume" if worker.store.paused() else following
+    following = "harness resume" if worker.store.paused() else done.get("hint") or following
     return {"session": begun["session"], **done, "next": following}
 
 
@@ -571,10 +571,12 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     place, state = place_of(worker), worker.store.read()
-    if place is None or place.git.head() is None:
-        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
     place_of_list = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
     folder = os.path.join(place_of_list or worker.layout.root, "parallel")
+    if place is not None:
+        refuse_gone(place.git, folder, branch)
+    if place is None or place.git.head() is None:
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
     state.raw["session_config"] = publish.config_of_run(folder, state)
     found = settings_of(state)
     known = foreseen(folder, workers)

@@ -152,7 +152,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
         else "harness status"
     )
     follows = "harness queue" if done["reason"] == "held" else follows
-    follows = "harness resume" if project.store.pause() else follows
+    follows = "harness resume" if project.store.pause() else done.get("hint") or follows
     more = {"features": {"passing": passing, "total": total}, "escalation": waiting[0].record if waiting else None}
     return {**done, **more, "exit_code": code, "next": follows}
 
@@ -192,11 +192,12 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     project.require_initialised()
+    folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
+    folder = os.path.join(folder, "parallel")
+    refuse_gone(project.git, folder, branch)
     target = landing.target(project.git, branch)
     document, state = valid_features(project, features_at(project, target)), project.store.state()
     questions.refuse_pending(state)
-    folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
-    folder = os.path.join(folder, "parallel")
     known = foreseen(folder, workers)
     wished = settings_of(project)
     items = FeatureHome(project, folder, workers, {}, branch).items()
