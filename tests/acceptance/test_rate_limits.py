@@ -1,6 +1,7 @@
 """What a provider refuses is nobody's fault: no attempt, no rollback, a moment to come back, or another agent."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from agent_harness.kernel.rate_limits import LimitClock
 
 from .calc import CalcProject
 from .script import Step, append, honest, say, sh, turn, usage
+from .test_add_features import plan
 
 REFUSED: Step = {"rate_limit": {"message": "weekly limit", "retry_after_seconds": 7200}}
 LIMITED = turn(append("src/calc.py", "\n\nHALF = 1\n"), REFUSED, {"exit": 1})
@@ -156,3 +158,43 @@ def test_a_session_waits_for_its_seat_holding_nothing_and_gives_it_back(calc: Ca
         running.kill()
     assert calc.passing() == [1]
     assert host.holders() == []
+
+
+@pytest.mark.scenario
+def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProject) -> None:
+    """SC-40: others may have the project meanwhile; while it plans it is counted, and given back."""
+    seat, on, go = one_agent(), calc.base / "on", calc.base / "go"
+    (calc.base / "more.md").write_text("Take the modulo as well.\n")
+    waits = sh(f"touch {on}; while [ ! -e {go} ]; do sleep 0.02; done")
+    running = calc.start("add-features", "--spec", str(calc.base / "more.md"), agent=[plan(waits)])
+    try:
+        calc.wait_until(lambda: "All 1 agents of this machine" in calc.started(), "the wait")
+        assert calc.harness("skip", "--feature", "6").code == 0
+        seat.release()
+        calc.wait_until(on.exists, "the agent at work")
+        (holder,) = host.holders()
+        told = (holder["pid"], holder["project"], holder["item"])
+        assert told == (running.pid, str(calc.root), "harness add-features")
+        go.touch()
+        assert running.wait(240) == 0, calc.started()
+    finally:
+        running.kill()
+    assert "Added Feature #7" in calc.started()
+    assert host.holders() == []
+
+
+def test_a_plan_that_waits_ends_with_ctrl_c_and_nothing_is_written(bare: CalcProject) -> None:
+    """SC-40: also where nobody watches it is said what it waits for."""
+    seat = one_agent()
+    bare.root.mkdir(exist_ok=True)
+    (bare.root / "SPEC.md").write_text("A calculator.")
+    before = bare.fingerprint()
+    running = bare.start("init", "--spec", "SPEC.md", "--json", agent=[turn()])
+    try:
+        bare.wait_until(lambda: "All 1 agents of this machine" in bare.started(), "the wait")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(120) == 130, bare.started()
+    finally:
+        running.kill()
+    assert bare.fingerprint() == before
+    seat.release()

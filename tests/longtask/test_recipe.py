@@ -51,7 +51,8 @@ def test_row_17_the_command_runs_from_anywhere(tmp_path: Path) -> None:
     answer = project.lth("openclaw-recipe", code=0).json
     words = shlex.split(answer["schedule"]["schedulerCommand"])
     assert os.path.isabs(words[0])
-    assert words[-6:] == ["run", str(project.root), "--worker", "local-command", "--timeout-seconds", "270"]
+    asked = ["--no-wait", "--worker", "local-command", "--timeout-seconds", "270"]
+    assert words[-7:] == ["run", str(project.root), *asked]
     ran = subprocess.run(
         answer["schedule"]["schedulerCommand"], shell=True, cwd="/", capture_output=True, text=True, check=True
     )

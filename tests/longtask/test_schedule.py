@@ -63,7 +63,8 @@ def test_the_units_of_systemd_run_the_same_command(project: LongTaskProject) -> 
         words.append(word.replace("$$", "$").replace("%%", "%"))
         rest = rest[end:].lstrip()
     at = words.index("run")
-    assert words[at:] == ["run", str(project.root), "--worker", "codex-cli", "--timeout-seconds", "600"]
+    asked = ["--no-wait", "--worker", "codex-cli", "--timeout-seconds", "600"]
+    assert words[at:] == ["run", str(project.root), *asked]
     assert "OnUnitInactiveSec=45min" in text
     assert "Type=oneshot" in text
     assert "systemctl --user enable --now lth-" in text

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from agent_harness.agents import registry
+from agent_harness.kernel import host, trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing.task_list_project import TaskListProject, task
 
@@ -113,3 +114,27 @@ def test_a_client_whose_account_is_refused_is_not_started_before_a_person_says_s
     finally:
         running.kill()
     assert starts(project) == 0
+
+
+def test_a_client_has_a_seat_and_waits_for_it(tmp_path: Path) -> None:
+    """SC-40: it is counted while it runs, also one that the harness does not know."""
+    Path(trusted_state.of_user(host.FOLDER) or "", "host.json").write_text('{"agents": 1}')
+    seat = host.take(host.AGENTS, {"project": "another"})
+    assert seat
+    project = TaskListProject(tmp_path / "list", task("a"))
+    client = "touch on; while [ ! -e go ]; do sleep 0.02; done"
+    with project.start("drive", "--times", "1", "--", "sh", "-c", client) as running:
+        assert running.stdout
+        assert any("All 1 agents of this machine" in line for line in running.stdout)
+        assert not (project.root / "on").exists()
+        seat.release()
+        until = time.monotonic() + 60
+        while not (project.root / "on").exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        (holder,) = host.holders()
+        assert (holder["pid"], holder["item"]) == (running.pid, "harness drive")
+        assert holder["account"] == registry.from_spec("command:sh").account
+        (project.root / "go").touch()
+        running.communicate(timeout=60)
+    assert host.holders() == []

@@ -56,6 +56,7 @@ _RUN = (
     Option("--kimi-model", "NAME", "the model of kimi"),
     Option("--local-provider", "NAME", "lmstudio or ollama, of codex"),
     Option("--oss", None, "codex uses a local model"),
+    Option("--no-wait", None, "where as many agents work as may: answer wait, instead of waiting for one to end"),
     Option("--dry-run", None, "say what would run, and write nothing"),
 )
 

@@ -183,11 +183,11 @@ def _timestamp(at: datetime | None = None) -> str:
 
 
 @contextmanager
-def waiting(path: str | None, refusal: LimitInForce) -> Iterator[None]:
-    """A run that has no session under way waits, to the end of this block, for an account that is refused."""
+def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
+    """A run that has no session under way waits, to the end of this block, for an account that is refused or a seat."""
     from agent_harness.kernel import clock
 
-    record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=("pause",))
+    record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
     record.phase("waiting", until=clock.parse(refusal.data["until"]))
     try:
         yield

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from agent_harness.agents.base import Agent
-from agent_harness.errors import LimitInForce, NoRoom, ToolMissing
+from agent_harness.errors import Interrupted, LimitInForce, NoRoom, ToolMissing
 from agent_harness.kernel import clock
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
@@ -105,6 +105,17 @@ class Dispatcher:
         if full:
             raise NoRoom(full[1], hint=f"{self.patience.again} later", account=full[0], until=None)
         raise self._refusal(min(refused, key=lambda limit: limit.until))
+
+    def chosen(self, stop_requested: Callable[[], object]) -> Agent:
+        """The same, after a wait where the policy has one; ``Interrupted`` when a stop was asked for first."""
+        try:
+            return self.choose()
+        except LimitInForce as refusal:
+            if not self.patience.waits(refusal):
+                raise
+            if not self.wait(refusal, stop_requested):
+                raise Interrupted("Stopped by a person; nothing was started.", hint=self.patience.again) from None
+        return self.choose()
 
     def _take_seat(self, agent: Agent) -> str | None:
         """Why there is none for this agent."""

@@ -193,10 +193,13 @@ class LongTaskProject:
         """``lth run`` with one line of shell as its worker."""
         return self.lth("run", "--worker", "local-command", "--command", command, *words, code=code, env=env)
 
-    def start(self, command: str, *words: str) -> "subprocess.Popen[bytes]":
-        """A process that is not waited for."""
+    def start(
+        self, command: str, *words: str, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[bytes]":
+        """A process that is not waited for; ``environment`` where it is not that of this process."""
+        pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
-        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
 
     def loads(self) -> None:
         """Fails when the task does not load."""

@@ -168,7 +168,9 @@ class SliceHands:
             raise ApplicationError("odd words", type="OrderRefused", non_retryable=True)
         state = {"stop": False}
         command = [sys.executable, "-P", "-m", "agent_harness.cli.lth"]
-        working = asyncio.ensure_future(asyncio.to_thread(_run, [*command, "run", root, *words], root, state))
+        working = asyncio.ensure_future(
+            asyncio.to_thread(_run, [*command, "run", root, "--no-wait", *words], root, state)
+        )
         while not working.done():
             activity.heartbeat()
             try:

@@ -572,8 +572,7 @@ class FeatureProject:
         """Lets an agent plan more features from a specification: see ``add_features.extend``."""
         from agent_harness.protocols.features.planning import add_features
 
-        with self._settled():
-            return add_features.extend(self._project, spec, agents=agents)
+        return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
         """Brings older state to this schema (UAH-069, UAH-070)."""

@@ -177,7 +177,8 @@ class RunOptions:
 
     __slots__ = (
         *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
-        *("kimi_model", "local_provider", "lock_owner", "lock_ttl_seconds", "max_cost", "model", "oss", "sandbox"),
+        *("kimi_model", "local_provider", "lock_owner", "lock_ttl_seconds", "max_cost", "model", "no_wait", "oss"),
+        *("sandbox",),
         *("timeout_seconds", "worker"),
     )
 
@@ -196,6 +197,7 @@ class RunOptions:
         self.model = present(words, "model")
         self.kimi_model = present(words, "kimi-model")
         self.local_provider = present(words, "local-provider")
+        self.no_wait = flag(words, "no-wait")
         self.oss = flag(words, "oss") if "oss" in words else None
         self.dry_run = flag(words, "dry-run")
 

@@ -429,9 +429,11 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
     if adapters.cooldown(work.prepared.before, name, clock.now()):
         return None, f"{name} is rate-limited itself"
     try:
-        return adapters.plan(name, work.prepared.task, work.layout, work.options), ""
+        plan = adapters.plan(name, work.prepared.task, work.layout, work.options)
     except HarnessError as error:
         return None, error.message
+    problem = work.seat.await_one(name, plan.timeout_seconds, work.must_stop)
+    return None if problem else plan, problem or ""
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:

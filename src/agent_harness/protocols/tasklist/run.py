@@ -5,6 +5,7 @@ Source: ``tasklist.md`` 12.2 (the reasons are its stopping conditions), 13.3.
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -16,11 +17,19 @@ from typing import TYPE_CHECKING
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent
 from agent_harness.agents.usage import Totals, merge
-from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, StartsUsedUp, ToolMissing
+from agent_harness.errors import (
+    Busy,
+    HarnessError,
+    Interrupted,
+    LimitInForce,
+    NothingEligible,
+    StartsUsedUp,
+    ToolMissing,
+)
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.tasklist import proven, selection, status
+from agent_harness.protocols.tasklist import selection, status
 from agent_harness.protocols.tasklist.attempts import recover, verbs
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -344,9 +353,10 @@ def drive(
     """Runs the command in this terminal, time after time; why it stopped, how often it ran, and the ``exit_code``.
 
     The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. While its
-    account is known to be refused, it is not started.
+    account is known to be refused, or there is no seat for it, it is not started.
     """
     worker.store.activate()
+    seats = _seats_of(worker, command, say, countdown)
     idle = starts = 0
     while True:
         ending = _why_not_again(worker, starts, times, idle)
@@ -357,10 +367,11 @@ def drive(
             return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": following}
         if starts:
             clock.sleep(PAUSE_SECONDS * idle)
-        if not _is_let_in(worker, command, say, countdown):
+        if not _is_let_in(worker, seats):
             continue
         before = selection.signature(worker.store.read())
-        code = _run_client(worker, command)
+        with seats:
+            code = _run_client(worker, command)
         starts += 1
         idle = idle + 1 if selection.signature(worker.store.read()) == before else 0
         if code in (130, -2):
@@ -388,18 +399,23 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
     return (9, f"It was started {starts} times.") if starts >= times else None
 
 
-def _is_let_in(
+def _seats_of(
     worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
-) -> bool:
-    """Whether the client may be started now, after a wait for its account; false when a pause ended the wait."""
-    kind = registry.CLIENTS.get(os.path.basename(command[0]))
-    if kind not in registry.KINDS:
-        return True
-    dispatcher = Dispatcher([registry.from_spec(kind)], RefusalPolicy(wait=True, countdown=countdown), say)
+) -> Dispatcher:
+    """Those of the client, with the clock of its account; one that we do not know has its name as its account."""
+    program = os.path.basename(command[0])
+    kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
+    policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
+    told = {"project": worker.layout.root, "item": "harness drive"}
+    return Dispatcher([registry.from_spec(kind)], policy, say, told=told)
+
+
+def _is_let_in(worker: Worker, seats: Dispatcher) -> bool:
+    """Whether the client may be started now, after a wait; false when a pause ended the wait."""
     try:
-        dispatcher.choose()
-    except LimitInForce as refusal:
-        return dispatcher.wait(refusal, worker.store.paused)
+        seats.chosen(worker.store.paused)
+    except Interrupted:
+        return False
     return True
 
 

@@ -14,6 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from agent_harness.agents.base import Agent
 from agent_harness.errors import (
     ConfigurationError,
     HarnessError,
@@ -29,6 +30,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, marks, preflight, prompts, records, repository
 from agent_harness.protocols.features.engine import checkpoints, run
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.engine.locking import settled
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
@@ -47,7 +49,16 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
     """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
-    agent = Dispatcher(allowed, RefusalPolicy(again="harness add-features --spec FILE"), project.say).choose()
+    told: JsonObject = {"project": str(project.root), "item": "harness add-features"}
+    policy = RefusalPolicy(again="harness add-features --spec FILE")
+    with interruption.watched() as stop, Dispatcher(allowed, policy, project.say, told=told) as seats:
+        with stop.listening(waits=True):
+            agent = seats.chosen(stop.requested)
+        with settled(project):  # only now: whoever waits holds nothing
+            return _planned(project, text, agent, stop)
+
+
+def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop) -> JsonObject:
     _refuse_unsafe(project)
     before = valid_features(project)
     preflight.budget(project.store.costs(), project.budgets, None)
@@ -55,28 +66,27 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
     head = project.git.head()
     project.store.hold()
     try:
-        with interruption.watched() as stop:
-            project.say("Planning more features...")
-            record: JsonObject = {}
+        project.say("Planning more features...")
+        record: JsonObject = {}
 
-            def problems() -> list[str]:
-                plan.spent(project, record)
-                return _problems(project, before, checkpoint)
+        def problems() -> list[str]:
+            plan.spent(project, record)
+            return _problems(project, before, checkpoint)
 
-            work = PlanWork(
-                project,
-                agent,
-                stop,
-                prompt=_prompt(project, before, text),
-                problems=problems,
-                what="The plan",
-            )
-            record |= plan.begin(project, checkpoint, work.run_id)
-            found = walk(work, work.turns)
-            if found:
-                raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=list(found))
-            commit = _commit(project, checkpoint)
-            plan.adopt(project, record, commit)
+        work = PlanWork(
+            project,
+            agent,
+            stop,
+            prompt=_prompt(project, before, text),
+            problems=problems,
+            what="The plan",
+        )
+        record |= plan.begin(project, checkpoint, work.run_id)
+        found = walk(work, work.turns)
+        if found:
+            raise VerificationFailed(f"The agent's plan is not valid: {found[0]}", problems=list(found))
+        commit = _commit(project, checkpoint)
+        plan.adopt(project, record, commit)
     except (HarnessError, KeyboardInterrupt) as error:
         ref = plan.take_back(project, checkpoint)
         if isinstance(error, HarnessError):

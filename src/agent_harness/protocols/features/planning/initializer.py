@@ -59,9 +59,13 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
         demand_programs(switched_on(config.tools.mcp_servers), root)
     found = registry.resolve_all(agents, configured=config.agent if config else None, environ=os.environ, root=root)
     allowed = startable(found, say, "harness init --spec FILE --agent SPEC", root)
-    agent = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say).choose()
-    project = _first_files(root, say)
-    with interruption.watched() as stop:
+    told: JsonObject = {"project": str(root), "item": "harness init"}
+    seats = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say, told=told)
+    with interruption.watched() as stop, seats:
+        with stop.listening(waits=True):
+            agent = seats.chosen(stop.requested)
+        _refuse_unsafe(root, spec)  # it may have been waited
+        project = _first_files(root, say)
         say("Running initializer agent...")
         _plan(project, agent, text, stop)
         _complete_files(project)

@@ -1,6 +1,6 @@
 """`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which anybody can go on.
 
-    lease -> decide -> plan -> worker -> output file -> checkpoint -> log -> lease given back
+    lease -> decide -> plan -> seat -> worker -> output file -> checkpoint -> log -> lease given back
 
 Whatever is wrong before the worker starts leaves no trace. Source: ``longtask.md`` 10.
 """
@@ -8,8 +8,9 @@ Whatever is wrong before the worker starts leaves no trace. Source: ``longtask.m
 from __future__ import annotations
 
 import os
+import time
 
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, NoRoom
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.lifecycle import SchedulingDecision, expired_cooldowns, seconds_until
@@ -22,14 +23,20 @@ from agent_harness.protocols.longtask.verbs import scheduling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import RunOptions
-    from agent_harness.protocols.longtask.run.lease_file import Held
+    from agent_harness.protocols.longtask.run.lease_file import Held, RunLease
+    from agent_harness.protocols.longtask.run.seat import SliceSeat
+    from agent_harness.supervision.interruption import Stop
 
     Answer = tuple[JsonObject, int]
 
 
+SEAT_SECONDS = 60
+"""After which a slice that found no seat is to be tried again."""
 STOPPING = "lth: stopping within seconds: what a worker has printed is kept, and the checkpoint stays valid."
 
 
@@ -39,10 +46,11 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
     task, checkpoint = store.load()
     _warn_of_stranger(task.policy.allowed, options.worker)
     if options.dry_run:
-        return prepare(CheckpointChange(layout, task, checkpoint, store.now()), options, dry_run=True).answer, 0
+        return prepare(CheckpointChange(layout, task, checkpoint, store.now()), options, None).answer, 0
     from agent_harness.kernel.process import new_run_id
     from agent_harness.protocols.longtask import recovery
     from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
+    from agent_harness.protocols.longtask.run.seat import SliceSeat
     from agent_harness.supervision.interruption import watched
 
     ttl = options.lock_ttl_seconds or task.policy.lock_ttl_seconds(DEFAULT_TTL_SECONDS)
@@ -50,7 +58,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
     layout.inside("evidence/worker-output.txt", "evidence")
     layout.inside("sessions/any", "sessions")
     lock = RunLease(layout, owner=options.lock_owner, ttl_seconds=ttl, run_id=new_run_id())
-    with watched(told=STOPPING) as interruption, interruption.held(), lock:
+    with watched(told=STOPPING) as interruption, interruption.held(), lock, SliceSeat(layout.root) as seat:
         held = lock.acquire()
         if held:
             return _held(held, claim.look(layout, task, checkpoint, store.now()).checkpoint), 0
@@ -67,21 +75,15 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             if guard := CriteriaGuard.left_by(layout, task):
                 guard.ended()
         report = claim.settle(store, lock, interruption)
-
-        def prepared_by(change: CheckpointChange) -> Prepared:
-            if not lock.check():
-                raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
-            return prepare(change, options, dry_run=False)
-
-        prepared = store.change(prepared_by)
+        prepared = _prepared(store, options, lock, seat, interruption)
         if report is not None:
             prepared.answer["verification"] = report
         if prepared.plan is None:
-            return prepared.answer, 0
+            return prepared.answer, 128 + interruption.number if interruption.number else 0
         from agent_harness.protocols.longtask.run.slice import Slice
         from agent_harness.protocols.longtask.work import SliceWork
 
-        under_way = Slice(store, prepared, options, lock=lock, interruption=interruption)
+        under_way = Slice(store, prepared, options, lock=lock, seat=seat, interruption=interruption)
         return SliceWork(under_way, prepared.plan).walked()
 
 
@@ -106,8 +108,48 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 # ---- before the worker starts
 
 
-def prepare(change: CheckpointChange, options: RunOptions, *, dry_run: bool) -> Prepared:
-    """Decides, chooses the worker and plans it, in one change that a configuration error drops as a whole."""
+def _prepared(
+    store: LongTaskStore, options: RunOptions, lock: RunLease, seat: SliceSeat, interruption: Stop
+) -> Prepared:
+    """What is to run, its worker with a seat: after a wait for one, which keeps the lease, where that is allowed.
+
+    Nothing is written while it waits. Told to stop, it is the answer of a wait.
+    """
+    from contextlib import ExitStack
+
+    from agent_harness.supervision.interruption import LOOK_SECONDS
+
+    def prepared_by(change: CheckpointChange) -> Prepared:
+        if not lock.check():
+            raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
+        return prepare(change, options, seat, may_wait=not (options.no_wait or interruption.number))
+
+    with ExitStack() as waiting:
+        while True:
+            try:
+                return store.change(prepared_by)
+            except NoRoom as full:
+                if not seat.waits:
+                    waiting.enter_context(_shown_as_waiting(store.layout, full))
+                seat.tell(full.message)
+                time.sleep(LOOK_SECONDS)
+
+
+def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextManager[None]:
+    from agent_harness.session import now
+
+    home = layout.home(make=True)
+    return now.waiting(os.path.join(home, "now.json") if home else None, full, can=())
+
+
+def prepare(
+    change: CheckpointChange, options: RunOptions, seat: SliceSeat | None, *, may_wait: bool = False
+) -> Prepared:
+    """Decides, chooses the worker, plans it and takes its seat, in one change that an error drops as a whole.
+
+    Without a ``seat`` as it would be: nothing is started. ``NoRoom`` where a seat is missing and ``may_wait``.
+    """
+    dry_run = seat is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
     scheduling.log_decision(change, found, change.checkpoint)
@@ -122,6 +164,10 @@ def prepare(change: CheckpointChange, options: RunOptions, *, dry_run: bool) -> 
     prepared = Prepared(_head(found, change, dry_run), change.task)
     prepared.requested, prepared.fallback = requested, fallback
     prepared.plan = adapters.plan(worker, change.task, change.layout, options)
+    if seat and (why := seat.take(worker)):
+        if may_wait:
+            raise NoRoom(why, hint="lth run later", account=adapters.account_of(worker) or worker, until=None)
+        return Prepared(_wait_for_seat(change, requested, worker, why), change.task)
     prepared.prompt = prompt.prompt(change.layout, change.task, change.checkpoint, reads_only=prepared.plan.reads_only)
     chosen: JsonObject = {"requestedWorker": requested}
     if cooldown:
@@ -177,6 +223,20 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
     if fallback is None or adapters.cooldown(checkpoint, fallback, change.now):
         return requested, None, fallback, cooldown
     return requested, fallback, None, cooldown
+
+
+def _wait_for_seat(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
+    """The answer, and the event, when as many agents are at work as may be: whoever wakes the task tries again."""
+    change.event("run_skipped", worker=worker, reason=why, waitSeconds=SEAT_SECONDS)
+    return {
+        "decision": "wait",
+        "reason": why,
+        "dryRun": False,
+        "status": change.checkpoint.status,
+        "waitSeconds": SEAT_SECONDS,
+        "worker": None,
+        "requestedWorker": requested,
+    }
 
 
 def _wait_for_cooldown(

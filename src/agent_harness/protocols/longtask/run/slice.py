@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.run.adapters import Prepared
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.run.outcome import Ran
+    from agent_harness.protocols.longtask.run.seat import SliceSeat
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.session.ledger import ClaimVerdict
     from agent_harness.supervision.interruption import Stop
@@ -60,9 +61,11 @@ class Slice:
         options: RunOptions,
         *,
         lock: RunLease,
+        seat: SliceSeat,
         interruption: Stop,
     ) -> None:
         self.store = store
+        self.seat = seat
         self.layout = store.layout
         self.prepared = prepared
         self.options = options

@@ -80,7 +80,7 @@ def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, second
     fallback = adapters.normalised(named)
     more = ["--fallback-worker", fallback] if fallback and fallback != worker else []
     limit = str(max(_LEAST_SECONDS, seconds - _MARGIN_SECONDS))
-    return [*program(), "run", layout.root, "--worker", worker, *more, "--timeout-seconds", limit]
+    return [*program(), "run", layout.root, "--no-wait", "--worker", worker, *more, "--timeout-seconds", limit]
 
 
 def program() -> list[str]:
