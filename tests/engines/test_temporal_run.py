@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from agent_harness.agents import registry
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.repo import Repo
@@ -560,3 +562,110 @@ def test_nothing_lands_on_the_word_of_another_machine(fleet: Callable[..., Fleet
     assert json.loads(ran.out)["bounces"] >= 1, ran
     assert (found.work.repo.head, found.landed()) == (head, [])
     assert found.work.statuses() != ["completed"]
+
+
+def of_machine(found: Fleet, name: str, *words: str) -> Any:
+    """What the harness says on the machine of a worker."""
+    home = found.path / name
+    told = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_TIME_SCALE": SCALE}
+    return json.loads(run_process((*HARNESS, *words, "--json"), cwd=home, environ=told).out)
+
+
+def host_may(found: Fleet, name: str, **members: object) -> None:
+    folder = found.path / name / "state/agent-harness/host"
+    folder.mkdir(parents=True)
+    (folder / "host.json").write_text(json.dumps(members))
+
+
+def test_workers_of_one_machine_share_its_seats(fleet: Callable[..., Fleet]) -> None:
+    """SC-40: two workers with two slots each, on a machine that may have one agent; home shows who waits."""
+    names = ["a", "b", "c"]
+    found = fleet(*map(job, names))
+    host_may(found, "machine", agents=1)
+    for places in ("one", "two"):
+        found.worker("--slots", "2", "--places", str(found.path / places), name="machine")
+    log, go = found.path / "noted", found.path / "go"
+    noted = f'note() {{ echo "$1" >> "{log}"; }}; note begin; while [ ! -e "{go}" ]; do sleep 0.05; done'
+    run = found.begin(f"{noted}; {WORKS}; note end", 3)
+
+    def phases() -> list[str]:
+        picture = json.loads(found.work.harness("status", "--json").out).get("parallel") or {}
+        return sorted(str(each.get("phase")) for each in picture.get("workers") or [])
+
+    until(lambda: log.exists() and phases() == ["waiting", "waiting", "working"])
+    (holder,) = of_machine(found, "machine", "limits", "--host")["holders"]
+    assert (holder["kind"], holder["item"] in names) == ("agents", True)
+    go.touch()
+    assert run.wait(timeout=180) == 0, found.log("machine")
+    assert log.read_text().split() == ["begin", "end"] * 3
+    assert found.landed() == names
+
+
+def test_hands_heed_the_gates_of_their_machine(fleet: Callable[..., Fleet]) -> None:
+    """SC-43: two slots are refused at once, which halves what the account may have there; then one works at a time."""
+    found = fleet(job("a"), job("b"))
+    log, go = found.path / "noted", found.path / "go"
+    refused = f"{found.path}/refused-"
+    agent = (
+        f'note() {{ echo "$1" >> "{log}"; }}; if [ ! -e "{refused}$HARNESS_TASK_ID" ]; then '
+        f'touch "{refused}$HARNESS_TASK_ID"; until [ -e "{refused}a" ] && [ -e "{refused}b" ]; do sleep 0.05; done; '
+        'echo \'{"type": "rate_limited", "message": "slow down", "retry_after_seconds": 30}\'; exit 1; fi; '
+        f'note begin; while [ ! -e "{go}" ]; do sleep 0.05; done; {WORKS}; note end'
+    )
+    account = registry.from_spec(found.work.agent(agent)).account
+    host_may(found, "machine", accounts={account: {"agents": 2}})
+    found.worker("--slots", "2", name="machine")
+    run = found.begin(agent, 2)
+    until(log.exists)
+    (gate,) = of_machine(found, "machine", "limits")["gates"]
+    assert (gate["account"], gate["size"], gate["most"], gate["working"]) == (account, 1, 2, 1)
+    (holder,) = of_machine(found, "machine", "limits", "--host")["holders"]
+    assert holder["account"] == account
+    go.touch()
+    assert run.wait(timeout=240) == 0, found.log("machine")
+    assert log.read_text().split() == ["begin", "end"] * 2
+    assert found.landed() == ["a", "b"]
+    assert [found.work.task(each).attempts for each in "ab"] == [1, 1]
+
+
+def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
+    fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """SC-55: it is there when the server is again; told to end, it leaves with 0."""
+    with TemporalServer(tmp_path_factory.mktemp("away")) as server:
+        found = Fleet(tmp_path_factory.mktemp("fleet"), server, job("a"))
+        try:
+            worker = found.worker("--slots", "1")
+            until(lambda: "hands wait for orders" in found.log())
+            server.kill()
+            away = f"127.0.0.1:{server.port} is away; what is under way goes on"
+            until(lambda: found.log().count(away) >= 2)
+            assert worker.poll() is None
+            server.start()
+            assert found.run(WORKS, 1).code == 0, found.log()
+            assert found.landed() == ["a"]
+            worker.terminate()
+            assert worker.wait(timeout=60) == 0, found.log()
+        finally:
+            found.close()
+
+
+def test_a_worker_says_by_its_exit_code_how_it_ended(fleet: Callable[..., Fleet], server: TemporalServer) -> None:
+    """SC-55: 2 the command line, 4 what is missing, 130 Ctrl-C before it could begin; 0 is asserted above."""
+    found = fleet(job("a"))
+    for words, code, told in [
+        (("--engine", server.url), 2, "--remote"),
+        (("--engine", server.url, "--remote", "*", "--slots", "0"), 2, "--slots"),
+        (("--engine", "temporal://127.0.0.1:1", "--remote", "*"), 4, "127.0.0.1:1"),
+        (("--engine", server.url.replace("/default", "/nowhere"), "--remote", "*"), 4, "no namespace 'nowhere'"),
+    ]:
+        ran = found.work.harness("worker", *words)
+        assert (ran.code, told in ran.text) == (code, True), ran
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        words = [*HARNESS, "worker", "--engine", f"temporal://127.0.0.1:{mute.getsockname()[1]}", "--remote", "*"]
+        with subprocess.Popen(words, cwd=found.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as worker:
+            connection, _ = mute.accept()
+            worker.send_signal(signal.SIGINT)
+            out, _ = worker.communicate(timeout=60)
+            connection.close()
+        assert (worker.returncode, b"Traceback" in out) == (130, False), out

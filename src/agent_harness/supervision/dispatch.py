@@ -36,7 +36,7 @@ class RefusalPolicy:
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_seat: bool = True  # until one is free; else NoRoom
     account: str | None = None  # whose agent somebody else has chosen; a refusal goes back to them
-    is_seated: bool = False  # somebody else has a seat for it, or lends these hands
+    is_seated: bool = False  # somebody else has a seat for it
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
@@ -47,9 +47,13 @@ class RefusalPolicy:
 
     @classmethod
     def of_order(cls, papers: JsonObject) -> "RefusalPolicy":
-        """That of hands: where an account was chosen for them, they neither wait nor let another agent take over."""
+        """That of hands: where an account was chosen for them, they neither wait nor let another agent take over.
+
+        Whoever has chosen it has its seat; hands of other machines choose, and are seated, where they are.
+        """
         account = papers.get("account")
-        return cls(wait=papers["wait"] and not account, ignore_once=papers["now"], account=account, is_seated=True)
+        seated = account is not None
+        return cls(wait=papers["wait"] and not seated, ignore_once=papers["now"], account=account, is_seated=seated)
 
 
 class Dispatcher:

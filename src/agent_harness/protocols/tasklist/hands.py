@@ -50,11 +50,12 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
     policy = RefusalPolicy.of_order(papers)
+    seated = {"project": order.home, "item": order.item}
     seed = papers["seed"]
     pot = SharedBudget(papers["parallel"])
     ran = run.run(
         worker,
-        Dispatcher(allowed, policy, _say),
+        Dispatcher(allowed, policy, _say, told=seated),
         max_tasks=1,
         max_minutes=papers["max_minutes"],
         max_cost_usd=papers["max_cost_usd"],

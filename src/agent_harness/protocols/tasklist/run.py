@@ -34,7 +34,7 @@ from agent_harness.protocols.tasklist.attempts import recover, verbs
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import ADD
-from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt
+from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt, now_path
 from agent_harness.session import now
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
@@ -165,7 +165,7 @@ def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tupl
             if not dispatcher.patience.waits(refusal):
                 code, hint = refusal.exit_code, refusal.hint
                 return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
-            with now.waiting(proven.now_path(worker.layout, worker.id), refusal):
+            with now.waiting(now_path(worker, terms.counts), refusal):
                 waited = dispatcher.wait(refusal, _Present(worker, terms))
             if not waited:
                 code = 130 if terms.stop.signalled else 0

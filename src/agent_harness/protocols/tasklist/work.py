@@ -124,6 +124,13 @@ class TaskJournal:
         self.worker.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
 
 
+def now_path(worker: Worker, counts: str | None) -> str | None:
+    """Where a worker says what it is doing: in ``counts``, of ``AttemptTerms``, where there is one."""
+    if counts:
+        return os.path.join(counts, f"now-{safe_name(worker.id or '')}.json")
+    return proven.now_path(worker.layout, worker.id, make=True)
+
+
 def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
     """Lets the agent work on a task that the worker has claimed, proves the result, and closes the attempt.
 
@@ -199,9 +206,7 @@ class TaskWork:
                 most=worker.store.read().config.max_starts or MOST_STARTS,
             ),
             now=NowRecord(
-                os.path.join(terms.counts, f"now-{safe_name(worker.id or '')}.json")
-                if terms.counts
-                else proven.now_path(worker.layout, worker.id, make=True),
+                now_path(worker, terms.counts),
                 item=task.id,
                 title=task.title,
                 session=session,
