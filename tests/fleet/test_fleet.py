@@ -15,6 +15,7 @@ from agent_harness.agents import registry
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing import HARNESS, CommandResult, run_process
+from agent_harness.testing.long_task_project import LongTaskProject, book
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
@@ -223,3 +224,85 @@ def test_without_a_roster_the_next_command_is_named(tmp_path: Path) -> None:
     ran = harness(tmp_path, "status")
     assert ran.code == 7
     assert "harness fleet add PATH" in ran.text
+
+
+# ---- long tasks ------------------------------------------------------------------------------------------------------
+
+
+def written(path: Path, command: str, slices: int, **members: Any) -> LongTaskProject:
+    """A book that is written once so many slices have been made."""
+    found = LongTaskProject.of_book(path)
+    proof = {"metric": "command", "target": f"test $(wc -l < ran) -ge {slices}"}
+    criteria = [{"id": "written", "description": "It is written.", **proof}]
+    found.task = book(successCriteria=criteria, localWorker={"command": command}, **members)
+    return found
+
+
+@pytest.mark.scenario
+def test_a_long_task_is_worked_slice_after_slice_beside_other_projects(tmp_path: Path) -> None:
+    """SC-FLEET-LTH: until it is proven, also by a supervisor that comes after one that was killed in a slice."""
+    shop = listed(tmp_path / "shop", "a")
+    waits = "[ -e go ] || { touch on; while [ ! -e go ]; do sleep 0.02; done; }"
+    tale = written(tmp_path / "tale", f"{waits}; echo x >> ran", 3)
+    rows = f"  - {{path: {shop.root}, agent: '{shop.agent(WORKS)}'}}\n  - {{path: {tale.root}, workers: 9}}\n"
+    roster(tmp_path, f"agents: 2\nprojects:\n{rows}")
+    first = supervise(tmp_path)
+    until((tale.root / "on").exists)
+    first.kill()
+    first.wait()
+    second = supervise(tmp_path)
+    try:
+        until(lambda: states(tmp_path)["tale"]["state"] == "running" and states(tmp_path)["tale"]["agents"] == 1)
+        (tale.root / "go").touch()
+        until(lambda: [row["state"] for row in states(tmp_path).values()] == ["done", "done"])
+    finally:
+        second.terminate()
+        assert second.wait(timeout=30) == 0, (tmp_path / "fleet.log").read_text()
+    assert (tale.root / "ran").read_text().split() == ["x"] * 3
+    assert (tale.checkpoint["status"], shop.statuses()) == ("done", ["completed"])
+    row = states(tmp_path)["tale"]
+    assert (row["kind"], row["proven"], row["open"]) == ("longtask", 1, 0)
+
+
+@pytest.mark.scenario
+def test_what_slices_cost_counts_for_the_budget_of_the_day(tmp_path: Path) -> None:
+    """SC-61: by the agent that the row names, which is one of ours."""
+    tale = written(tmp_path / "tale", "true", 99, agentWorker={"cwd": "."})
+    script = tmp_path / "agent.sh"
+    used = '{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.6}'
+    script.write_text(f"echo x >> {tale.root}/ran; echo '{used}'\n")
+    row = f"{{path: {tale.root}, agent: 'command:sh {script}', budget: {{day_usd: 1}}}}"
+    roster(tmp_path, f"projects:\n  - {row}\n")
+    running = supervise(tmp_path)
+    try:
+        until(lambda: states(tmp_path)["tale"]["why"] == "its budget of today is spent")
+    finally:
+        running.terminate()
+        running.wait()
+    assert states(tmp_path)["tale"]["today_usd"] == 1.2
+    assert (tale.root / "ran").read_text().split() == ["x"] * 2
+
+
+@pytest.mark.scenario
+def test_a_long_task_that_cannot_go_on_is_left_alone_and_says_why(tmp_path: Path) -> None:
+    """One that needs a person, one whose window is blocked, one that nobody can work on, one that fails again."""
+    asks, blocked = (written(tmp_path / name, "touch never", 1) for name in ("asks", "blocked"))
+    nobody = written(tmp_path / "nobody", "touch never", 1, workerPolicy={"preferred": "manual-review"})
+    fails = written(tmp_path / "fails", "echo x >> tried; echo '1 failed, 2 passed' >&2; exit 1", 1)
+    asks.lth("record", "--status", "needs-human", "--note", "Which chapter is next?", code=0)
+    blocked.lth("record", "--status", "blocked", "--reason", "external", "--retry-after-seconds", "9000", code=0)
+    rows = "".join(f"  - {{path: {each.root}}}\n" for each in (asks, blocked, nobody, fails))
+    roster(tmp_path, f"projects:\n{rows}")
+    running = supervise(tmp_path)
+    told = {"asks": "needs you", "blocked": "waits", "nobody": "parked", "fails": "parked"}
+    try:
+        until(lambda: {name: row["state"] for name, row in states(tmp_path).items()} == told, 200.0)
+    finally:
+        running.terminate()
+        running.wait()
+    why = {name: row["why"] for name, row in states(tmp_path).items()}
+    assert why["asks"] == "Which chapter is next?"
+    assert "its slice failed 5 times in an hour" in why["fails"]
+    assert "manual-review" in why["nobody"]
+    assert (fails.root / "tried").read_text().split() == ["x"] * 5
+    assert not [*tmp_path.rglob("never")]

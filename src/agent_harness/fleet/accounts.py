@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent_harness.agents import registry
 from agent_harness.errors import HarnessError
+from agent_harness.fleet import slices
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.kernel import host
 from agent_harness.kernel.rate_limits import LimitClock
@@ -42,6 +43,8 @@ def named(name: str) -> str:
 
 def of_member(member: Member) -> str:
     """That of the first agent that a run of the project takes; empty where it cannot be known."""
+    if member.kind == slices.KIND:
+        return slices.account(member)
     try:
         configured = None
         if member.kind == "features" and not member.agents:

@@ -121,7 +121,7 @@ def _member(file: str, row: Any, place: root.Root) -> Member:
         kind=place.kind,
         weight=float(weight),
         priority=_number(file, row, "priority", 3, least=1, most=5),
-        workers=_number(file, row, "workers", 4, least=1, most=256),
+        workers=1 if place.kind == "longtask" else _number(file, row, "workers", 4, least=1, most=256),
         day_usd=_day(file, row),
         agents=tuple(str(each) for each in agents),
     )
@@ -146,8 +146,6 @@ def _problem(path: str, members: Mapping[str, Member]) -> str | None:
     place = root.find(path, pin=False)
     if place is None or place.path != path:
         return "is no project"
-    if place.kind == "longtask":
-        return "is a long task: lth schedule"
     if path in members:
         return "is there twice"
     if "/agent-harness/projects/" in path or "/agent-harness/worker/" in path:

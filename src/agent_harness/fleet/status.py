@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from agent_harness.errors import HarnessError
 from agent_harness.faces.reading import parallel_of
+from agent_harness.fleet import slices
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.kernel import clock, files, trusted_state
 from agent_harness.kernel.json import JsonObject
@@ -41,6 +42,14 @@ def is_paused() -> bool:
     return bool(there and os.path.lexists(os.path.join(there, "pause")))
 
 
+def run_of(member: Member) -> JsonObject | None:
+    """What the run of a project shows of itself, or the slice of a long task; ``None`` where there is nothing."""
+    if member.kind == slices.KIND:
+        return slices.under_way(member.path)
+    path = parallel_of(member.kind, member.path)
+    return snapshot.told(path) if path else None
+
+
 def rows(roster: Roster) -> list[JsonObject]:
     """A row a project, those that need a person first."""
     known = seen().get("projects")
@@ -50,8 +59,7 @@ def rows(roster: Roster) -> list[JsonObject]:
 
 def _row(member: Member, told: object) -> JsonObject:
     kept = told if isinstance(told, dict) else {}
-    path = parallel_of(member.kind, member.path)
-    run = snapshot.told(path) if path else None
+    run = run_of(member)
     alive = bool(run and run.get("alive"))
     row: JsonObject = {
         "path": member.path,

@@ -9,8 +9,8 @@ knows itself is in the user's state folder:
     fleet/pause            a person wants that nothing new is begun
     fleet/logs/NAME.log    what a run has said last
 
-A run that dies is begun again after 1, 2, 4 .. 60 s; one that dies five times an hour is parked, and named.
-SC-60, SC-61.
+A run that dies is begun again after 1, 2, 4 .. 60 s; one that dies five times an hour is parked, and named. Of a long
+task a run is one slice (``slices``). SC-60, SC-61.
 """
 
 import os
@@ -24,14 +24,13 @@ from dataclasses import dataclass, field
 
 from agent_harness.engines.address import with_priority
 from agent_harness.errors import Busy, HarnessError, Refused
-from agent_harness.faces.reading import parallel_of, reader_of
-from agent_harness.fleet import accounts, status
+from agent_harness.faces.reading import reader_of
+from agent_harness.fleet import accounts, slices, status
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.fleet.sharing import FairClock, Wish, shares
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import snapshot
 from agent_harness.parallel.people import ParallelRuns
 from agent_harness.session.picture import ProjectPicture
 from agent_harness.supervision.interruption import Stop
@@ -53,6 +52,8 @@ _ENDINGS = {
     130: ("rests", "a person has ended its run"),
 }
 """Exit code of a run → the state of its project, and why; any other is a death."""
+_TOLD_TO_END = (130, 143, 129)
+"""Exit codes of a slice that a signal has ended in order."""
 
 
 @dataclass
@@ -142,11 +143,11 @@ class FleetSupervisor:
         for path in self._watched.keys() - members.keys():
             del self._watched[path]
         passed, self._ticked = time.monotonic() - self._ticked, time.monotonic()
-        today = self._spent_today()
         for each in self._watched.values():
             self._look(each)
             if each.agents:
                 self._clock.used(each.member.path, each.agents * passed / 60)
+        today = self._spent_today()  # with what those have cost that have just ended
         total = sum(today.values()) + sum(each.spent_live for each in self._watched.values())
         self._rooms = accounts.rooms(roster)
         wishes = [wish for each in self._watched.values() if (wish := self._wish(each, roster, today, total))]
@@ -211,21 +212,14 @@ class FleetSupervisor:
 
     def _look(self, each: _Watched) -> None:
         """Reads what has changed: the snapshot of its run each round, its items when their file did."""
-        member = each.member
-        path = parallel_of(member.kind, member.path)
-        run = snapshot.told(path) if path else None
-        was, each.alive = each.alive, bool(run and run.get("alive"))
-        each.agents = len((run or {}).get("workers") or []) if each.alive else 0
-        budget = (run or {}).get("budget")
-        each.spent_live = float((budget if isinstance(budget, dict) else {}).get("spent") or 0.0) if each.alive else 0.0
-        if each.alive and run:
-            each.state, each.why = "running", ""
-            each.started = each.started if each.started == run.get("owner") or not each.process else run.get("owner")
-        self._reap(each, was)
-        stamp = files.stamp_of(self._truth(each))
+        self._look_at_run(each)
+        stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
             return
         changed = stamp != each.stamp
+        if each.member.kind == slices.KIND:
+            self._look_at_task(each, changed=changed)
+            return
         picture = self._counted(each)
         if picture is None:
             return
@@ -240,10 +234,42 @@ class FleetSupervisor:
         else:
             each.state, each.why = "open", ""
 
+    def _look_at_run(self, each: _Watched) -> None:
+        """What its run shows of itself, or how it has ended."""
+        run = status.run_of(each.member)
+        was, each.alive = each.alive, bool(run and run.get("alive"))
+        each.agents = len((run or {}).get("workers") or []) if each.alive else 0
+        if each.alive and run:
+            budget = run.get("budget")
+            each.spent_live = float((budget if isinstance(budget, dict) else {}).get("spent") or 0.0)
+            each.state, each.why = "running", ""
+            each.started = each.started if each.started == run.get("owner") or not each.process else run.get("owner")
+        self._reap(each)
+        if not each.alive and each.process is None:
+            each.spent_live = 0.0  # what it came to is in the ledger
+        if was and not each.alive:
+            each.look_at = 0.0
+
+    def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
+        """What is due of a long task, which counts as one item; one that does not load is parked."""
+        each.stamp, each.account = self._stamp(each), None
+        each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
+        try:
+            state, why, seconds = slices.due(each.member.path)
+        except (HarnessError, OSError) as error:
+            each.state, each.why, each.workable = "parked", str(error), 0
+            return
+        each.open, each.proven, each.workable = int(state != "done"), int(state == "done"), int(state == "open")
+        if seconds is not None:
+            each.look_at = min(each.look_at, time.monotonic() + clock.scaled(seconds))
+        rests = time.monotonic() < each.parked_until or (each.state == "parked" and not changed)
+        if not (each.alive or each.process or rests):
+            each.state, each.why = state, why
+
     def _counted(self, each: _Watched) -> ProjectPicture | None:
         """The items as they are now, counted; ``None`` for a project that cannot be read, which is parked."""
         member = each.member
-        each.stamp, each.look_at = files.stamp_of(self._truth(each)), time.monotonic() + clock.scaled(LOOK_SECONDS)
+        each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
         try:
             picture = reader_of(member.kind, member.path).look()
@@ -256,17 +282,21 @@ class FleetSupervisor:
         each.workable = sum({*item.waits_for} <= proven for item in still)
         return picture
 
-    def _reap(self, each: _Watched, was_alive: bool) -> None:
-        """Takes in how a run has ended, that we have started, or that an earlier supervisor had."""
+    def _reap(self, each: _Watched) -> None:
+        """Takes in how a run has ended that this supervisor has started."""
         process = each.process
         if process is None or process.poll() is None:
             return
         each.process = None
-        answer = self._answer(each)
-        if cost := answer.get("cost_usd"):
+        is_slice = each.member.kind == slices.KIND
+        answer = slices.answer(self._printed(each)) if is_slice else self._answer(each)
+        if cost := slices.cost_usd(answer) if is_slice else answer.get("cost_usd"):
             row = {"at": clock.timestamp(), "path": each.member.path, "cost_usd": cost}
             journal.append(os.path.join(self._folder, "ledger.jsonl"), row)
         each.look_at = 0.0
+        if is_slice:
+            self._slice_over(each, process.returncode, answer)
+            return
         if ending := _ENDINGS.get(process.returncode):
             self._counted(each)
             each.state, each.why = ending[0], str(answer.get("message") or ending[1])
@@ -274,19 +304,41 @@ class FleetSupervisor:
             if ending[0] == "waits" and each.workable:
                 each.begin_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
             return
+        self._died(each, "its run died", process.returncode)
+
+    def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
+        """What is due now, the task says; a slice that failed, or could not begin, is not followed by one at once."""
+        if answer.get("decision") == "wait":
+            each.begin_at = time.monotonic() + clock.scaled(float(answer.get("waitSeconds") or MOST_WAIT_SECONDS))
+        elif code == 1 and not answer:
+            each.stamp, each.state = self._stamp(each), "parked"
+            each.why = next(reversed(self._printed(each)), "its slice could not begin")
+            self._tell(each.member.path, f"{each.member.path}: {each.state} ({each.why})")
+        elif code in _TOLD_TO_END:
+            each.begin_at = time.monotonic() + clock.scaled(MOST_WAIT_SECONDS)
+        elif code:
+            self._died(each, "its slice failed", code)
+        else:
+            each.deaths = []
+
+    def _died(self, each: _Watched, what: str, code: int) -> None:
+        """Its next run is held back, the longer the more often."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
-            each.state, each.why = "parked", f"its run died {len(each.deaths)} times in an hour: {self._log(each)}"
+            each.state, each.why = "parked", f"{what} {len(each.deaths)} times in an hour: {self._log(each)}"
             each.parked_until = now + clock.scaled(HOUR_SECONDS)
         else:
-            each.state, each.why = "open", f"its run died ({process.returncode})"
+            each.state, each.why = "open", f"{what} ({code})"
             each.begin_at = now + clock.scaled(min(MOST_WAIT_SECONDS, 2.0 ** (len(each.deaths) - 1)))
         self._tell(each.member.path, f"{each.member.path}: {each.why}")
 
-    def _truth(self, each: _Watched) -> str:
+    def _stamp(self, each: _Watched) -> object:
+        """Another value once the items of the project may be others."""
+        if each.member.kind == slices.KIND:
+            return slices.stamp(each.member.path)
         name = "features.json" if each.member.kind == "features" else "harness-tasks.json"
-        return os.path.join(each.member.path, name)
+        return files.stamp_of(os.path.join(each.member.path, name))
 
     # ---- runs
 
@@ -297,10 +349,8 @@ class FleetSupervisor:
         """Starts a run with so many agents; false where one that was started has not ended yet."""
         if each.process is not None:
             return False
-        words = [sys.executable, "-P", "-m", "agent_harness.cli.main", "run", "--workers", str(workers), "--json"]
-        words += [word for spec in each.member.agents for word in ("--agent", spec)]
-        member = each.member
-        words += ["--engine", with_priority(roster.engine, member.priority, member.weight)] if roster.engine else []
+        is_slice = each.member.kind == slices.KIND
+        words = slices.command(each.member) if is_slice else _command(each.member, roster, workers)
         log = self._log(each)
         os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
         with open(log, "wb") as out:
@@ -308,22 +358,30 @@ class FleetSupervisor:
                 words, cwd=each.member.path, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
         each.given, each.state, each.why, each.alive = workers, "running", "", False
-        self._tell(each.member.path, f"{each.member.path}: begins with {workers} agents")
+        self._tell(
+            each.member.path, f"{each.member.path}: begins {'a slice' if is_slice else f'with {workers} agents'}"
+        )
         return True
+
+    def _printed(self, each: _Watched) -> list[str]:
+        """The lines that a run has printed."""
+        with suppress(OSError, HarnessError):
+            return files.read_bytes(self._log(each)).decode("utf-8", "replace").splitlines()
+        return []
 
     def _answer(self, each: _Watched) -> JsonObject:
         """The last JSON object that a run has printed."""
-        with suppress(OSError, HarnessError):
-            text = files.read_bytes(self._log(each)).decode("utf-8", "replace")
-            for line in reversed(text.splitlines()):
-                if line.startswith("{"):
-                    with suppress(ValueError):
-                        found = jsontext.loads(line, exact=False)
-                        return found if isinstance(found, dict) else {}
+        for line in reversed(self._printed(each)):
+            if line.startswith("{"):
+                with suppress(ValueError):
+                    found = jsontext.loads(line, exact=False)
+                    return found if isinstance(found, dict) else {}
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
         """Tells a run how many agents it may have; with fewer, slots close when their attempt ends."""
+        if each.member.kind == slices.KIND:
+            return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
             return  # a run that a person has begun has the workers that this person wanted
         try:
@@ -334,8 +392,7 @@ class FleetSupervisor:
 
     def _end_ours(self, each: _Watched) -> None:
         """Ends a run that a supervisor has begun, as one Ctrl-C does: turns end after their operation."""
-        path = parallel_of(each.member.kind, each.member.path)
-        run = snapshot.told(path) if path else None
+        run = status.run_of(each.member)
         owner = (run or {}).get("owner")
         if run and run.get("alive") and isinstance(owner, dict) and owner == each.started:
             with suppress(OSError, ValueError, TypeError):
@@ -374,6 +431,12 @@ class FleetSupervisor:
         if self._said.get(about) != text:
             self._said[about] = text
             self._say(text)
+
+
+def _command(member: Member, roster: Roster, workers: int) -> list[str]:
+    words = [sys.executable, "-P", "-m", "agent_harness.cli.main", "run", "--workers", str(workers), "--json"]
+    words += [word for spec in member.agents for word in ("--agent", spec)]
+    return words + (["--engine", with_priority(roster.engine, member.priority, member.weight)] if roster.engine else [])
 
 
 def _runs_of(member: Member) -> ParallelRuns:

@@ -1,0 +1,88 @@
+"""A long task in a fleet: one agent at most, slice after slice for as long as ``lth next`` says ``run``.
+
+Its checkpoint and its lease stay the truth; a slice that a clock or a person begins is one of its runs as well.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from agent_harness.errors import HarnessError
+from agent_harness.faces.reading import reader_of
+from agent_harness.fleet.roster import Member
+from agent_harness.kernel import files
+from agent_harness.kernel.json import JsonObject, dollars, jsontext
+from agent_harness.session import now
+
+KIND = "longtask"
+_STATES = {"run": "open", "wait": "waits", "done": "done", "needs-human": "needs you"}
+_OPTIONS = ("--worker", "--fallback-worker")
+
+
+def command(member: Member) -> list[str]:
+    """The words that run one slice: by the task's own workers, or the first agent of the row, then the second."""
+    words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
+    for option, spec in zip(_OPTIONS, member.agents, strict=False):
+        words += [option, spec]
+    return words
+
+
+def under_way(path: str) -> JsonObject | None:
+    """The slice that runs, in the words in which a run of several agents is shown; ``None`` where none does."""
+    told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
+    if told is None:
+        return None
+    workers = [told] if told.get("phase") != "waiting" else None
+    return {"alive": True, "owner": told["owner"], "workers": workers, "budget": {"spent": told.get("cost_usd")}}
+
+
+def stamp(path: str) -> object:
+    """Another value once contract or checkpoint have changed."""
+    return [files.stamp_of(os.path.join(path, name)) for name in ("task.json", "checkpoint.json")]
+
+
+def due(path: str) -> tuple[str, str, float | None]:
+    """The state of the task in the words of the fleet, why, and in how many seconds it may be another.
+
+    ``HarnessError`` for a task that does not load.
+    """
+    from agent_harness.protocols.longtask.api import LongTask
+
+    answer, _ = LongTask(path).next()
+    state = _STATES[str(answer["decision"])]
+    why = str(answer["nextStep"] if state == "needs you" else answer["reason"])
+    seconds = answer["waitSeconds"]
+    return state, "" if state in ("open", "done") else why, float(seconds) if state == "waits" and seconds else None
+
+
+def account(member: Member) -> str:
+    """That of the worker of its next slice; empty for one that has none."""
+    from agent_harness.protocols.longtask.run import adapters
+
+    try:
+        policy = files.read_json(os.path.join(member.path, "task.json"), exact=False).get("workerPolicy")
+    except (HarnessError, OSError):
+        return ""
+    preferred = policy.get("preferred") if isinstance(policy, dict) else None
+    named = next(iter(member.agents), str(preferred or "local-command"))
+    return adapters.account_of(adapters.normalised(named)) or ""
+
+
+def answer(printed: Sequence[str]) -> JsonObject:
+    """What ``lth run`` has answered, by the lines that it printed; empty where it could not begin."""
+    if "{" not in printed or "}" not in printed:
+        return {}
+    first = len(printed) - 1 - [*reversed(printed)].index("{")
+    last = len(printed) - [*reversed(printed)].index("}")
+    try:
+        found = jsontext.loads("\n".join(printed[first:last]), exact=False)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "decision" in found else {}
+
+
+def cost_usd(answered: JsonObject) -> float:
+    """What the workers of a slice have said that they cost."""
+    second = answered.get("fallback")
+    used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
+    return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))
