@@ -12,9 +12,9 @@ import pytest
 from agent_harness.engines import engine_for
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.engine import Engine, LocalEngine
-from agent_harness.testing.engine_conformance import CHECKS, EngineUnderTest
+from agent_harness.testing.engine_conformance import CHECKS, EngineUnderTest, e9_many_empty_orders_end_once_each
 from agent_harness.testing.repo import Repo
-from agent_harness.testing.temporal_server import TemporalServer
+from agent_harness.testing.temporal_server import TemporalServer, program
 
 Check = Callable[[EngineUnderTest], None]
 
@@ -22,8 +22,9 @@ Check = Callable[[EngineUnderTest], None]
 class Here:
     """Processes of this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, many: int = 8) -> None:
         self.folder = folder
+        self._many = many
         Repo.with_files(folder / "project", {"a.txt": "a\n"})
 
     def engine(self) -> Engine:
@@ -35,14 +36,14 @@ class Here:
                 each.kill()
 
     def many(self) -> int:
-        return 8
+        return self._many
 
 
 class Elsewhere(Here):
     """A worker on a real server."""
 
-    def __init__(self, folder: Path, server: TemporalServer) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, server: TemporalServer, many: int = 40) -> None:
+        super().__init__(folder, many)
         self._url = f"{server.url}?pool={folder.name}"
         self._remote = folder / "remote.git"
         subprocess.run(["git", "init", "-q", "--bare", str(self._remote)], check=True)
@@ -69,9 +70,6 @@ class Elsewhere(Here):
         self._workers[-1].wait()
         self._begin_worker()
 
-    def many(self) -> int:
-        return 40
-
     def close(self) -> None:
         for each in self._workers:
             each.kill()
@@ -93,6 +91,28 @@ def test_processes_of_this_machine_are_an_engine(check: Check, tmp_path: Path) -
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
     with TemporalServer(tmp_path_factory.mktemp("server")) as found:
         yield found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_processes_of_this_machine_carry_out_three_hundred_orders(tmp_path: Path) -> None:
+    """E9."""
+    e9_many_empty_orders_end_once_each(Here(tmp_path, many=300))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(program() is None, reason="make test-engine installs the server")
+def test_temporal_carries_out_three_hundred_orders(
+    tmp_path: Path, server: TemporalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E9."""
+    monkeypatch.setenv("HARNESS_TIME_SCALE", "0.1")
+    under = Elsewhere(tmp_path, server, many=300)
+    try:
+        e9_many_empty_orders_end_once_each(under)
+    finally:
+        under.close()
 
 
 @pytest.mark.engine

@@ -27,6 +27,8 @@ __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 
 HANDS = "agent_harness.testing.engine_hands:carry_out"
 PATIENCE_SECONDS = 120.0
+PLACES = 8
+"""In which many orders are carried out, one after the other in each."""
 
 
 class EngineUnderTest(Protocol):
@@ -59,14 +61,14 @@ class _Bench:
         self.begun = under.folder / "begun"
         engine.open(self.ended)
 
-    def order(self, name: str, fence: int = 1, **papers: object) -> WorkOrder:
+    def order(self, name: str, fence: int = 1, *, place: str | None = None, **papers: object) -> WorkOrder:
         return WorkOrder(
             id=f"run/{name}/{fence}",
             kind=ATTEMPT,
             item=name,
             name=name,
             fence=fence,
-            place=str(self.folder / "parallel/places" / f"w{abs(hash(name)) % 10_000}"),
+            place=str(self.folder / "parallel/places" / (place or f"w{abs(hash(name)) % 10_000}")),
             home=str(self.git.top()),
             base=str(self.git.head()),
             branch="refs/heads/main",
@@ -179,9 +181,9 @@ def e5_a_recalled_order_ends_and_reports(under: EngineUnderTest) -> None:
 def e9_many_empty_orders_end_once_each(under: EngineUnderTest) -> None:
     """E9: all are reported, each once, and have a result."""
     with _open(under) as bench:
-        orders = [bench.order(f"n{n}") for n in range(under.many())]
-        for at in range(0, len(orders), 8):
-            some = orders[at : at + 8]
+        orders = [bench.order(f"n{n}", place=f"w{n % PLACES}") for n in range(under.many())]
+        for at in range(0, len(orders), PLACES):
+            some = orders[at : at + PLACES]
             bench.submit(*some)
             assert [each.get("status") for each in bench.wait(*some)] == ["accepted"] * len(some)
         assert bench.ended.empty()
