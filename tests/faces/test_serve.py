@@ -657,6 +657,29 @@ def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp
 
 
 @pytest.mark.scenario
+def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
+    """F-SAY, F-SRV-8: the form asks to which; without a choice, or for a slot that is none, nobody is told."""
+    jobs = [task(name, validation={"command": f"test -f {name}.txt", "timeout_seconds": 60}) for name in ("a", "b")]
+    project = TaskListProject(tmp_path / "list", *jobs, git=True, session_count=0)
+    waits = f"touch {tmp_path}/$HARNESS_TASK_ID; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    agent = project.agent(f'{waits}; echo 1 > "$HARNESS_TASK_ID.txt"')
+    with project.start("run", "--workers", "2", "--agent", agent) as run, ExitStack() as stack:
+        stack.callback((tmp_path / "go").touch)
+        served = stack.enter_context(serving(project.root, cwd=tmp_path)).sign_in()
+        until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists())
+        (here,) = (each for each in served.page().links if each.startswith("/p/"))
+        page = until(lambda: "w2 (" in (seen := served.page(here)).text and seen)
+        assert {"w1 (a)", "w2 (b)"} == set(re.findall(r"w\d \(\w\)", page.text.partition("say to the agent")[0][-60:]))
+        nobody = served.send(page.form("say"), text="Use SQLite.")
+        assert (nobody.status, "several agents are at work" in nobody.text) == (422, True)
+        assert served.send(page.form("say"), text="Use SQLite.", to="w9").status == 400
+        assert served.send(page.form("say"), text="Use SQLite.", to="w2").status == 303
+        assert "w2 (b) is told" in served.page(here).text
+        (tmp_path / "go").touch()
+        assert run.wait(240) == 0
+
+
+@pytest.mark.scenario
 def test_the_end_of_the_server_ends_no_run(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("task-001", validation={"command": "test -f done.txt"}))
     go = tmp_path / "go"

@@ -15,8 +15,11 @@ import pytest
 from agent_harness.faces import watch
 from agent_harness.faces.transcript import END_BYTES, ScrolledText, TranscriptEnd
 from agent_harness.faces.watch import ProjectLook, ProjectView
+from agent_harness.kernel import owner
 from agent_harness.kernel.terminal import width
+from agent_harness.protocols.tasklist import proven
 from agent_harness.session.picture import Item, Now, PastSession, ProjectPicture, StatePart
+from agent_harness.supervision.messages import PersonsMessages
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
@@ -507,3 +510,29 @@ def test_an_agent_says_nothing_in_the_name_of_a_person(listed: TaskListProject) 
     listed.harness("run", "--once", "--agent", listed.agent(f"harness say 'I am proven' 2> {told}; touch done.txt"))
     assert "harness say" in told.read_text()
     assert "person" in told.read_text()
+
+
+def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListProject, watched: Terminal) -> None:
+    """F-SAY: a run of several, whose picture is that of a process that lives."""
+    listed.harness("run", "--once", "--agent", listed.agent("exit 1"))
+    workers = [{"slot": f"w{n}", "item": f"task-00{n}", "title": "It", "phase": "working"} for n in (1, 2)]
+    shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "local", "workers": workers}
+    Path(listed.layout.parallel).write_text(json.dumps(shown))
+    watched.shows(lambda text: "w2" in text)
+    watched.press("s")
+    watched.shows(lambda text: "Several agents are at work: w1 (task-001), w2 (task-002)" in text)
+    watched.press("w2\n")
+    watched.shows(lambda text: "Say to the agent:" in text)
+    watched.press("--json of all\n")
+    watched.shows(lambda text: "w2 (task-002) is told at its next prompt" in text)
+    (left,) = PersonsMessages(listed_home(listed), "task-002").waiting()
+    assert left.text == "--json of all"
+    assert [*PersonsMessages(listed_home(listed), "task-001").waiting()] == []
+    Path(listed.layout.parallel).write_text(json.dumps({**shown, "engine": "temporal"}))
+    elsewhere = listed.harness("say", "--to", "w2", "Use SQLite.")
+    assert (elsewhere.code, "these agents work on other machines" in elsewhere.err) == (4, True), elsewhere
+
+
+def listed_home(listed: TaskListProject) -> str:
+    """Where its state outside the project is."""
+    return str(Path(proven.ledger(listed.layout)).parent)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -681,3 +682,36 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
     assert (ran.code, answer["lost"], made.passing()) == (0, 1, [1, 2]), ran.text
     (kept,) = state_folder(made).glob("parallel/places/w?.kept-1")
     assert (kept / "ham.py").exists()
+
+
+@pytest.mark.scenario
+def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> None:
+    """F-SAY: at its next prompt, which is that of a fix round, and nobody else's."""
+    made = project(tmp_path, "ham", "egg")
+    turns: list[dict[str, Any]] = []
+    for number, name in ((1, "ham"), (2, "egg")):
+        waits = f"touch {tmp_path}/begun-{number}; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+        begins: Steps = [{"run": waits}, {"evidence": number}, {"claim": [number]}]
+        mends: Steps = [{"prompt_to": str(tmp_path / f"prompt-{number}")}, *work(number, name)]
+        turns += [{"when": {"feature": number, "round": n}, "do": do} for n, do in enumerate((begins, mends))]
+
+    def several() -> bool:
+        shown = made.harness("status", "--json").json["parallel"] or {}
+        return len(shown.get("workers", ())) == 2 and all((tmp_path / f"begun-{n}").exists() for n in (1, 2))
+
+    with made.start("run", "--workers", "2", agent=turns) as ran:
+        try:
+            for _ in range(600):
+                if several():
+                    break
+                time.sleep(0.1)
+            refused = made.harness("say", "Use SQLite.")
+            assert (refused.code, "(#1)" in refused.text, "(#2)" in refused.text) == (4, True, True), refused.text
+            said = made.harness("say", "--to", "#2", "Use SQLite.")
+            assert (said.code, "(#2) is told at its next prompt" in said.text) == (0, True), said.text
+        finally:
+            (tmp_path / "go").touch()
+        assert ran.wait(240) == 0
+    assert "A person who watches this run says: Use SQLite.\n\n" in (tmp_path / "prompt-2").read_text()
+    assert "A person who watches" not in (tmp_path / "prompt-1").read_text()
+    assert made.passing() == [1, 2]

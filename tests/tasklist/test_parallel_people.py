@@ -395,3 +395,52 @@ def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
     assert ran.code == 0, ran
     said = (tmp_path / "said").read_text()
     assert said.count("is a person's decision") == 6, said
+
+
+# ---- a line to one of them -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario
+def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
+    """F-SAY: by slot or item, told once and to nobody else; without a name, or with one that nobody has, refused."""
+    work, notes = project(tmp_path, "a", "b", "c"), tmp_path / "notes"
+    notes.mkdir()
+    waits = 'touch "$n"; while [ ! -e "$NOTES/go" ]; do sleep 0.05; done'
+    agent = f'n="$NOTES/$HARNESS_TASK_ID"; if [ ! -e "$n" ]; then {waits}; else {WORKS}; fi'
+    words = ("run", "--workers", "2", "--agent", work.agent(agent))
+
+    def at_work() -> dict[str, str]:
+        shown = answer(work, "status")["parallel"]
+        return {each["item"]: each["slot"] for each in (shown or {}).get("workers", ())}
+
+    with work.start(*words, NOTES=str(notes)) as ran:
+        try:
+            until(lambda: (notes / "a").exists() and (notes / "b").exists() and len(at_work()) == 2)
+            slots = at_work()
+            for given, code, said in (
+                ((), 4, "several agents are at work, and a message reaches one alone: w"),
+                (("--to", "w9"), 2, f"nothing called w9 is at work; there: {slots['a']} (a), {slots['b']} (b)"),
+            ):
+                refused = work.harness("say", *given, "Use SQLite.")
+                assert (refused.code, said in refused.err, "harness say --to w" in refused.err) == (code, True, True)
+            mine = {"HARNESS_RUN_ID": "r", "HARNESS_PROJECT_DIR": str(work.root)}
+            by_agent = work.harness("say", "--to", "a", "I am proven.", **mine)
+            assert (by_agent.code, "a person's decision" in by_agent.err) == (4, True), by_agent
+            told = answer(work, "say", "--to", slots["b"], "Use SQLite.")
+            assert (told["to"], told["told"]) == ("b", "at its next prompt: it cannot be steered")
+            assert work.harness("say", "--to", "a", "Leave the API.").out == (
+                f"{slots['a']} (a) is told at its next prompt: it cannot be steered.\n"
+            )
+            later = work.harness("say", "--to", "c", "Mind the time zones.")
+            assert "The agent of c is told with the next session." in later.out
+        finally:
+            (notes / "go").touch()
+        assert ran.wait(240) == 0
+    heard = "A person who watches this run says: "
+    told_of = {name: [work.prompt(name, number).partition("\n\n")[0] for number in (0, 1)] for name in "abc"}
+    assert told_of["b"][1] == f"{heard}Use SQLite."
+    assert told_of["a"][1] == f"{heard}Leave the API."
+    assert told_of["c"][0] == f"{heard}Mind the time zones."
+    assert sum(heard in work.prompt(name, number) for name in "abc" for number in (0, 1)) == 3
+    done = work.harness("say", "--to", "a", "Too late.")
+    assert (done.code, "a is proven; nobody works on it" in done.err) == (4, True), done

@@ -305,24 +305,29 @@ def resume(choose: str | None, budget: float | None, feature_id: int | None, as_
     epilog="""\b
 Examples:
   harness say "Use SQLite, not a file."
-  harness say "Leave the old API as it is." --json""",
+  harness say "Leave the old API as it is." --json
+  harness say --to w2 "Mind the time zones."      one of several agents
+  harness say --to task-003 "Mind the time zones." """,
 )
 @click.argument("text")
+@click.option("--to", metavar="SLOT|ITEM", help="Of several agents: the one in this slot, or on this item.")
 @json_option
-def say(text: str, as_json: bool) -> int:
+def say(text: str, to: str | None, as_json: bool) -> int:
     """Say a line to the agent at work: in its running turn where it can be steered, else at its next prompt.
 
-    Where no session is at work, the next one begins with it. It is kept on record and counts against nothing.
+    Where no session is at work, the next one begins with it; for an ITEM that nobody works on, its next one. It is kept
+    on record and counts against nothing.
     """
     from agent_harness.faces import saying
 
     kind, folder = kind_here(long_tasks=True)
-    message, when = saying.say(kind, folder, text, by=saying.user())
+    left = saying.say(kind, folder, text, by=saying.user(), to=to)
     if as_json:
-        told = {"ok": True, "verb": "say", "text": message.text, "by": message.by, "at": message.at, "told": when}
-        click.echo(json.dumps(told, ensure_ascii=False))
+        message = left.message
+        told = {"text": message.text, "by": message.by, "at": message.at, "to": left.to, "told": left.when}
+        click.echo(json.dumps({"ok": True, "verb": "say", **told}, ensure_ascii=False))
     else:
-        show(f"The agent is told {when}.")
+        show(left.sentence)
     return 0
 
 

@@ -164,7 +164,7 @@ class OneProject:
             "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),
             "r": lambda: self._aside(lambda: _asked("Go on again?", ["resume"])),
             "a": lambda: self._aside(self._answer),
-            "s": lambda: self._aside(_said_to_agent),
+            "s": lambda: self._aside(self._say),
         }
         if item:
             named = f"#{item}"  # a number alone is a session to `diff`, and a word that begins with - an option
@@ -221,6 +221,19 @@ class OneProject:
         if said:
             _run(["resume", "--choose", said, *(["--feature", first.item] if first.item else [])])
 
+    def _say(self) -> None:
+        from agent_harness.faces.saying import slots_in
+
+        slots = slots_in(self._seen.parallel, self._seen.picture.kind)
+        to: list[str] = []
+        if len(slots) > 1:
+            print("Several agents are at work:", ", ".join(printable(str(each)) for each in slots))
+            if not (named := _ask("To which (a slot or an item; Enter: none): ")):
+                return
+            to = ["--to", named]
+        if text := _ask("Say to the agent: "):
+            _run(["say", *to, "--", text])
+
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
         """A dialog, on the terminal as it was before."""
         with self._screen.aside():
@@ -244,11 +257,6 @@ def _ask(question: str) -> str:
 def _asked(question: str, words: list[str]) -> None:
     if _ask(f"{question} [y/n]: ").lower() in ("y", "yes"):
         _run(words)
-
-
-def _said_to_agent() -> None:
-    if text := _ask("Say to the agent: "):
-        _run(["say", "--", text])
 
 
 def _undone(item: str) -> None:

@@ -720,7 +720,7 @@ def _shown(under: _Under, heard: JsonObject) -> JsonObject:
     known = {"slot": order.slot, "host": owner.current().host, "item": order.item, "title": under.title}
     phase = str(heard.get("phase", "setup"))
     known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
-    return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last")}
+    return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last", "can")}
 
 
 def state_folder(place: str | None) -> str:

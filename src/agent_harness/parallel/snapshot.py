@@ -2,7 +2,7 @@
 
     {"v":1, "owner":{"pid":...}, "run":"3f1c", "engine":"local", "at":"...Z", "blocked":null,
      "workers":[{"slot":"w1", "host":..., "item":"5", "title":..., "order":"3f1c/5/1", "phase":"judging", "since":...,
-                 "tokens":{...}, "cost_usd":0.11, "last":[...]}],
+                 "tokens":{...}, "cost_usd":0.11, "last":[...], "can":["say"]}],
      "queue":[{"item":"4", "fence":1, "since":..., "batch":null, "state":"held"}],
      "landed":3, "bounced":1, "lost":0, "parked":[{"item":"7", "reason":"landing_failed"}],
      "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2},

@@ -58,6 +58,8 @@ class Turns:
     stop_requested: Callable[[], str | None] | None = None  # in place of the signal's, for a lease that may be lost
     starts: StartCount | None = None  # of this item, over all sessions
     now: NowRecord = field(default_factory=NowRecord)
+    item: str | None = None  # of which a person may say something to it alone
+    messages_at: str | None = None  # where that is, if not beside ``now``
     began: float = field(default_factory=time.monotonic)  # of the monotonic clock
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
 
@@ -65,7 +67,7 @@ class Turns:
         self._retry = ProviderRetry(
             self.journal, self.stop, self.began, self.timeout_seconds, self.spare, on_wait=self.now.wait
         )
-        self._messages = PersonsMessages(self.now.folder)
+        self._messages = PersonsMessages(self.messages_at or self.now.folder, self.item)
         if self.agent.capabilities.steer:
             self.now.also_can("say")
         self._told_to_stop = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from agent_harness.faces import saying
 from agent_harness.faces.report import page as report
 from agent_harness.faces.report.charts import folded
 from agent_harness.faces.report.html import E, Element, render
@@ -341,6 +342,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
             E("button", "take back"),
         ),
         "say": lambda: (
+            _to_whom(seen),
             E("label", "say to the agent ", E("input", name="text", maxlength="4000", size="40", required=True)),
             " ",
             E("button", "say"),
@@ -348,6 +350,15 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     }
     first = [_form(project, verb, frame, back, *form[verb]()) for verb in verbs]
     return E("div", *first, class_="row", id=f"controls-{project.key}")
+
+
+def _to_whom(seen: ProjectLook) -> Element | None:
+    """Which of several agents a line is for; the one that is chosen on the page is the one that hears it."""
+    slots = saying.slots_in(seen.parallel, seen.picture.kind)
+    if len(slots) < 2:
+        return None
+    choices = [E("option", redact(str(each)), value=each.slot) for each in slots]
+    return E("label", "to ", E("select", E("option", "choose", value=""), *choices, name="to", required=True), " ")
 
 
 def _deeds(deeds: Sequence[Deed]) -> Iterator[Element]:

@@ -288,11 +288,11 @@ def _resume(project: ServedProject, picture: ProjectPicture, form: Mapping[str, 
 
 
 def _say(project: ServedProject, _picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """For whoever is at work when it arrives, as the command."""
+    """For whoever is at work when it arrives, as the command; of several for the slot that was chosen."""
+    by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
-        _, when = saying.say(project.kind, project.path, form.get("text", ""), by=f"{saying.user()} (by: {BY})")
-        say(f"The agent is told {when}.")
+        say(saying.say(project.kind, project.path, form.get("text", ""), by=by, to=to).sentence)
 
     return act
 

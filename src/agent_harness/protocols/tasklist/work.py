@@ -205,6 +205,7 @@ class TaskWork:
                 task.id,
                 most=worker.store.read().config.max_starts or MOST_STARTS,
             ),
+            item=task.id,
             now=NowRecord(
                 now_path(worker, terms.counts),
                 item=task.id,

@@ -102,6 +102,8 @@ def turns_of(
         silence_seconds=config.session.response_seconds,
         began=began,
         starts=project.starts("the plan" if session == 0 else feature_id),
+        item=None if feature_id is None else str(feature_id),
+        messages_at=project.counts,
         now=NowRecord(
             project.store.now_path(),
             item=None if feature_id is None else f"Feature #{feature_id}",
