@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -336,6 +337,26 @@ def test_a_session_that_changed_nothing_is_left_open_for_the_next_one(site: Path
     record.end(project=project)
     assert not record.is_open
     assert said(record.changes(project=project)) == STEERS
+
+
+def test_another_process_of_the_run_goes_on_where_a_session_has_ended_just_now(site: Path) -> None:
+    record, project, path = record_of(site), site.parents[1], site.parents[2] / "installed.json"
+    record.begin(looked(site), project=project)
+    record.end(project=project, by="hands-1")
+    assert not InstalledRecord(record.path).goes_on(looked(site))
+    assert not InstalledRecord(record.path).goes_on(looked(site), "hands-2")
+    (site / "sitecustomize.py").write_text("x = 2\n")  # between the two, when nobody but an agent was there
+    later = InstalledRecord(record.path)
+    assert later.goes_on(looked(site), "hands-1")
+    assert json.loads(path.read_text())["open"] is True
+    assert said(later.changes(project=project)) == STEERS
+    later.end(project=project, by="hands-1")
+    assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")  # there is a change to be told of
+    (site / "sitecustomize.py").unlink()
+    record.begin(looked(site), project=project)
+    record.end(project=project, by="hands-1")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"at": time.time() - 100}))
+    assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")
 
 
 def test_a_look_at_the_programs_alone(site: Path) -> None:

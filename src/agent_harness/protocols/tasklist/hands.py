@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_harness.agents import registry
 from agent_harness.errors import HarnessError
-from agent_harness.kernel import clock, files, journal
+from agent_harness.kernel import clock, files, journal, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.budget import SharedBudget
@@ -63,6 +63,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         counts=papers["counts"],
         begin=(lambda: _lay_out(place, seed)) if seed else None,
         elsewhere=lambda spent: pot.elsewhere(order.id, spent),
+        goes_on=f"hands-{slot.pid}-{slot.start_time}" if (slot := owner.of(os.getppid())) else "",
     )
     state = worker.store.read()
     kept = os.path.join(folder, "sessions")

@@ -94,10 +94,12 @@ def run(
     counts: str | None = None,
     begin: Callable[[], None] | None = None,
     elsewhere: Callable[[float], float] | None = None,
+    goes_on: str = "",
 ) -> JsonObject:
     """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
 
-    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``.
+    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``goes_on`` names the run that this is a part
+    of, where another process makes its next attempt.
 
     ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
@@ -128,7 +130,7 @@ def run(
         )
         made: list[Attempted] = []
         used = Totals()
-        worker.goes_on = True
+        worker.goes_on = goes_on or worker.session_owner
         try:
             ending = None
             chosen = terms.agent

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ from agent_harness.verification.runner.installed_changes import Differences, com
 from agent_harness.verification.runner.interpreters import Interpreter
 
 _CLOSED, _BEGUN, _SAME, _DIFFERS = "closed", "begun", "same", "differs"  # of a session that this process has begun
+_JUST_NOW = 60.0  # seconds between two orders of a slot at work; after more, a person may have been there
 
 
 class InstalledRecord:
@@ -41,14 +43,24 @@ class InstalledRecord:
         """Whether the last look since the session began found everything as it was then, to the time of each file."""
         return self._state == _SAME
 
-    def goes_on(self, wanted: Installed) -> bool:
-        """Begins the next session where the last one was left open and has changed nothing, without a look.
+    def was_left(self, by: str) -> bool:
+        """Whether a session of the same run has ended just now, and nothing that an agent has changed is left."""
+        found = self._read()
+        at = found.get("at")
+        fresh = isinstance(at, float) and 0 <= time.time() - at < _JUST_NOW
+        return bool(by) and found.get("by") == by and fresh and not found.get("open") and not found["left"]
 
-        False where nothing was left so, or where ``wanted`` are places that were not looked at then.
+    def goes_on(self, wanted: Installed, by: str = "") -> bool:
+        """Begins the next session without a look, with what the one before it has left: open, or ended just now.
+
+        What has changed since then counts as changed by an agent. False where nothing was left so, or where ``wanted``
+        are places that were not looked at then.
         """
-        known = self.places() if self.is_unchanged else None
+        known = self.places() if self.is_unchanged or self.was_left(by) else None
         if known is None or not known.includes(wanted):
             return False
+        if not self.is_open:
+            self._write(known, {}, is_open=True)
         self._state = _BEGUN
         return True
 
@@ -108,9 +120,17 @@ class InstalledRecord:
         return before
 
     def end(
-        self, before: Installed | None = None, *, project: Path, frees: Callable[[str], bool] = lambda _: False
+        self,
+        before: Installed | None = None,
+        *,
+        project: Path,
+        frees: Callable[[str], bool] = lambda _: False,
+        by: str = "",
     ) -> None:
-        """Notes what a session that ends has changed, but for what is released; without ``before``, since it began."""
+        """Notes what a session that ends has changed, but for what is released; without ``before``, since it began.
+
+        ``by`` names the run that may go on with what it leaves.
+        """
         before = before or self.places()
         self._state = _CLOSED
         if before is None:
@@ -123,7 +143,7 @@ class InstalledRecord:
         left = {key: now.entries.get(key, "") for key in kept}
         merged = {key: value for key, value in now.entries.items() if key not in kept}
         merged |= {key: before.entries[key] for key in kept if key in before.entries}
-        self._write(replace(now, entries=merged), left, is_open=False)
+        self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
         if not self.path:
@@ -136,10 +156,12 @@ class InstalledRecord:
             return {}
         return _LAST[self.path][1]
 
-    def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool) -> None:
+    def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
         """A folder that cannot be written is passed over, as in the sandbox of an agent."""
         record = {
             "open": is_open,
+            "by": by,
+            "at": time.time(),
             "interpreters": [each.as_record() for each in seen.interpreters],
             "programs": seen.programs,
             "search": seen.search,

@@ -28,12 +28,13 @@ def look(worker: "Worker", task: "Task") -> None:
     record, command = _record_at(proven.installed_path(worker.layout, worker.id, make=True)), task.validation_command
     if record.path is None or command is None:
         return
-    known, folder = record.places() if record.is_unchanged else None, folder_of(worker)
-    if known and stands_alone(command) and record.goes_on(known):
+    by, folder = worker.goes_on, folder_of(worker)
+    known = record.places() if record.is_unchanged or record.was_left(by) else None
+    if known and stands_alone(command) and record.goes_on(known, by):
         return
     in_place = place_of(worker) is None or worker.store.look().config.isolation == IN_PLACE
     wanted = around([(command, folder)], in_place=in_place)
-    if record.goes_on(wanted):
+    if record.goes_on(wanted, by):
         return
     if record.is_open:
         record.end(project=Path(folder))
@@ -65,7 +66,7 @@ def rest(worker: "Worker") -> None:
     with suppress(HarnessError):
         record = _record_of(worker)
         if record.is_open:
-            record.end(project=Path(folder_of(worker)))
+            record.end(project=Path(folder_of(worker)), by=worker.goes_on)
 
 
 def _record_of(worker: "Worker") -> InstalledRecord:

@@ -94,7 +94,7 @@ class Worker:
         self.token = token
         self.cwd = cwd
         self.environ = dict(environ)
-        self.goes_on = False  # this process makes one attempt after the other, and sees to the end of the last
+        self.goes_on = ""  # the name of a run that makes one attempt after the other, and sees to the end of the last
         self._git: list[Git | None] = []
         self._process: list[Owner | None] = [process] if process else []
 
