@@ -173,9 +173,13 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
         return None
     from pathlib import Path
 
-    from agent_harness.verification.command import InstalledRecord, released
+    from agent_harness.verification.command import InstalledRecord, released, stands_alone
 
-    return InstalledRecord(path).changes(project=Path(places[0][1]), frees=released(task.policy.may_change))
+    return InstalledRecord(path).changes(
+        project=Path(places[0][1]),
+        frees=released(task.policy.may_change),
+        programs_only=all(stands_alone(command) for command, _ in places),
+    )
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
