@@ -64,7 +64,8 @@ def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) 
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'Error: 401 invalid x-api-key'; exit 1"))
     assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["pending", "pending"], 0), ran
     assert len(ran.json["attempts"]) == 1
-    assert "Check the API key or the login of the agent." in ran.json["message"]
+    assert "Check the API key or the login of the agent: harness doctor" in ran.json["message"]
+    assert ran.json["hint"] == "harness doctor, then: harness run"
 
 
 @pytest.mark.scenario

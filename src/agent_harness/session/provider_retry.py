@@ -70,7 +70,7 @@ TABLE: Mapping[str, RetryRule] = {
     "network": RetryRule(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
     "no_response": RetryRule(waits=(0.0,), ends="refused", advice="Run again later."),
     "malformed": RetryRule(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
-    "auth": RetryRule(waits=(), ends="refused", advice="Check the API key or the login of the agent."),
+    "auth": RetryRule(waits=(), ends="refused", advice="Check the API key or the login of the agent: harness doctor"),
 }
 
 

@@ -52,6 +52,7 @@ LOST_TIMES = 2
 
 
 TRY_AGAIN = "To have them tried again: harness task reset --failed (or: harness task reset ID ...)"
+LOOK_FIRST = "harness doctor, then: harness run"
 ALIKE_TIMES = 3
 """An agent that ends with the same error so often in a row is what is broken, and no task is.
 
@@ -212,7 +213,8 @@ def _before_next(
     if made and made[-1].ends_run:
         paused = terms.stop.requested() and not terms.stop.signalled
         code = 130 if terms.stop.signalled else 0 if paused else made[-1].exit_code
-        return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}")
+        hint = LOOK_FIRST if made[-1].refused and code == 1 else None
+        return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}", hint=hint)
     if repeated := _goes_back(made, policy) or _repeated(made):
         return repeated
     if terms.stop.requested():
@@ -249,8 +251,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
         message = f"The agent ended {ALIKE_TIMES} times at once with the same error, and no attempt counts: {said}"
     elif _are_alike([each.agent_error for each in last]) and len({each.task_id for each in last}) > 1:
         message = f"The agent ended with the same error in {ALIKE_TIMES} attempts in a row: {last[-1].agent_error}"
-    hint = "harness doctor, then: harness run"
-    return _Ending(reason="agent_fails", exit_code=1, message=message, hint=hint) if message else None
+    return _Ending(reason="agent_fails", exit_code=1, message=message, hint=LOOK_FIRST) if message else None
 
 
 def _are_alike(said: list[str | None]) -> bool:
