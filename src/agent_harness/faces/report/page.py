@@ -130,7 +130,7 @@ def _facts(found: JsonObject, *, costs: bool) -> Iterator[str]:
         if found["per_proven_usd"] is not None:
             yield f"{usd(found['per_proven_usd'])} for each that is proven"
     seconds = f"{span(found['seconds'])}, " if found["seconds"] is not None else ""
-    yield f"{seconds}{found['sessions']} sessions"
+    yield f"{seconds}{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
     if found["kept"]:
         yield f"{len(found['kept'])} kept"
 

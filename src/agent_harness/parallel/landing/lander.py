@@ -197,7 +197,7 @@ class Lander:
                 return  # it is verified on a head that there will not be
             if result == RED:
                 self._failures = {run.batch: str(found.get("output") or "")[-4000:], **self._failures}
-            self._say(f"Batch {batch.id}, {run.trial.prefix} of {len(batch.members)}: {result} {' '.join(failing)}")
+            self._say(f"Batch {batch.id}, {run.trial.prefix} of {len(batch.members)}: {' '.join([result, *failing])}")
             self._verified(batch.id, run.trial, result, failing)
         elif self._plan.joined:
             self._pusher.judge_joined(found, result, failing)

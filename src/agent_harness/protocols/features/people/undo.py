@@ -133,7 +133,8 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
             else f"{plan.feature.name}: accepted at {str(plan.verdict.commit)[:10]}"
         )
     paths = plan.changed.paths
-    project.say(f"Changes {len(paths)} files: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
+    many = f"{len(paths)} file{'s' if paths[1:] else ''}"
+    project.say(f"Changes {many}: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
     if not plan.again:
         project.say(f"{len(plan.tests)} tests go with it.")
     if dry_run:

@@ -102,8 +102,10 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
     plan = _planned(worker, *named(worker, what))
     for each in plan.commits:
         say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
-    say(f"Changes {len(plan.paths)} files: {', '.join(plan.paths[:6])}{', ...' if plan.paths[6:] else ''}")
-    say(f"Runs the proofs of {len(plan.checks)} completed tasks on it.")
+    first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
+    say(f"Changes {len(plan.paths)} file{'s' if plan.paths[1:] else ''}: {first}")
+    if plan.checks:
+        say(f"Runs the proofs of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} on it.")
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(worker, plan, say)
