@@ -40,7 +40,7 @@ def test_a_circle_is_a_question_until_features_json_has_none(calc: CalcProject) 
     assert calc.state["pending_escalation"]["type"] == "dependency_cycle"
     shown = calc.harness("status")
     assert f"Waits for a person: {told}" in shown.out
-    assert "harness resume --choose edit|skip|abort" in shown.out
+    assert "harness resume --choose edit  # or skip, abort" in shown.out
     assert "Ready for Feature" not in shown.out
     refused(calc, told, code=3)
     assert len([row for row in calc.events() if row.get("message") == told]) == 1, "asked once"

@@ -83,7 +83,7 @@ def test_task_master_another_tag_and_without_tags(tmp_path: Path) -> None:
     assert listed(read(file, tag="later")) == {"1": ()}
     with pytest.raises(UsageError, match="no tag 'nix'") as refused:
         read(file, tag="nix")
-    assert "later | master" in str(refused.value.hint)
+    assert "--tag later  # or master" in str(refused.value.hint)
     assert listed(read(written(tmp_path, "old.json", TASK_MASTER["master"]))) == listed(read(file))
 
 

@@ -301,7 +301,7 @@ def test_what_is_safe_is_repaired_and_told_and_the_exit_code_tells_of_what_is_le
     code, rows = told(folder, capsys, monkeypatch)
     assert (code, rows["state"]["safe"]) == (4, True)
     assert app.main(["doctor"]) == 4
-    assert "next: harness doctor --fix   repairs state" in capsys.readouterr().out
+    assert "next: harness doctor --fix  # repairs state" in capsys.readouterr().out
     assert (folder / "harness-tasks.json").read_text() == "{"
     assert app.main(["doctor", "--fix"]) == 0
     said = capsys.readouterr().out

@@ -19,7 +19,7 @@ from .terminal import Terminal
 GOLDEN = Path(__file__).parent.parent / "golden/faces"
 WIDTHS = (60, 80, 100)
 WIDEST = 200
-COMMANDS = ("check it", "and before", "then", "next", " " * 11 + "cd ")
+COMMANDS = ("check it", "and before", "then", "next", "Answer with", " " * 11 + "cd ")
 """Lines that begin so are copied into a shell: no break is put into them."""
 MASKS = (
     (r"A session is active: run-\S+\s+until\s+\S+", "A session is active: ..."),

@@ -120,7 +120,14 @@ def test_an_unknown_cost_is_said_and_in_no_sum(tmp_path: Path) -> None:
 
 
 def test_what_needs_a_person_comes_first_and_gaps_are_named(tmp_path: Path) -> None:
-    asked = AskedQuestion(kind="stuck", message="Which way?", options=("retry", "skip"), answer="harness resume")
+    answers = ("harness resume --choose retry", "harness resume --choose skip")
+    asked = AskedQuestion(
+        kind="stuck",
+        message="Which way?",
+        options=("retry", "skip"),
+        answer=f"{answers[0]}  # or skip",
+        answers=answers,
+    )
     text = Tree(shown(picture(tmp_path, questions=(asked,), gaps=(Gap(file="costs.yaml", why="damaged"),)))).text
     assert text.index("Which way?") < text.index("Proven")
     assert "harness resume --choose skip" in text

@@ -32,7 +32,7 @@ def test_another_answer_is_a_usage_error_that_names_the_options(chosen: str) -> 
     asked = questions.question("environment", "Could not recover clean state.")
     with pytest.raises(UsageError) as refused:
         questions.word(asked, chosen)
-    assert refused.value.hint == "harness resume --choose manual|abort"
+    assert refused.value.hint == "harness resume --choose manual  # or abort"
 
 
 def test_a_question_of_another_version_is_still_asked() -> None:

@@ -362,7 +362,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
     base = str(first.base)[:12]
     return UnsafeTree(
         f"The recording began at commit {base}, where these files were other ones than here: {shown}",
-        hint=f"git worktree add -b replay ../replay {base}   and replay it there",
+        hint=f"git worktree add -b replay ../replay {base}  # and replay it there",
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from agent_harness.backlog.items import Backlog, BacklogItem, LeftOut, Sorter, one_line
@@ -190,13 +191,17 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
     tags = {name: each["tasks"] for name, each in raw.items() if isinstance(each, dict) and "tasks" in each}
     chosen = tag or ("master" if "master" in tags or len(tags) != 1 else next(iter(tags)))
     if chosen not in tags:
-        raise UsageError(
-            f"{file} has no tag {chosen!r}", hint=f"harness import {file} --tag {' | '.join(sorted(tags)) or 'NAME'}"
-        )
+        raise UsageError(f"{file} has no tag {chosen!r}", hint=_of_tags(str(file), sorted(tags)))
     for other in tags:
         if other != chosen:
             sorter.left_out.append(LeftOut(what=f"the tag {other}", why=f"--tag {other} imports it"))
     return chosen, _taskmaster_items(tags[chosen], sorter)
+
+
+def _of_tags(file: str, tags: list[str]) -> str:
+    """The command that reads one of these tags."""
+    one, *others = tags or ["NAME"]
+    return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
 
 def _taskmaster_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:

@@ -190,7 +190,7 @@ def log(_follow: bool) -> None:
     """Find out what happened in a project, and why. Reads only; works while a session runs."""
 
 
-@log.command(hidden=True, short_help="Lines as they come.", epilog="Example:  harness log --follow 5 --json")
+@log.command(hidden=True, short_help="Lines as they come.", epilog="Example:  harness log --follow 3 --json")
 @click.argument("item", required=False)
 @json_option
 def follow(item: str | None, as_json: bool) -> int:

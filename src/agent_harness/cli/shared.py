@@ -45,7 +45,7 @@ def _refuse_another(folder: Path, wanted: str) -> None:
     if found and found.kind != wanted:
         raise Refused(
             f"A {KINDS[found.kind]} is in {found.path}, which a {KINDS[wanted]} here would hide",
-            hint=f"cd {shlex.quote(found.path)} && {STATUS[found.kind]}   or, to have both: harness init --beside ...",
+            hint=f"cd {shlex.quote(found.path)} && {STATUS[found.kind]}  # or, to have both: harness init --beside",
         )
 
 

@@ -3,7 +3,7 @@
 from agent_harness.errors import HarnessError
 
 NOTHING_HERE = "No project here or above: no harness-tasks.json, and no features.json with .harness.yaml"
-HOW_TO_BEGIN = "harness init .   (a task list)   or   harness init --spec FILE   (a feature project)"
+HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init --spec FILE"
 
 
 def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
@@ -83,4 +83,4 @@ def _show(lines: "list[str]") -> None:
     """Prints the lines as a terminal takes them; those that are commands stay whole, to be copied."""
     from agent_harness.kernel.terminal import laid_out
 
-    print("\n".join(laid_out(lines, whole=("next",))))
+    print("\n".join(laid_out(lines, whole=("next", "Answer with"))))

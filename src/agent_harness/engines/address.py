@@ -54,7 +54,7 @@ def address_of(url: str) -> EngineAddress | None:
         return None
     parts = urlsplit(url)
     if parts.scheme != "temporal":
-        raise UsageError(f"no engine is called {url.partition(':')[0] or url!r}", hint=f"local:   or   {_HINT}")
+        raise UsageError(f"no engine is called {url.partition(':')[0] or url!r}", hint=f"local:  # or {_HINT}")
     if parts.username is not None or parts.password is not None:
         raise UsageError(
             "a password does not belong into the address of an engine", hint="set TEMPORAL_API_KEY, or a profile"

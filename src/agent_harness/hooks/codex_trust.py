@@ -27,7 +27,7 @@ __all__ = ["HINT", "MARK", "forget", "is_ours", "states", "trust"]
 
 MARK = "# agent-harness"
 """Ends every command that is ours; a comment for the shell."""
-HINT = "harness hooks install --client codex --trust, or type /hooks in Codex"
+HINT = "harness hooks install --client codex --trust  # or type /hooks in Codex"
 TIMEOUT_SECONDS = 30.0
 MAX_BYTES = 16 << 20
 

@@ -339,7 +339,9 @@ def _object(text: str, path: str) -> JsonObject:
     try:
         found = jsontext.loads(text)
     except ValueError as error:
-        raise Refused(f"{path} is not edited: {error}", hint="harness hooks print, and add it by hand") from None
+        raise Refused(
+            f"{path} is not edited: {error}", hint="harness hooks print --client claude-code  # and add it by hand"
+        ) from None
     if not isinstance(found, dict):
         raise Refused(f"{path} is not edited: it holds no JSON object", hint="harness hooks print")
     return found

@@ -143,7 +143,7 @@ class Coordinator:
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
             told = f"the run before this one goes on on the branch {name}, where its work is to land"
-            raise UnsafeTree(told, hint=f"git switch {name}, then: harness run --workers N")
+            raise UnsafeTree(told, hint=f"git switch {name}  # then: harness run --workers N")
         head = self._git.commit_of(self._branch)
         run = self._plan.run
         carried: list[JsonObject] = []

@@ -125,7 +125,9 @@ def changed_by(
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
     others = [path for path in found.keys() & (dirty | hidden) if not landing.is_there(git, path, found[path][1])]
     if in_the_way := sorted(map(os.fsdecode, others)):
-        raise UnsafeTree(f"These files are not committed: {', '.join(in_the_way[:5])}", hint="git commit, or git stash")
+        raise UnsafeTree(
+            f"These files are not committed: {', '.join(in_the_way[:5])}", hint="git commit  # or git stash"
+        )
     return Changed(
         paths=tuple(sorted(os.fsdecode(path) for path in found if not own(path))),
         come=frozenset(os.fsdecode(path) for path, (old, _) in found.items() if old == ABSENT),

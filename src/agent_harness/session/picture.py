@@ -112,7 +112,8 @@ class AskedQuestion:
     explained: tuple[str, ...] = ()  # what each option does
     details: tuple[str, ...] = ()  # said below the message
     stops: bool = True  # no session starts before it is answered
-    answer: str = ""  # the command
+    answer: str = ""  # the command, and as a comment what else may be chosen
+    answers: tuple[str, ...] = ()  # a command for each option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,7 +130,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
         let_in = f"since it was refused {gate['size']} of {gate['most']} may be, one more at {gate['grows_local']}"
         show(f"{gate['account']}: {at_work}; {let_in} if nobody is refused until then")
     if found or gates:
-        show("next: harness limits clear ACCOUNT   to try at once")
+        show("next: harness limits clear ACCOUNT  # to try at once")
     return 0
 
 

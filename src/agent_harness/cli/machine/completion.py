@@ -164,7 +164,7 @@ def completion(shell: str, install: bool) -> int:
         if second is not None:
             files.replace(second, text.encode())
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}", hint=f"harness completion {shell} > FILE") from None
+        raise Refused(f"{path}: {error.strerror}", hint=f"harness completion {shell} > harness.{shell}") from None
     show(f"Wrote {path}. It is loaded when a new {shell} first needs it.")
     if shell == "bash":
         again = shlex.quote(f"source {shlex.quote(str(path))}")

@@ -89,7 +89,7 @@ def doctor(fix: bool, as_json: bool) -> int:
         if each.fix and each.state != "ok":
             show(f"{'':>19} fix: {each.fix}")
     if safe and not fix:
-        show(f"next: harness doctor --fix   repairs {', '.join(each.name for each in safe)}")
+        show(f"next: harness doctor --fix  # repairs {', '.join(each.name for each in safe)}")
     return 4 if wrong else 0
 
 
@@ -123,7 +123,7 @@ def everything() -> Iterator[CheckResult]:
     yield from codex_path(*settings_here())
     if project is None:
         yield CheckResult(
-            "project", "warning", "no project here or above", "harness init .   or   harness init --spec FILE"
+            "project", "warning", "no project here or above", "harness init .  # or harness init --spec FILE"
         )
         return
     yield CheckResult("project", "ok", f"{project.kind} at {project.path}")
@@ -368,7 +368,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     lock = os.path.join(path, ".git", "index.lock")
     if _age(lock) > OLD_LOCK_SECONDS:
-        fix = f"rm {shlex.quote(lock)}   when no git command is running here"
+        fix = f"rm {shlex.quote(lock)}  # when no git command is running here"
         yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", fix)
 
 

@@ -49,7 +49,9 @@ def notify(context: click.Context, as_json: bool) -> None:
         show_json("notify", members, as_text=False)
         return
     if not found.to:
-        show("Nobody is told anything.\nnext: harness notify add webhook:https://... | 'command:PROGRAM' | ntfy://...")
+        show(
+            "Nobody is told anything.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
+        )
         return
     show("\n".join(f"{sending.shown(each)}" for each in found.to))
     quiet = (

@@ -295,7 +295,7 @@ class _Removal:
             raise NotAProject(f"No project at or above {folder}", hint="harness uninstall PROJECT")
         if nearest.kind == "longtask":
             message = "A long task is a folder of its own, with nothing of ours outside of it"
-            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}   takes it away, its results too")
+            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # takes it away, its results too")
         traces = {}
         for kind, look in (("tasklist", tasklist.traces), ("features", features.traces)):
             there = root.find(nearest.path, kind=kind, pin=False)

@@ -77,4 +77,4 @@ def help_(topic: str | None) -> int:
         from agent_harness.cli import main
 
         return main.run([topic, "--help"])
-    raise UsageError(f"There is no topic {topic!r}", hint="harness help   or   harness --help")
+    raise UsageError(f"There is no topic {topic!r}", hint="harness help  # or harness --help")

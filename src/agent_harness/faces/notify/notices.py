@@ -99,7 +99,7 @@ def lasting(picture: ProjectPicture, at: datetime) -> list[Notice]:
             title="needs you",
             text=each.message,
             item=each.item or each.kind,
-            answer=tuple(f"{each.answer} --choose {word}" for word in each.options) or (each.answer,),
+            answer=each.answers or (each.answer,),
         )
         for each in picture.state.questions
     ]

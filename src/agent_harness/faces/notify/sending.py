@@ -57,7 +57,8 @@ def add(target: str) -> None:
     is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
     if ":" not in target or is_wrong.get(kind):
         raise UsageError(
-            f"{target!r} is no target", hint="harness notify add webhook:https://... | command:PROGRAM | ntfy://..."
+            f"{target!r} is no target",
+            hint="harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC",
         )
     _change(lambda record: record.update(to=[*dict.fromkeys([*_texts(record.get("to")), target])]))
 

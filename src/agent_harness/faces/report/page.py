@@ -198,8 +198,7 @@ def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]
 
 
 def _question(each: JsonObject) -> Element:
-    answers = [f"{each['answer']} --choose {word}" for word in each["options"]] or [each["answer"]]
-    return E("div", E("p", each["message"]), E("pre", "\n".join(answers)))
+    return E("div", E("p", each["message"]), E("pre", "\n".join(each["answers"] or [each["answer"]])))
 
 
 def _proven(done: Sequence[JsonObject], *, costs: bool) -> Iterator[Element]:

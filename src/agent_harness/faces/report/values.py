@@ -72,7 +72,13 @@ def read(
         "sessions": len(sessions),
         "seconds": round(sum(seconds), 1) if seconds else None,
         "waits": [
-            {"message": redact(each.message), "item": each.item, "options": [*each.options], "answer": each.answer}
+            {
+                "message": redact(each.message),
+                "item": each.item,
+                "options": [*each.options],
+                "answer": each.answer,
+                "answers": [*each.answers],
+            }
             for each in picture.state.questions
         ],
         "open": [
@@ -277,5 +283,5 @@ def shareable(text: str, picture: ProjectPicture) -> str:
     if home != "/" and home in text:
         raise Refused("The page still names your home folder", hint="harness report")
     if redact(text) != text:
-        raise Refused("The page holds something that looks like a secret", hint="harness report, and look at it")
+        raise Refused("The page holds something that looks like a secret", hint="harness report  # and look at it")
     return text

@@ -365,6 +365,6 @@ def _failure(step: str, number: str) -> HarnessError:
     if step == "program":
         return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it by hand to see why.")
     if step == "sandbox":
-        hint = "harness doctor says which there are; HARNESS_SANDBOX names another one, or off"
+        hint = "harness doctor  # says which there are; HARNESS_SANDBOX names another one, or off"
         return Refused(f"The command cannot be started in its sandbox: {reason}.", hint=hint)
     return Refused(f"The command cannot be started ({step}): {reason}.")

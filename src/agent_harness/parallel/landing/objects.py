@@ -59,7 +59,7 @@ def target(git: Git, name: str | None) -> str:
     here = git.branch()
     if name is None or f"refs/heads/{name}" == here:
         if here is None:
-            hint = "git switch main, or: harness run --workers N --branch main"
+            hint = "git switch main  # or harness run --workers N --branch main"
             raise UnsafeTree("no branch is checked out, and the work has to land on one", hint=hint)
         return here
     target = f"refs/heads/{name}"

@@ -72,7 +72,9 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
     for script in scripts:
         path = Path(layout.root, script)
         if not path.is_file():
-            hint = f"git checkout -- {script}   or, without such a script: environment: {{init: 'true', reset: 'true'}}"
+            hint = (
+                f"git checkout -- {script}  # or, without such a script: environment: {{init: 'true', reset: 'true'}}"
+            )
             raise PreflightFailed(f"{script} is missing", hint=hint, check="harness_files")
         if not os.access(path, os.X_OK):
             raise PreflightFailed(f"{script} is not executable", hint=f"chmod +x {script}", check="harness_files")
@@ -128,7 +130,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
     if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
         raise UnsafeTree(
             f"HEAD is detached at commits that {branch} does not hold",
-            hint=f"git branch kept-work && git switch {branch}   or   git switch -c NEW_BRANCH",
+            hint=f"git branch kept-work && git switch {branch}  # or git switch -c NEW_BRANCH",
             check="git_state",
         )
     if dirty := [path for path in repository.dirty_paths(git) if path not in free_paths]:
@@ -189,7 +191,7 @@ def valid_features(project: Project, document: FeatureList | None = None) -> Fea
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         asked = questions.of_cycle(document)
-        hint = f"edit {project.features_name}" + (f", or {questions.hint(asked)}" if asked else "")
+        hint = questions.hint(asked) if asked else f"edit {project.features_name}"
         raise ConfigurationError(found[0] + more, hint=hint, problems=found, escalation=asked and asked.record)
     return document
 

@@ -266,9 +266,22 @@ def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
+def command(asked: Question, option: str) -> str:
+    """The command that gives this answer."""
+    from shlex import quote  # costs a start, and is needed where somebody is asked
+
+    return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
+
+
 def hint(asked: Question) -> str:
-    """The command that answers a question."""
-    return "harness resume --choose " + "|".join(asked.options or ["retry"]) + _of_feature(asked)
+    """A command that answers a question, to be pasted, and behind it, as a comment, the other answers.
+
+    It is the one that tries again, where there is such an answer: who pastes without reading ends and skips nothing.
+    """
+    options = asked.options or ("retry",)
+    first = "retry" if "retry" in options else options[0]
+    others = ", ".join(each for each in options if each != first)
+    return command(asked, first) + (f"  # or {others}" if others else "")
 
 
 def _of_feature(asked: Question) -> str:

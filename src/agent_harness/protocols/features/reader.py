@@ -165,6 +165,7 @@ def asked_question(found: records.Question) -> AskedQuestion:
         details=found.details,
         stops=questions.stops(found),
         answer=questions.hint(found),
+        answers=tuple(questions.command(found, each) for each in found.options),
     )
 
 

@@ -53,7 +53,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
     if partial is not None and partial.id == state.current_feature != feature_id:
         raise NothingEligible(
             f"{partial.name} is unfinished and comes first.",
-            hint=f"harness run   or   harness skip --feature {partial.id}",
+            hint=f"harness run  # or harness skip --feature {partial.id}",
         )
     done, kept = settled(document), _kept(state)
     if feature.id in kept or not (feature.is_open and done.issuperset(feature.depends_on)):

@@ -498,7 +498,7 @@ def run_parallel(
     if place is not None and (left := trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)):
         refuse_gone(place.git, os.path.join(left, "parallel"), branch)
     if place is None or place.git.head() is None:
-        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run")
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init  # or harness run")
     target = landing.target(place.git, branch)
     if not place.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
@@ -576,7 +576,7 @@ def preview(
     if place is not None:
         refuse_gone(place.git, folder, branch)
     if place is None or place.git.head() is None:
-        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init, or: harness run --dry-run")
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init  # or harness run --dry-run")
     state.raw["session_config"] = publish.config_of_run(folder, state)
     found = settings_of(state)
     known = foreseen(folder, workers)

@@ -158,7 +158,7 @@ def traces(layout: TaskListLayout) -> JsonObject:
         state, now = store.read(), store.now()
         for task in (each for each in state.tasks if each.status == "in_progress"):
             if leases.is_live(task, state, now):
-                raise Busy(f"{task.id} is being worked on", hint="harness pause, then the same command")
+                raise Busy(f"{task.id} is being worked on", hint="harness pause  # then the same command")
             raise Refused(f"{task.id} was interrupted, with its work in the folder", hint="harness task recover")
     git = Git(layout.root)
     prefix = os.fsdecode(git.prefix()) if git.is_repository else ""

@@ -91,7 +91,7 @@ def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
         if not told and found[2] is None:
             raise ConfigurationError(
                 f"{key} needs the variable {found[1]}, which is not set",
-                hint=f"export {found[1]}=…, or {'.'.join(key.split('.')[:3])}.enabled: false in .harness.yaml",
+                hint=f"export {found[1]}=…  # or {'.'.join(key.split('.')[:3])}.enabled: false in .harness.yaml",
             )
         return told or found[2]
 

@@ -304,7 +304,7 @@ def checks(folder: Path) -> Iterator[ProjectCheck]:
         yield ProjectCheck("settings", "warning", warning, "harness config --show-origin")
     project = Project.open(folder, config)
     if not os.path.exists(project.layout.session_state):
-        fix = "harness init --spec FILE   or   harness init --adopt"
+        fix = "harness init --spec FILE  # or harness init --adopt"
         yield ProjectCheck("state", "warning", "not initialised here", fix)
         return
     document = project.store.features()

@@ -92,7 +92,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
     if is_number:
         return marks.feature_of(project, int(word)).id, None
     told = f"{what!r} is neither a feature, nor a session, nor the commit of an undo"
-    raise UsageError(told, hint="harness undo 3   or   harness undo S8")
+    raise UsageError(told, hint="harness undo 3  # or harness undo S8")
 
 
 def asked(project: Project, what: str) -> str:

@@ -210,7 +210,7 @@ def add(
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError("Checks need a person's look", hint="--verification hybrid   or   --verification manual")
+        raise UsageError("Checks need a person's look", hint="--verification hybrid  # or --verification manual")
     marks.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {

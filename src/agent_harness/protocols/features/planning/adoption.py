@@ -172,7 +172,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
     """
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
-        raise Busy(f"A harness is at work here: {holder}", hint="harness pause, then the same command")
+        raise Busy(f"A harness is at work here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
         raise Refused("A session was interrupted, with its work in the folder", hint="harness resume")
     folder = layout.state_dir

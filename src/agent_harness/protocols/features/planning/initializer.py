@@ -100,7 +100,9 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         raise Refused("This project is initialised already", hint="harness run")
     if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
         name = layout.relative(layout.features)
-        raise Refused(f"There is a plan already, {name}, which would be replaced", hint=f"harness run   or move {name}")
+        raise Refused(
+            f"There is a plan already, {name}, which would be replaced", hint=f"harness run  # or move {name}"
+        )
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
     git = Git(root)
@@ -201,7 +203,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
         raise VerificationFailed(
             f"The agent's features.json is not valid: {found[0]}"
             + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
-            hint="harness init --spec FILE (what the agent wrote is still here)",
+            hint="harness init --spec FILE  # what the agent wrote is still here",
             problems=list(found),
         )
 

@@ -57,7 +57,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
             message = f"Feature #{feature_id} is marked as passing, and no session has proven it: {reason}"
             asked = questions.question("false_positives", message, features=[feature_id], failing=[])
             questions.store(project, asked)
-            hint = f"{questions.hint(asked)}, or harness override --feature {feature_id} --passes true"
+            hint = f"{questions.hint(asked)}; or harness override --feature {feature_id} --passes true"
             raise Escalated(message, hint=hint, escalation=asked.record, features=[feature_id])
 
 

@@ -85,7 +85,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
     state = project.store.state()
     if state.next_prompt == "continuation":
         first = f"Feature #{state.current_feature}"
-        hint = f"harness run   or   harness skip --feature {state.current_feature}"
+        hint = f"harness run  # or harness skip --feature {state.current_feature}"
         raise Refused(f"{first} is unfinished and comes first: its unproven work is on the branch", hint=hint)
     return commit, feature
 
@@ -193,7 +193,7 @@ def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, 
     if problem:
         by_word = f"harness override --feature {asked.feature_id} --passes true"
         told = f"Feature #{asked.feature_id} is not accepted as built: {problem}"
-        raise VerificationFailed(told, hint=f"{_reject(asked)}   or, by your word: {by_word}")
+        raise VerificationFailed(told, hint=f"{_reject(asked)}  # or, by your word: {by_word}")
 
 
 def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSession, ruling: Ruling) -> Result:

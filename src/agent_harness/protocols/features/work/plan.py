@@ -140,7 +140,7 @@ class PlanWork:
             raise KeyboardInterrupt
         outcome = ending.outcome
         if outcome and outcome.limit is not None:
-            raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits; then the same command again")
+            raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits  # then the same command again")
         why = ending.message if ending.provider or outcome is None else f"{outcome.reason}: {outcome.message}"
         raise HarnessError(
             f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"

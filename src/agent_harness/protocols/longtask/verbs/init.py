@@ -143,7 +143,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
         if root.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
-            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR, in a folder of its own below it")
+            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a folder of its own below it")
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")

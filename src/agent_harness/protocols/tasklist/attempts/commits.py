@@ -218,7 +218,7 @@ def _advance(work: AttemptWork, commit: str) -> None:
     try:
         work.attempt.place.git.update_ref(ref, commit, head.commit, message=f"commit: {commit[:12]}")
     except GitFailed as error:
-        hint = "git log --oneline, then run the same command again"
+        hint = "git log --oneline  # then run the same command again"
         raise UnsafeTree(f"{ref} could not be moved to the task's commit: {error.message}", hint=hint) from error
 
 

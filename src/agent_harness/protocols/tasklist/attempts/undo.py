@@ -89,7 +89,7 @@ def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
     if said := reversal.undone_by(path, word):
         return said.item, said
     told = f"{what!r} is neither a task, nor a session, nor the commit of an undo"
-    raise UsageError(told, hint="harness undo task-001   or   harness undo S8")
+    raise UsageError(told, hint="harness undo task-001  # or harness undo S8")
 
 
 def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
@@ -180,7 +180,7 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
         raise Refused(said, hint=f"harness undo {standing[0]}", dependants=standing)
     verdict = reversal.accepted(git, proven.ledger(worker.layout, make=False), task.id)
     if verdict is None:
-        hint = f"git revert COMMIT, then: harness task set {task.id} status=pending"
+        hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
         raise Refused(f"No commit of {task.id} is on record in this branch", hint=hint)
     return verdict
 

@@ -171,7 +171,7 @@ def gate(worker: Worker, state: State, now: datetime) -> None:
     if state.sessions_used_up:
         raise LimitReached(
             f"max_sessions is reached ({state.session_count} of {state.config.max_sessions})",
-            hint="harness status; a person may raise session_config.max_sessions",
+            hint="harness status  # a person may raise session_config.max_sessions",
         )
     if state.config.concurrent and not worker.id:
         raise UsageError("missing HARNESS_WORKER_ID", hint="export HARNESS_WORKER_ID=a-name-that-stays-the-same")
@@ -258,7 +258,7 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
         if task.worktree == worker.tree_name and worker.git:
             refused = Refused(
                 f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
-                hint="git worktree add ../another-folder, and claim there",
+                hint="git worktree add ../another-folder  # and claim there",
                 owner=task.claimed_by,
             )
             refused.code = "worktree_shared"
@@ -421,7 +421,7 @@ def _must_judge(task: Task) -> Busy:
     steps = ", ".join(str(each.step) for each in task.checkpoints_of_attempt)
     busy = Busy(
         f"{task.id} was interrupted after step {steps}, and its files show no change: compare them with that",
-        hint=f"harness task recover {task.id} --decide resume   (or: --decide fail)",
+        hint=f"harness task recover {task.id} --decide resume  # or --decide fail",
         task_id=task.id,
     )
     busy.code = "interrupted"

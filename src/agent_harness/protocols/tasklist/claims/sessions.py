@@ -40,7 +40,7 @@ def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
     begun = worker.store.change(lambda change: _begin(change, worker, take_over))
     if begun["used_up"]:
         log_stats(worker)
-        raise LimitReached(begun["used_up"], hint="harness status; a person may raise session_config.max_sessions")
+        raise LimitReached(begun["used_up"], hint="harness status  # a person may raise session_config.max_sessions")
     worker.store.activate()
     if os.path.isdir(worker.layout.verdicts):
         from agent_harness.session import ledger
