@@ -36,7 +36,7 @@ def bare(tmp_path: Path, seam: Seam) -> CalcProject:
 BY_DEFAULT = {
     *("test_s01_init", "test_s02_honest", "test_s03_liar", "test_s06_regression", "test_s11_killed"),
     *("test_s17_git_state", "test_s19_budget", "test_s22_migration", "test_bad_input", "test_doctor"),
-    *("test_fixture", "test_looking"),
+    *("test_examples", "test_fixture", "test_looking"),
 }
 """Files of which one test runs by default: the promise in short. The parts of the others are tested below as well."""
 
