@@ -65,7 +65,7 @@ def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) 
     assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["pending", "pending"], 0), ran
     assert len(ran.json["attempts"]) == 1
     assert "Check the API key or the login of the agent: harness doctor" in ran.json["message"]
-    assert ran.json["hint"] == "harness doctor, then: harness run"
+    assert ran.json["hint"] == "harness doctor  # then: harness run"
 
 
 @pytest.mark.scenario

@@ -80,7 +80,7 @@ def _refuse_unfit(git: Git) -> None:
         raise ToolMissing(f"several agents at once need git {oldest}; this is {said}", hint=f"install git {oldest}")
     if git.settings().get("core.sparsecheckout", "").lower() == "true":
         told = "this work tree is sparse, and each agent of several has a whole one"
-        raise UnsafeTree(told, hint="git sparse-checkout disable, or: harness run")
+        raise UnsafeTree(told, hint="git sparse-checkout disable  # or harness run")
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:

@@ -52,7 +52,7 @@ LOST_TIMES = 2
 
 
 TRY_AGAIN = "To have them tried again: harness task reset --failed (or: harness task reset ID ...)"
-LOOK_FIRST = "harness doctor, then: harness run"
+LOOK_FIRST = "harness doctor  # then: harness run"
 ALIKE_TIMES = 3
 """An agent that ends with the same error so often in a row is what is broken, and no task is.
 

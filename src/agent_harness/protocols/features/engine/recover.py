@@ -5,6 +5,7 @@ alone, because the project was moved or copied or because somebody wrote it, is 
 is kept, and nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
+import os
 from dataclasses import replace
 
 from agent_harness.agents.command import forget_servers_files
@@ -22,7 +23,7 @@ from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.verdict.judge import Judge
-from agent_harness.protocols.features.work import plan, undoing
+from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early
 
 NAMED = 10  # files of a WIP commit that are named to the person
@@ -35,7 +36,10 @@ def recover(project: Project) -> JsonObject | None:
     """
     project.store.clear_places()
     project.store.sweep()
-    undoing.finish(project)
+    if (left_open := project.store.reversal()) and os.path.lexists(left_open):
+        from agent_harness.protocols.features.work import undoing
+
+        undoing.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")

@@ -5,13 +5,14 @@ and two that recover at the same time do not do it twice. Source: ``tasklist.md`
 """
 
 import copy
+import os
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import NotOwner, PersonNeeded, ToolMissing, UnsafeTree, UsageError
 from agent_harness.kernel import clock, lease
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import lifecycle, progress, proven, recovery
-from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, undo, validation, verbs
+from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, validation, verbs
 from agent_harness.protocols.tasklist.attempts.attempt import (
     BASE_REFS,
     noted,
@@ -248,7 +249,11 @@ def confirm(worker: "Worker") -> list[JsonObject]:
     there is nothing to do.
     """
     worker.store.change(lambda change: proven.adopt(worker.layout, change.state))
-    ended = undo.finish(worker)
+    ended: list[JsonObject] = []
+    if (left_open := proven.reversal_path(worker.layout)) and os.path.lexists(left_open):
+        from agent_harness.protocols.tasklist.attempts import undo
+
+        ended = undo.finish(worker)
     left = {each["task_id"]: each["reason"] for each in ended if each["action"] == "left"}
     found = proven.unproven(worker.layout, worker.store.read())
     looked_at = [_confirm(worker, task.id, left.get(task.id)) for task in found]
