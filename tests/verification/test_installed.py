@@ -528,3 +528,19 @@ def test_a_finder_that_setuptools_has_written(project: JudgedProject) -> None:
     assert said(differences(before, before.now(), project=project.root)) == []
     (site / "__editable___a_finder.py").write_text(text + "\nprint(1)\n")
     assert said(differences(before, before.now(), project=project.root)) == STEERS
+
+
+@pytest.mark.parametrize("odd", ["pipe", "device", "link"])
+def test_what_is_no_file_in_place_of_the_record_is_no_record_and_is_never_followed(tmp_path: Path, odd: str) -> None:
+    """A pipe would be waited at for ever, `/dev/zero` read without end, and the target of a link overwritten."""
+    path, target = tmp_path / "installed.json", tmp_path / "precious"
+    target.write_text("{}")
+    if odd == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if odd == "device" else target)
+    record = InstalledRecord(str(path))
+    assert record.places() is None
+    record.begin(Installed(interpreters=(), programs=(), search="", above="", entries={}), project=tmp_path)
+    assert (path.is_symlink(), path.is_file(), target.read_text()) == (False, True, "{}")
+    assert record.places() is not None

@@ -21,7 +21,6 @@ from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.rate_limits import sentence
 from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, equipment, landing, places, plan, requests, slots
@@ -45,7 +44,7 @@ from agent_harness.parallel.items import (
 from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
 from agent_harness.parallel.landing.touched import HomeWatch
-from agent_harness.parallel.ledger import VERSION, Ledger, project_id
+from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
@@ -181,8 +180,9 @@ class Coordinator:
 
     def _forget_orders(self, kept: set[str]) -> None:
         paths = {order_folder(self._folder, each) for each in kept if each}
+        folder = os.path.join(self._folder, "orders")
         with suppress(FileNotFoundError):
-            for entry in os.scandir(os.path.join(self._folder, "orders")):
+            for entry in os.scandir(folder) if not os.path.islink(folder) else ():
                 if entry.path not in paths and entry.is_dir(follow_symlinks=False):
                     shutil.rmtree(entry.path, ignore_errors=True)
 
@@ -233,9 +233,10 @@ class Coordinator:
     def run(self) -> JsonObject:
         """Works until nothing can be done; what was done, why it ended, and the ``exit_code``."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
-        lock = LockFile(os.path.join(self._folder, "run.lock"))
-        if holder := lock.try_take():
-            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it by Ctrl-C")
+        with run_held(self._folder, hint="wait for it, or end it by Ctrl-C"):
+            return self._run()
+
+    def _run(self) -> JsonObject:
         try:
             self._ports.variables("w1", self._terms.workers)  # where there are none, nothing has begun
             self._here.open(self._ended_orders)
@@ -259,7 +260,6 @@ class Coordinator:
             self._ports.close()
             for each in self._of_host.values():
                 each.release()
-            lock.release()
 
     def _loop(self) -> tuple[int, str, str]:
         while True:
@@ -378,7 +378,8 @@ class Coordinator:
             return 1, "failed", f"{len(failed)} failed for good: {', '.join(failed[:5])}."
         if self._plan.attempts and not self._plan.landed:
             return 1, "nothing_landed", "Attempts were made, and nothing landed."
-        return (0, "done", "What could land has.") if self._plan.landed else (7, "waiting", "Nothing can be begun now.")
+        told = "What could land has; " if self._plan.landed else ""
+        return 7, "waiting", f"{told}{len(still)} cannot be begun now: {', '.join(still[:5])}."
 
     # ---- what is shown
 

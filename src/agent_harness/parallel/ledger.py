@@ -11,15 +11,19 @@ import os
 import re
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent_harness.errors import HarnessError, StateDamaged
+from agent_harness.errors import Busy, HarnessError, StateDamaged
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.parallel.plan import RunPlan, fold
 
 VERSION = 1
+RUN_LOCK = "run.lock"
+ENDING_SECONDS = 2.0
 REBUILD = "harness queue rebuild"
 KEPT_DAYS = 90
 
@@ -141,6 +145,21 @@ class Ledger:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+@contextmanager
+def run_held(folder: str, *, hint: str, told: str = "a parallel run is under way here") -> Iterator[None]:
+    """Keeps every other run of the project, and whoever changes its ledger, away. ``Busy`` where one is there.
+
+    One that is about to end has two seconds for it.
+    """
+    lock = LockFile(os.path.join(folder, RUN_LOCK))
+    if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
+        raise Busy(f"{told} ({holder})", hint=hint)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def project_id(folder: str) -> str:

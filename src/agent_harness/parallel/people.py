@@ -12,12 +12,11 @@ from agent_harness.errors import Busy, HarnessError, NothingEligible, StateDamag
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.lock import LockFile, await_free
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
 from agent_harness.parallel.items import result_of_order
 from agent_harness.parallel.landing import candidates, told_gone
-from agent_harness.parallel.ledger import REBUILD, Ledger
+from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, run_held
 from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
@@ -25,7 +24,6 @@ from agent_harness.parallel.rebuild import LeftRun
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
-DYING_SECONDS = 2.0
 """How long the threads of a process that was killed may keep its locks."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
@@ -43,7 +41,7 @@ class ParallelRuns:
 
     def coordinator(self) -> Owner | None:
         """The process of the run that is under way."""
-        return _holder(os.path.join(self.folder, "run.lock"))
+        return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
         """What the ledger folds to. ``NothingEligible`` where there is none."""
@@ -97,10 +95,7 @@ class ParallelRuns:
             return {"removed": [], "kept": [], "next": "harness status"}
         if self.git is None:
             raise UnsafeTree("there is no git repository here any more, so that nothing can be rescued into it")
-        lock = LockFile(os.path.join(self.folder, "run.lock"))
-        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
-            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
-        try:
+        with run_held(self.folder, hint="wait for it, or end it: harness pause"):
             ledger = Ledger(self.folder, only_read=True)
             plan = ledger.folded()
             needed = {plan.work(item).slot: item for item in plan.in_state(WORKING)}
@@ -115,8 +110,6 @@ class ParallelRuns:
                     removed.append({"place": name, "rescues": self._removed(place, self.git)})
                 except Busy as error:
                     kept.append({"place": name, "why": error.message})
-        finally:
-            lock.release()
         rescued = any(each["rescues"] for each in removed)
         follows = "harness rescue list" if rescued else BEGIN if needed else "harness place list"
         return {"removed": removed, "kept": kept, "next": follows}
@@ -180,10 +173,7 @@ class ParallelRuns:
 
     def _done_here(self, verb: str, args: JsonObject) -> JsonObject:
         self.plan()
-        lock = LockFile(os.path.join(self.folder, "run.lock"))
-        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
-            raise Busy(f"a parallel run has just begun here ({holder})", hint="the same command again")
-        try:
+        with run_held(self.folder, hint="the same command again", told="a parallel run has just begun here"):
             ledger = Ledger(self.folder)
             kind, members = requests.granted(ledger.folded(), verb, args)
             if kind == "dropped" and self.git is not None:
@@ -192,8 +182,6 @@ class ParallelRuns:
             ledger.close()
             snapshot.change(self.snapshot, queue=queue_rows(ledger.folded()))
             return event
-        finally:
-            lock.release()
 
     # ---- the queue
 
@@ -221,16 +209,11 @@ class ParallelRuns:
         branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
         if branch is None or self.git.commit_of(branch) is None:
             raise UnsafeTree("the branch that the work is to land on is not checked out", hint="git switch main")
-        lock = LockFile(os.path.join(self.folder, "run.lock"))
-        if holder := await_free(lock.try_take, time.monotonic() + DYING_SECONDS):
-            raise Busy(f"a parallel run is under way here ({holder})", hint="wait for it, or end it: harness pause")
-        try:
+        with run_held(self.folder, hint="wait for it, or end it: harness pause"):
             self._refuse_readable()
             found = rebuild.rebuild(self.folder, self.git, branch, left)
             rows = queue_rows(Ledger(self.folder, only_read=True).folded())
             snapshot.change(self.snapshot, queue=rows)
-        finally:
-            lock.release()
         follows = f"harness run --workers {found.workers}"
         follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
         known = {"run": found.run, "items": [each.item for each in found.orders], "landed": found.landed}
@@ -249,7 +232,7 @@ def foreseen(folder: str, workers: int) -> RunPlan:
     and those that nothing came of are over.
     """
     known = Ledger(folder, only_read=True).folded()
-    if _holder(os.path.join(folder, "run.lock")):
+    if _holder(os.path.join(folder, RUN_LOCK)):
         return known
     for item in known.in_state(WORKING):
         work = known.work(item)

@@ -23,7 +23,7 @@ from agent_harness.parallel import ledger as journals
 from agent_harness.parallel import places
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT
 from agent_harness.parallel.landing import candidates
-from agent_harness.parallel.ledger import VERSION, Ledger, project_id
+from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.plan import LANDED, RunPlan, fold
 from agent_harness.session import parallel_settings
 
@@ -130,8 +130,10 @@ def is_missing(folder: str) -> bool:
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
     """The same at the start of a run, where somebody has taken the ledger away: SC-14."""
-    if is_missing(folder):
-        for line in rebuild(folder, git, branch, left).told():
+    if not is_missing(folder):
+        return
+    with run_held(folder, hint="wait for it, or end it by Ctrl-C"):
+        for line in rebuild(folder, git, branch, left).told() if is_missing(folder) else ():
             say(line)
 
 

@@ -412,7 +412,7 @@ class TaskListHome:
 
         def act(change: TaskListChange) -> None:
             if change.state.halt is None:
-                change.halt("TASK_EXEC", f"{message} ({reason})", item)
+                change.halt("TASK_EXEC", message if reason in message else f"{message} ({reason})", item)
                 change.note("ERROR", message, task=item, category="TASK_EXEC")
 
         self._store.change(act)

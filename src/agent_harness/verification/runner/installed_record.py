@@ -149,10 +149,11 @@ class InstalledRecord:
         if not self.path:
             return {}
         try:
-            as_is = stamp_of(os.stat(self.path))
+            as_is = stamp_of(os.lstat(self.path))
             if _LAST.get(self.path, ("", {}))[0] != as_is:
-                _remember(self.path, as_is, json.loads(Path(self.path).read_bytes()))
-        except (OSError, ValueError, RecursionError):
+                with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+                    _remember(self.path, as_is, json.loads(file.read()))
+        except (OSError, ValueError, RecursionError, HarnessError):
             return {}
         return _LAST[self.path][1]
 
@@ -171,8 +172,8 @@ class InstalledRecord:
         }
         with suppress(OSError, HarnessError):
             if self.path:
-                files.replace(self.path, json.dumps(record))
-                _remember(self.path, stamp_of(os.stat(self.path)), record)
+                files.replace(self.path, json.dumps(record), follow=False)
+                _remember(self.path, stamp_of(os.lstat(self.path)), record)
 
 
 _LAST: dict[str, tuple[str, dict[str, Any]]] = {}  # the record that was read or written last, by its path
