@@ -20,6 +20,7 @@ from agent_harness.kernel.terminal import width
 from agent_harness.protocols.tasklist import proven
 from agent_harness.session.picture import Item, Now, PastSession, ProjectPicture, StatePart
 from agent_harness.supervision.messages import PersonsMessages
+from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 
@@ -536,3 +537,64 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
 def listed_home(listed: TaskListProject) -> str:
     """Where its state outside the project is."""
     return str(Path(proven.ledger(listed.layout)).parent)
+
+
+# ---- what a person decides -------------------------------------------------------------------------------------------
+
+
+def shows(terminal: Terminal, *texts: str) -> None:
+    terminal.shows(lambda found: all(each in found for each in texts))
+
+
+def test_a_halt_of_a_task_list_is_taken_back_with_a_key(listed: TaskListProject) -> None:
+    """F-WATCH-1."""
+    listed.edit(halt={"category": "CONFIG", "message": "Which database?", "at": "2026-01-01T00:00:00Z", "task": None})
+    terminal = Terminal(listed.root, "watch")
+    try:
+        shows(terminal, "Which database?", "a answer")
+        for said, halted in (("n", True), ("y", False)):
+            terminal.program.send("a")
+            shows(terminal, "Go on again? [y/n]")
+            terminal.program.send(f"{said}\n")
+            shows(terminal, "Enter: back to the picture")
+            assert bool(listed.raw["halt"]) is halted
+            terminal.program.send("\n")
+            shows(terminal, "list  0/3 proven")
+        shows(terminal, "nothing needs you")
+    finally:
+        terminal.program.close(force=True)
+
+
+@pytest.mark.scenario
+def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, listed: TaskListProject) -> None:
+    """F-WATCH-1: what is asked, what each answer does; no answer goes to what is asked by then."""
+    project = FeatureListProject.made(tmp_path / "calc", False, False)
+    asked = {
+        "type": "verification_failed",
+        "feature_id": 1,
+        "message": "Its tests failed three times.",
+        "options": ["retry", "skip", "manual", "abort"],
+    }
+    project.put({".harness/session_state.json": json.dumps({"last_session": 1, "pending_escalation": asked})})
+    terminal = Terminal(project.root, "watch")
+    try:
+        shows(terminal, "Its tests failed three times.", "a answer")
+        terminal.program.send("a")
+        shows(terminal, "2  skip: leave", "Choose")
+        other = {**asked, "message": "It broke an older test."}
+        project.put({".harness/session_state.json": json.dumps({"last_session": 1, "pending_escalation": other})})
+        terminal.program.send("3\n")
+        shows(terminal, "Something else is asked by now", "Enter: back")
+        assert project.state["pending_escalation"]["message"] == "It broke an older test."
+        terminal.program.send("\n")
+        shows(terminal, "It broke an older test.", "a answer")
+        terminal.program.send("a")
+        shows(terminal, "3  manual", "Choose")
+        terminal.program.send("3\n")
+        shows(terminal, "Enter: back to the picture")
+        terminal.program.send("\n")
+        shows(terminal, "in your hands")
+    finally:
+        terminal.program.close(force=True)
+    assert [each["answer"] for each in project.events("escalation_answered")] == ["manual"]
+    assert not project.state["pending_escalation"]

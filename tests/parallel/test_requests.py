@@ -138,7 +138,7 @@ def test_slots_beyond_the_number_are_not_missed() -> None:
         ("recall", {"item": "w7"}, r"nothing called w7 is at work; there: w1 \(abc\)\."),
         ("recall", {"item": "abd"}, "Did you mean 'abc'"),
         ("hold", {"item": "x"}, "nothing called x waits to land; there: abc"),
-        ("drop", {"item": "abc"}, "nothing called abc waits to land; there: nothing is"),
+        ("drop", {"item": "abc"}, "nothing waits to land"),
         ("release", {"item": "abc"}, "nothing called abc is held"),
         ("paint", {}, "knows no paint"),
     ],

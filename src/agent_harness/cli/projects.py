@@ -1,6 +1,7 @@
 """What a person does with a feature project beside running it: pause, skip, override, hand off, take back, abort."""
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -174,7 +175,11 @@ def declined(as_json: bool) -> int:
     if as_json:
         features.answer(True, False, {"confirmed": False, "changed": False})
     else:
-        show("Nothing was changed.")
+        show(
+            "Nothing was changed."
+            if sys.stdin.isatty()
+            else "Nothing was changed: nobody can be asked here; add --yes."
+        )
     return 1
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import zip_longest
 
 from agent_harness.errors import HarnessError
 from agent_harness.faces import reading, watch
@@ -210,16 +211,23 @@ class OneProject:
             return
         first = asked[0]
         print(printable(first.message))
-        for number, option in enumerate(first.options, 1):
-            print(f"  {number}  {printable(option)}")
-        if not first.options:
+        for number, (option, meant) in enumerate(zip_longest(first.options, first.explained, fillvalue=""), 1):
+            print(printable(f"  {number}  {option}{f': {meant}' if meant else ''}"))
+        if first.options:
+            said = _ask("Choose (a number or a word; Enter: later): ")
+            if said.isdecimal() and 1 <= int(said) <= len(first.options):
+                said = first.options[int(said) - 1]
+            words = ["resume", "--choose", said, *(["--feature", first.item] if first.item else [])] if said else []
+        elif first.answer == "harness resume":
+            words = ["resume"] if _ask("Go on again? [y/n]: ").lower() in ("y", "yes") else []
+        else:
             print(printable(first.answer))
             return
-        said = _ask("Choose (a number or a word; Enter: later): ")
-        if said.isdecimal() and 1 <= int(said) <= len(first.options):
-            said = first.options[int(said) - 1]
-        if said:
-            _run(["resume", "--choose", said, *(["--feature", first.item] if first.item else [])])
+        self._look()
+        if words and self._seen.picture.state.questions[:1] != asked[:1]:
+            print("Something else is asked by now; nothing was answered.")
+        elif words:
+            _run(words)
 
     def _say(self) -> None:
         from agent_harness.faces.saying import slots_in

@@ -63,8 +63,8 @@ def _recalled(plan: RunPlan, named: str) -> tuple[str, JsonObject]:
 def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str] | None = None) -> UsageError:
     near = get_close_matches(named, words or known, 1, 0.6)
     meant = f" Did you mean '{near[0]}'?" if near else ""
-    there = ", ".join(known[:10]) or "nothing is"
-    return UsageError(f"nothing called {named} {what}; there: {there}.{meant}", hint=hint)
+    there = f"nothing called {named} {what}; there: {', '.join(known[:10])}.{meant}" if known else f"nothing {what}"
+    return UsageError(there, hint=hint)
 
 
 def told(event: JsonObject) -> str:
