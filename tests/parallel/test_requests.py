@@ -139,7 +139,7 @@ def test_slots_beyond_the_number_are_not_missed() -> None:
         ("recall", {"item": "abd"}, "Did you mean 'abc'"),
         ("hold", {"item": "x"}, "nothing called x waits to land; there: abc"),
         ("drop", {"item": "abc"}, "nothing waits to land"),
-        ("release", {"item": "abc"}, "nothing called abc is held"),
+        ("release", {"item": "abc"}, "nothing is held"),
         ("paint", {}, "knows no paint"),
     ],
 )
