@@ -356,6 +356,7 @@ PREPARED: dict[str, Typed] = {
     'cd "$(harness place path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent"),
     "harness place prune": Typed(at=tasks),
     # many projects and machines
+    "harness undo 4f2a91c03d7e": "names a commit of another project; an undo of an undo is typed in test_undo",
     "harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8": Typed(
         at=tasks, code=4
     ),
@@ -402,6 +403,8 @@ PREPARED: dict[str, Typed] = {
     "harness resume --choose accept-change --feature 3": Typed(at=protected),
     'harness say "Use SQLite, not a file."': Typed(at=tasks, first=RUN),
     'harness say "Leave the old API as it is." --json': Typed(at=tasks, first=RUN),
+    'harness say --to task-003 "Mind the time zones."': Typed(at=tasks, first=RUN),
+    'harness say --to w2 "Mind the time zones."': Typed(at=tasks, code=2),  # no such slot is at work
     "harness pause": Typed(at=tasks),
     'harness pause "I am reviewing"': Typed(at=features),
     'harness skip --feature 3 --reason "waits for the new API"': Typed(at=features),
@@ -505,6 +508,7 @@ PREPARED: dict[str, Typed] = {
 }
 NOT_TYPED = {
     "harness export otel --to http://127.0.0.1:4318/v1/traces": "wants a receiver at that port of this machine",
+    "harness undo 4f2a91c03d7e": "names a commit of another project; an undo of an undo is typed in test_undo",
     "harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'": "names another machine",
     "harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json": "names another machine",
 }

@@ -115,7 +115,7 @@ def test_into_a_feature_project(tmp_path: Path) -> None:
 
     shown = calc.harness("export")
     assert f"- [ ] {first['id']}: Store it" in shown.text
-    assert f"proof: `{first['test_file']}`" in shown.text
+    assert f"test file: `{first['test_file']}`" in shown.text
 
 
 @pytest.fixture
