@@ -109,12 +109,9 @@ def test_an_empty_entry_named_git_above_is_no_repository(folder: Path, leave: Ca
         (["task", "nxet"], 2),
         (["mcp"], 0),
         (["mcp", "--help"], 0),
-        (["why", "a"], 0),
-        (["diff", "a"], 7),
-        (["costs"], 0),
     ],
 )
-def test_no_verb_of_an_agent_and_no_story_loads_a_library(folder: Path, words: list[str], code: int) -> None:
+def test_no_verb_of_an_agent_loads_a_library(folder: Path, words: list[str], code: int) -> None:
     assert not loaded(folder, *words, code=code) & HEAVY
 
 

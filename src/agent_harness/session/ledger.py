@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 
 from agent_harness.errors import Busy
@@ -29,7 +28,10 @@ from agent_harness.kernel.json import JsonObject, jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dataclasses import dataclass, field, fields, replace
     from typing import Any
+else:
+    from agent_harness.session.values import dataclass, field, fields, replace
 
 __all__ = [
     "ACCEPTED",

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, owner
@@ -24,8 +22,24 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if not TYPE_CHECKING:
+    from agent_harness.session.values import dataclass, field, fields
+
+    T, Protocol = None, object
+
+    class Generic:
+        """What only a type checker asks for."""
+
+        def __class_getitem__(cls, _of):
+            return cls
+
+else:
+    from dataclasses import dataclass, field, fields
+    from typing import Any, Generic, Protocol, TypeVar
+
     from agent_harness.kernel.root import Kind
+
+    T = TypeVar("T")
 
 __all__ = [
     "AskedQuestion",
@@ -39,8 +53,6 @@ __all__ = [
     "Source",
     "StatePart",
 ]
-
-T = TypeVar("T")
 
 PROVEN, OPEN, WORKING, FAILED, BLOCKED = "proven", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"

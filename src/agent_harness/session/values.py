@@ -1,0 +1,161 @@
+"""Frozen values that load fast: what ``dataclasses`` gives, without the fifteen modules that it loads.
+
+    if TYPE_CHECKING:
+        from dataclasses import dataclass, field, fields, replace
+    else:
+        from agent_harness.session.values import dataclass, field, fields, replace
+
+For modules on the way of commands that must start at once. Values are made by keyword, equal where their members are,
+and never changed; ``dataclasses.replace``, ``fields`` and ``asdict`` take them as well. A class has no base of its own.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["dataclass", "field", "fields", "replace"]
+
+_REQUIRED = object()
+
+
+class _MadeAnew:
+    """A default that is made anew for each value."""
+
+    __slots__ = ("factory",)
+
+    def __init__(self, factory: Callable[[], Any]) -> None:
+        self.factory = factory
+
+
+class ValueMember:
+    """One member of a class of values."""
+
+    __slots__ = ("default", "name", "type")
+
+    def __init__(self, name: str, type_: str, default: Any) -> None:
+        self.name = name
+        self.type = type_
+        self.default = default
+
+
+def field(*, default_factory: Callable[[], Any]) -> Any:
+    """A default that is made anew for each value."""
+    return _MadeAnew(default_factory)
+
+
+def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
+    """Makes a class one of values: see the module. ``ValueError`` for any other kind of class."""
+    if not (frozen and kw_only):
+        raise ValueError("values are frozen, and made by keyword")
+    return _with_slots if slots else _completed
+
+
+def fields(value: Any) -> tuple[ValueMember, ...]:
+    """The members of a value, or of its class, in their order."""
+    return value.__members__
+
+
+def replace(value: Any, /, **changes: Any) -> Any:
+    """The same with other members."""
+    known = {each.name: getattr(value, each.name) for each in value.__members__}
+    return type(value)(**(known | changes))
+
+
+def _with_slots(cls: type) -> type:
+    names = tuple(cls.__annotations__)
+    taken = {*names, "__dict__", "__weakref__"}
+    space = {name: value for name, value in vars(cls).items() if name not in taken}
+    made = _completed(cls, type(cls)(cls.__name__, cls.__bases__, {**space, "__slots__": names}))
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+def _completed(cls: type, made: Any = None) -> Any:
+    """``made``, or the class itself, with what values can do; members and defaults are those of ``cls``."""
+    made = made or cls
+    members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
+    names = [each.name for each in members]
+
+    def key(self: Any) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in names)
+
+    def equal(self: Any, other: object) -> Any:
+        return key(self) == key(other) if type(other) is type(self) else NotImplemented
+
+    def reduced(self: Any) -> Any:
+        return _again, (type(self), {each.name: getattr(self, each.name) for each in members})
+
+    given: dict[str, Any] = {
+        "__members__": members,
+        "__init__": _init(made, members),
+        "__eq__": equal,
+        "__hash__": lambda self: hash(key(self)),
+        "__repr__": _shown,
+        "__setattr__": _refused,
+        "__delattr__": _refused,
+        "__reduce__": reduced,
+        "__dataclass_fields__": _Twin(),
+    }
+    for name, what in given.items():
+        setattr(made, name, what)
+    return made
+
+
+def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
+    """No text is compiled for it: that would take longer than what some hundred values cost."""
+    defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
+    factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
+    setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
+    names, count = {each.name for each in members}, len(members)
+
+    def init(self: Any, **given: Any) -> None:
+        known = {**defaults, **given}
+        if len(known) != count or known.keys() != names:
+            wrong = sorted(known.keys() ^ names)
+            raise TypeError(f"{made.__name__}() is made of other members: {', '.join(wrong)}")
+        for name, factory in factories.items():
+            if name not in given:
+                known[name] = factory()
+        if setters:
+            for name, put in setters:
+                put(self, known[name])
+        else:
+            self.__dict__.update(known)
+
+    return init
+
+
+def _shown(self: Any) -> str:
+    told = (f"{each.name}={getattr(self, each.name)!r}" for each in self.__members__)
+    return f"{type(self).__qualname__}({', '.join(told)})"
+
+
+def _refused(self: Any, name: str, *_: object) -> None:
+    raise AttributeError(f"{type(self).__name__} is a value: {name!r} of it cannot be changed")
+
+
+def _again(cls: type, members: dict[str, Any]) -> Any:
+    return cls(**members)
+
+
+class _Twin:
+    """What ``dataclasses`` looks at, made when somebody asks: the fields of a class like this one."""
+
+    def __get__(self, _instance: object, owner: type) -> Any:
+        import dataclasses
+
+        listed: list[Any] = []
+        for each in owner.__members__:  # type: ignore[attr-defined]
+            if isinstance(each.default, _MadeAnew):
+                listed.append((each.name, each.type, dataclasses.field(default_factory=each.default.factory)))
+            elif each.default is _REQUIRED:
+                listed.append((each.name, each.type))
+            else:
+                listed.append((each.name, each.type, dataclasses.field(default=each.default)))
+        twin = dataclasses.make_dataclass(owner.__name__, listed, kw_only=True)
+        found = vars(twin)["__dataclass_fields__"]
+        owner.__dataclass_fields__ = found  # type: ignore[attr-defined]
+        return found
