@@ -356,7 +356,6 @@ PREPARED: dict[str, Typed] = {
     'cd "$(harness place path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent"),
     "harness place prune": Typed(at=tasks),
     # many projects and machines
-    "harness undo 4f2a91c03d7e": "names a commit of another project; an undo of an undo is typed in test_undo",
     "harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8": Typed(
         at=tasks, code=4
     ),
