@@ -68,7 +68,7 @@ def test_work_that_exists_is_asked_about_at_once_and_accepted_by_its_proof(calc:
     assert calc.git("rev-parse", question["ref"]) == question["commit"]
     assert calc.state["verification_failures"] == {}
     told = calc.harness("status").out
-    assert "accept-built|reject|manual|skip|abort" in told
+    assert "--choose accept-built --feature 2  # or reject, manual, skip, abort" in told
     done = calc.harness("resume", "--choose", "accept-built")
     assert done.code == 0, done.text
     for line in (f"Before: {proof_path(2)}::test_sub failed", "known tests still pass", "they ask for this work"):
@@ -164,7 +164,7 @@ def test_a_run_until_done_goes_on_and_ends_with_the_question(calc: CalcProject) 
     assert calc.passing() == [1, 3]
     again = calc.run([turn(honest(2))], "--until-done")
     assert again.code == 3, again.text
-    assert "harness resume --choose accept-built --feature 2  # or reject, manual, skip, abort" in again.err
+    assert "harness resume --choose accept-built --feature 2 # or reject, manual, skip, abort" in again.err
     done = calc.harness("resume", "--choose", "accept-built")
     assert done.code == 0, done.text
     assert calc.passing() == [1, 2, 3]

@@ -166,7 +166,7 @@ def test_a_circle_of_dependencies_is_asked_about(calc: CalcProject) -> None:
     ran = calc.run([turn(honest(1))])
     assert ran.code == 3, ran.text
     assert "Dependency cycle detected: 2 → 3 → 2" in ran.err
-    assert "harness resume --choose edit  # or skip, abort" in ran.err
+    assert "harness resume --choose edit # or skip, abort" in ran.err
     asked = calc.harness("resume")
     assert asked.code == 2
     assert "Feature #2 depends on #3 which depends on #2." in asked.err

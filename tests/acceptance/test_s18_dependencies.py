@@ -20,7 +20,7 @@ def circle(features: Features) -> None:
 def test_a_circle_is_named_and_can_be_skipped(calc: CalcProject) -> None:
     """UAH-266 UAH-399 UAH-459 UAH-461 UAH-532 C24 S18: both ids, the options, no agent."""
     with_features(calc, circle)
-    refused(calc, "Dependency cycle detected: 20 → 21 → 20", "edit|skip|abort", code=3)
+    refused(calc, "Dependency cycle detected: 20 → 21 → 20", "edit # or skip, abort", code=3)
     assert calc.harness("resume").code == 2, "the circle is a question as well"
     told = calc.harness("resume").err
     assert "Feature #20 depends on #21 which depends on #20." in told
@@ -35,7 +35,7 @@ def test_a_circle_is_a_question_until_features_json_has_none(calc: CalcProject) 
     with_features(calc, circle)
     told = "Feature #20 depends on #21 which depends on #20."
     assert told in calc.harness("status").out, "said before any run, since features.json says it"
-    ran = refused(calc, told, "edit|skip|abort", code=3)
+    ran = refused(calc, told, "edit # or skip, abort", code=3)
     assert told in ran.out
     assert calc.state["pending_escalation"]["type"] == "dependency_cycle"
     shown = calc.harness("status")
