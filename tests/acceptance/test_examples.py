@@ -353,7 +353,7 @@ PREPARED: dict[str, Typed] = {
     "harness queue rebuild": Typed(at=tasks, code=7),
     "harness place": Typed(at=tasks),
     "harness place list": Typed(at=tasks),
-    'cd "$(harness place path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent"),
+    'cd "$(harness place path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent || :"),
     "harness place prune": Typed(at=tasks),
     # many projects and machines
     "harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8": Typed(
