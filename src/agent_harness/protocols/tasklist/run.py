@@ -131,7 +131,8 @@ def run(
         )
         made: list[Attempted] = []
         used = Totals()
-        worker.goes_on = goes_on or worker.session_owner
+        me, session = owner.current(), begun["session"]  # no other run has all three
+        worker.goes_on = goes_on or f"run-{me.pid}-{me.start_time}-{session}"
         try:
             ending = None
             chosen = terms.agent
