@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["RunSnapshot", "at_work", "lines", "told"]
+__all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "lines", "told"]
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
 """So long a living coordinator is silent before that is said."""
 MOST_BYTES = 4 << 20
+MOST_AGENTS = 16
+"""So many have a line on a screen that is not to be longer than one."""
 
 
 class RunSnapshot:

@@ -82,7 +82,7 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
         return []
     from agent_harness.parallel import snapshot
 
-    return snapshot.lines(found, lambda item: f"#{item}", most=None if everything else MOST_NAMED)
+    return snapshot.lines(found, lambda item: f"#{item}", most=None if everything else snapshot.MOST_AGENTS)
 
 
 def _at_work(found: "JsonObject | None") -> str | None:

@@ -108,7 +108,7 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
         return []
     from agent_harness.parallel import snapshot
 
-    return snapshot.lines(found, most=None if everything else MOST_NAMED)
+    return snapshot.lines(found, most=None if everything else snapshot.MOST_AGENTS)
 
 
 def next_command(state: State, *, paused: bool = False) -> str:
