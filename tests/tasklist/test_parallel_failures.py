@@ -291,9 +291,12 @@ def test_a_candidate_is_kept_until_its_item_has_landed_and_nobodys_becomes_a_res
     work = project(tmp_path, job("a", "grep -qx a list.txt"), job("b", "grep -qx b list.txt"))
     both = meet(tmp_path, "ab")
     agent = f"{both}; {MENDS}"
+    anothers = work.repo.git("commit-tree", "HEAD^{tree}", "-m", "Proven in another list, where a is something else")
+    work.repo.git("update-ref", "refs/harness/work/a/7", anothers)
     ran = run(work, agent, 2, "--json")
     assert (ran.code, json.loads(ran.out)["bounces"] > 0) == (0, True), ran
-    assert refs(work, "work", "mend", "landing", "rescue") == []
+    assert refs(work, "work", "mend", "landing", "rescue") == ["refs/harness/work/a/7"]
+    work.repo.git("update-ref", "-d", "refs/harness/work/a/7")
     (old,) = work.repo.git("log", "-1", "--format=%(trailers:key=Harness-Candidate,valueonly)", "HEAD").split()
     work.repo.git("update-ref", "refs/harness/work/a/8", old)
     nobodys = work.repo.git("commit-tree", "HEAD^{tree}", "-m", "Nobody's")

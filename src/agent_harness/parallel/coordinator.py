@@ -175,7 +175,8 @@ class Coordinator:
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
-        candidates.let_go(self._git, [carried["order"]])
+        known = {name: carried[name] for name in ("order", "commit", "bounces")}
+        candidates.let_go(self._git, [plan.ItemProgress(**known)])
         return False
 
     def _forget_orders(self, kept: set[str]) -> None:

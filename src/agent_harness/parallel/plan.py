@@ -47,6 +47,7 @@ class ItemProgress:
     slot: str = ""
     base: str = ""  # the commit that its order begins at
     commit: str = ""  # the candidate: of the last attempt that was accepted
+    before: tuple[str, ...] = ()  # candidates before that, which did not land
     proven_on: str = ""  # the commit that the candidate began at
     touches: tuple[str, ...] = ()
     lost: int = 0  # in a row
@@ -234,6 +235,7 @@ class RunPlan:
         if event.get("uncounted") or (work.recalled == event["order"] and work.state == OPEN and status != REJECTED):
             self.attempts -= 1
         if status == ACCEPTED:
+            work.before += (work.commit,) if work.commit else ()
             work.commit, work.proven_on, work.mend = event["commit"], work.base, None
             work.since = event.get("at", "")
             self.accepted += 1

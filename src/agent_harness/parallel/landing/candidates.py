@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from agent_harness.kernel.git import Git
 from agent_harness.parallel import places
-from agent_harness.parallel.plan import LANDED, OPEN, WORKING, RunPlan
+from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, RunPlan
 
 MEND_REFS = "refs/harness/mend"
 """Keeps the tree that a mend of the item begins with."""
@@ -32,11 +32,18 @@ def landed_on(git: Git, *branches: str) -> dict[str, str]:
     return {row[-1]: row[0] for row in rows if len(row) > 1}
 
 
-def let_go(git: Git, orders: Iterable[str]) -> None:
-    """These orders' work has landed: nothing of their items is kept beside the branch."""
-    names = {order.split("/")[1] for order in orders}
-    known = git.refs_below(f"{places.WORK_REFS}/") | git.refs_below(f"{MEND_REFS}/")
-    _remove(git, [ref for ref in known if _name(ref) in names])
+def let_go(git: Git, works: Iterable[ItemProgress]) -> None:
+    """What of these has landed, or is kept otherwise: none of their candidates is kept beside the branch.
+
+    What another list of this repository has under the same name of an item stays.
+    """
+    found = [*works]
+    names = {each.order.split("/")[1] for each in found}
+    commits = {commit for each in found for commit in (each.commit, *each.before)}
+    known = git.refs_below(f"{places.WORK_REFS}/").items()
+    over = [ref for ref, commit in known if _name(ref) in names and commit in commits]
+    mended = {f"{MEND_REFS}/{each.order.split('/')[1]}" for each in found if each.bounces}
+    _remove(git, [*over, *(mended & git.refs_below(f"{MEND_REFS}/").keys())])
 
 
 def tidied(git: Git, plan: RunPlan) -> list[str]:

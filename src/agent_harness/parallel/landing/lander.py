@@ -299,7 +299,7 @@ class Lander:
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push)
         for item, _ in pairs:
             self.lessons.overlap.forget(item)
-        candidates.let_go(self._git, [self._plan.work(item).order for item, _ in pairs])
+        candidates.let_go(self._git, [self._plan.work(item) for item, _ in pairs])
         if not self._plan.under_way:
             self._git.update_ref(objects.HEAD_REF, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
