@@ -7,7 +7,7 @@ in the middle leaves it for whoever comes next. Source: ``faces.md`` F-STORY-2.
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from agent_harness.errors import HarnessError, Refused, UnsafeTree, UsageError
 from agent_harness.kernel import files
@@ -16,6 +16,7 @@ from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import landing
+from agent_harness.parallel.landing import candidates
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
@@ -61,7 +62,21 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
-    return line if line and line.commit and head and git.ancestor(line.commit, head) else None
+    if line is None or line.commit is None or head is None:
+        return None
+    if git.ancestor(line.commit, head):
+        return line
+    now = _moved(git, line.commit, head)
+    return replace(line, commit=now) if now else None
+
+
+def _moved(git: Git, commit: str, head: str) -> str | None:
+    """What brings the same candidate as ``commit``, once that was put on top of what the remote had. SC-39."""
+    if git.commit_of(commit) is None:
+        return None
+    trailer = f"--format=%(trailers:key={candidates.CANDIDATE_TRAILER},valueonly)"
+    candidate = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
+    return candidates.landed_on(git, head).get(candidate) if candidate else None
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
