@@ -621,7 +621,7 @@ def test_a_worker_says_by_its_exit_code_how_it_ended(fleet: Callable[..., Fleet]
         (("--engine", "temporal://127.0.0.1:1", "--remote", "*"), 4, "127.0.0.1:1"),
         (("--engine", server.url.replace("/default", "/nowhere"), "--remote", "*"), 4, "no namespace 'nowhere'"),
     ]:
-        ran = found.work.harness("worker", *words)
+        ran = run_process((*HARNESS, "worker", *words), cwd=found.path)
         assert (ran.code, told in ran.text) == (code, True), ran
     with socket.create_server(("127.0.0.1", 0)) as mute:
         words = [*HARNESS, "worker", "--engine", f"temporal://127.0.0.1:{mute.getsockname()[1]}", "--remote", "*"]

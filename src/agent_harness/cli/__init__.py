@@ -8,9 +8,11 @@ def leave(code: int) -> int:
 
     To take an interpreter down piece by piece costs a short command an eighth of its time. Nothing is lost by not doing
     it: what was said is flushed, files are closed where they are written, and without ``threading`` no other thread
-    runs and nobody asked to be called at the end.
+    runs and nobody asked to be called at the end. Threads of Temporal's SDK can crash or hold an interpreter that is
+    taken down while they run (so a worker that was interrupted while it connected stayed for ever), so that none is
+    where they were begun.
     """
-    if "threading" not in sys.modules:
+    if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None:

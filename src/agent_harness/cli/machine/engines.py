@@ -10,9 +10,8 @@ from glob import escape
 
 import click
 
-from agent_harness.cli import failure
 from agent_harness.cli.terminal import json_option, show
-from agent_harness.errors import HarnessError, Refused, UsageError
+from agent_harness.errors import Refused, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,13 +80,7 @@ def worker(
         sys.stdout.flush()
 
     terms = WorkerTerms(address=address, remotes=remotes, folder=folder, slots=slots, say=say, long_tasks=long_tasks)
-    try:
-        code = serve(terms)
-    except HarnessError as error:
-        code = failure.show(error, as_json=False)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # the SDK's own threads may crash a Python that ends while they do
+    return serve(terms)
 
 
 @click.group(
