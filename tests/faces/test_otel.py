@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from agent_harness.faces import otel
+from agent_harness.faces import begin_telling, otel
 from agent_harness.faces.otel import spans as otel_spans
 from agent_harness.faces.otel.watcher import SessionSender
 from agent_harness.faces.reading import reader_of
@@ -288,3 +288,14 @@ def test_without_the_extra_a_run_says_so_and_goes_on(tmp_path: Path, monkeypatch
     assert "the extra `otel` is not installed" in str(otel.start("tasklist", str(tmp_path)))
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT")
     assert otel.start("tasklist", str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(("said", "sends"), [("true", False), ("TRUE", False), ("false", True), ("1", True)])
+def test_a_run_sends_nothing_where_opentelemetry_is_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, sends: bool
+) -> None:
+    """F-TRACE-3: as every program with OpenTelemetry reads it; also of a missing extra nothing is said then."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_SDK_DISABLED", said)
+    assert (begin_telling("tasklist", str(tmp_path)) is not None) == sends

@@ -79,6 +79,24 @@ def test_links_in_the_shared_folder_are_not_followed(tmp_path: Path) -> None:
     seat.release()
 
 
+@pytest.mark.parametrize("name", [AGENTS, host.TESTS, "input"])
+def test_a_folder_of_ours_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path, name: str) -> None:
+    folder, precious = said(agents=1), tmp_path / "precious"
+    precious.mkdir()
+    (precious / "1.lock").write_text("mine")
+    (folder / name).symlink_to(precious)
+    assert (host.holders(), host.input_since("x", 60.0)) == ([], 0)
+    if name == "input":
+        host.note_input("x", 5)
+        assert host.input_since("x", 60.0) == 5
+    else:
+        seat = host.take(name, {"item": "a"})
+        assert seat and [each["item"] for each in host.holders()] == ["a"]
+        seat.release()
+    assert {each.name: each.read_text() for each in precious.iterdir()} == {"1.lock": "mine"}
+    assert (folder / name).is_dir() and not (folder / name).is_symlink()
+
+
 def taken(account: str) -> HostSeat | str:
     return seats.taken(account, {"item": "a"}, LimitClock())
 

@@ -19,7 +19,7 @@ from agent_harness.parallel import landing
 from agent_harness.parallel.landing import objects
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.protocols.features.parallel.home import FeatureHome
-from agent_harness.protocols.tasklist.parallel import TaskListHome
+from agent_harness.protocols.tasklist.parallel.home import TaskListHome
 
 
 def die() -> None:

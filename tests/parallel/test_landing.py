@@ -1,6 +1,9 @@
 """Candidates put on a head as objects, and the branch moved without overwriting anything of anybody."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -129,6 +132,50 @@ def test_a_move_that_was_killed_among_the_files_is_carried_to_its_end(repo: Repo
             repo.write(path, repo.git_bytes("show", f"{new}:{path}"))
     landing.move(Git(repo.path), MAIN, base, new)
     assert (repo.head, repo.status()) == (new, [])
+
+
+MOVE = """
+import sys
+from agent_harness.kernel.git import Git
+from agent_harness.parallel import landing
+landing.move(Git(sys.argv[1]), "refs/heads/main", *sys.argv[2:])
+"""
+
+
+def test_however_many_files_a_killed_move_has_written_git_is_started_as_often(repo: Repo, tmp_path: Path) -> None:
+    """SC-36: also where names are of two lines."""
+    log, real = tmp_path / "started", shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").write_text(f'#!/bin/sh\necho >> {log}\nexec {real} "$@"\n')
+    (tmp_path / "bin/git").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    starts: list[int] = []
+    for number, many in enumerate((1, 12)):
+        base = repo.head
+        files = {f"{number}/line\n{each}": f"{each}\n" for each in range(many)}
+        new = made(repo, base, **files)
+        for name, text in files.items():
+            repo.write(name, text)
+        log.write_text("")
+        subprocess.run([sys.executable, "-c", MOVE, repo.path, base, new], env=environment, check=True)
+        starts.append(len(log.read_text().splitlines()))
+        assert (repo.head, repo.status()) == (new, [])
+    assert starts[0] == starts[1] > 0
+
+
+def test_a_file_that_is_gone_again_is_none_and_those_after_it_count(repo: Repo) -> None:
+    """SC-36: what cannot be read is a person's."""
+    base, git = repo.head, Git(repo.path)
+    new = made(repo, base, a="new\n", b="b\n", c="c\n")
+    for name in "abc":
+        repo.write(name, repo.git_bytes("show", f"{new}:{name}"))
+    wanted = {path: after for path, (_, after) in git.differences(base, new).items()}
+    assert landing.already_there(git, wanted) == [b"a", b"b", b"c"]
+    (repo.path / "b").chmod(0)
+    expected = [b"a", b"b", b"c"] if os.access(repo.path / "b", os.R_OK) else [b"a", b"c"]
+    assert landing.already_there(git, wanted) == expected
+    repo.write("a", b"other\n")
+    assert landing.already_there(git, wanted) == expected[1:]
 
 
 def test_a_branch_that_is_checked_out_nowhere_moves_as_a_ref(repo: Repo) -> None:

@@ -11,8 +11,8 @@ from agent_harness.errors import Busy, UsageError
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import decision, plan, requests
 from agent_harness.parallel.items import ACCEPTED, PARTIAL, OpenItem
-from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.plan import RunPlan
+from agent_harness.parallel.requests import Mailbox
 
 from .simulated import Simulated, World
 from .test_plan import batched, begun, ended, ordered, ready

@@ -1,6 +1,7 @@
 """Nobody but the harness closes a task, and what proves it cannot change under way."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import agent_harness
 from agent_harness.errors import PersonNeeded, Refused, VerificationFailed
+from agent_harness.kernel import trusted_state
 from agent_harness.protocols.tasklist import planning, proven
 from agent_harness.protocols.tasklist.attempts import recover, verbs
 from agent_harness.protocols.tasklist.claims import sessions
@@ -109,6 +111,31 @@ def test_what_is_proven_where_the_state_folder_cannot_be_written_is_said_and_pro
     assert project.harness("status", "--json").json["unproven"] == ["task-001"]
     assert project.harness("session", "start", "--session", "t").code == 0
     assert project.harness("status", "--json").json["unproven"] == []
+
+
+def test_what_is_kept_of_claims_goes_to_no_folder_that_an_agent_has_linked_there(tmp_path: Path) -> None:
+    """Neither what a new claim writes and removes, nor what an attempt notes; a link for one file is none either."""
+    project = TaskListProject.at_noon(tmp_path / "list", task("a"), task("b"))
+    recover.confirm(project.worker())
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "a.0.json").write_text("mine")
+    home = Path(trusted_state.existing(project.layout.tasks, project.layout.root) or "")
+    shutil.rmtree(home / "claims", ignore_errors=True)
+    (home / "claims").symlink_to(precious)
+    project.claim(task_id="a")
+    assert [each.name for each in precious.iterdir()] == ["a.0.json"]
+    (kept,) = (home / "claims").glob("a.*.json")
+    claimed = project.store.read().by_id["a"]
+    kept.unlink()
+    kept.symlink_to(precious / "new")
+    proven.note_claim(project.layout, claimed, passed={"files": {}})
+    shutil.move(home / "claims", tmp_path / "moved")
+    (home / "claims").symlink_to(tmp_path / "moved")
+    assert proven.noted(project.layout, claimed, "passed") == {}
+    proven.note_claim(project.layout, claimed, other={"x": 1})
+    assert (proven.noted(project.layout, claimed, "other"), (home / "claims").is_symlink()) == ({"x": 1}, False)
+    assert {each.name: each.read_text() for each in precious.iterdir()} == {"a.0.json": "mine"}
 
 
 def test_a_fresh_list_that_an_agent_closes_by_hand_is_not_finished(tmp_path: Path) -> None:

@@ -299,7 +299,10 @@ def _call(words: list[str]) -> int:
 
         folder = str(options.pop("folder"))
         if command in ("run", "resume", "tick"):
-            _tell(os.path.abspath(folder))
+            from agent_harness.faces import begin_telling
+
+            if said := begin_telling("longtask", os.path.abspath(folder)):
+                print(said, file=sys.stderr)
         task = LongTask(folder)
         if command == "schedule" and options.get("engine"):
             return _show(_by_server(task, options))
@@ -350,18 +353,6 @@ def _told(task: LongTask, line: str) -> None:
     except (OSError, ValueError):  # nobody reads it
         pass
     task.keep_said(line)
-
-
-def _tell(folder: str) -> None:
-    """Starts what tells people, and a collector, of a run."""
-    from agent_harness.faces import notify
-
-    notify.start("longtask", folder)
-    if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
-        from agent_harness.faces import otel
-
-        if said := otel.start("longtask", folder):
-            print(said, file=sys.stderr)
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:

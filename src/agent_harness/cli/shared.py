@@ -171,7 +171,10 @@ def run(
     if exchange is not None and lend is None:
         raise UsageError("--exchange needs --engine", hint="harness run --workers 4 --engine URL --exchange DIR")
     if not dry_run:
-        _tell_people(kind, folder)
+        from agent_harness.faces import begin_telling
+
+        if said := begin_telling(kind, folder):
+            show(said, err=True)
     if kind == "features":
         from agent_harness.cli import features
 
@@ -229,17 +232,6 @@ def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
 
     url = url if exchange is None else with_exchange(url, exchange)
     return None if address_of(url) is None else partial(engine_for, url)
-
-
-def _tell_people(kind: str, folder: str) -> None:
-    from agent_harness.faces import notify
-
-    notify.start(kind, folder)
-    if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
-        from agent_harness.faces import otel
-
-        if said := otel.start(kind, folder):
-            show(said, err=True)
 
 
 def _refuse(given: dict[str, object], kind: str) -> None:

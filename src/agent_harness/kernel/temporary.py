@@ -14,7 +14,7 @@ from functools import cache
 from types import TracebackType
 from typing import Self
 
-__all__ = ["PREFIX", "TemporaryFolder", "remove_tree", "sweep"]
+__all__ = ["PREFIX", "TemporaryFolder", "remove", "remove_tree", "sweep"]
 
 PREFIX = "harness-tmp-"
 
@@ -99,6 +99,18 @@ def _hold(path: str) -> int | None:
 
 def _open(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def remove(path: str) -> None:
+    """Removes what is there: a folder with everything in it, a file, or a link and not what it leads to.
+
+    Nothing happens where nothing is. ``OSError`` as ``os.unlink``; of a folder, what cannot be removed stays.
+    """
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove_tree(path)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:

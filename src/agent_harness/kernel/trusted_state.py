@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.root import Kind
 
-__all__ = ["Place", "existing", "forget", "make", "may_write", "name_of", "of_user", "places", "usual_base"]
+__all__ = [
+    "Place",
+    "existing",
+    "forget",
+    "made_inside",
+    "make",
+    "may_write",
+    "name_of",
+    "of_user",
+    "places",
+    "usual_base",
+]
 
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
@@ -175,6 +186,18 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
         if _is_mine(base, folder):
             return folder
     return None
+
+
+def made_inside(folder: str, name: str) -> str:
+    """The folder of that name in one of ours, made where it is missing; a link in its place is removed, not followed.
+
+    ``OSError`` where the disk says no.
+    """
+    path = os.path.join(folder, name)
+    if os.path.islink(path):
+        os.unlink(path)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
 
 
 def name_of(place: str) -> str:

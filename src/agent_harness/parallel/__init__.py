@@ -6,6 +6,8 @@ batching     how large a batch is, and which of its members is the culprit      
 ledger       the append-only journal of a run
 places       a repository and work tree for each agent, which borrows the project's objects
 landing      candidates on top of a head, as objects; the branch moved
+requests     what a person may ask of a run: what follows, and how it gets to the coordinator
+run          a run before its coordinator, and what it would begin with
 coordinator  the one writer of the plan: orders out, results in, landings
 hands        the process that carries one order out, in a place
 """

@@ -16,7 +16,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, Refused, UnsafeTree
+from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, UnsafeTree
 from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.host import HostSeat
@@ -45,7 +45,6 @@ from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
 from agent_harness.parallel.landing.touched import HomeWatch
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
-from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
@@ -113,7 +112,7 @@ class Coordinator:
         memory = terms.settings.min_free_mb << 20
         self._seats = slots.RunSeats(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
-        self._mailbox = Mailbox(folder)
+        self._mailbox = requests.Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
         self._began = time.monotonic()
@@ -723,10 +722,3 @@ def _shown(under: _Under, heard: JsonObject) -> JsonObject:
     phase = str(heard.get("phase", "setup"))
     known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
     return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last", "can")}
-
-
-def state_folder(place: str | None) -> str:
-    """The folder of parallel runs, in the project's folder outside of it. ``Refused`` where there is none."""
-    if place is None:
-        raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
-    return os.path.join(place, "parallel")

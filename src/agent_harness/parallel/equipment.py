@@ -25,7 +25,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.process.sandbox import of_agent, settings_from
 from agent_harness.kernel.redact import redact
-from agent_harness.kernel.temporary import remove_tree
+from agent_harness.kernel.temporary import remove
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.verification.runner.lending import ignored_paths, lendable
 
@@ -95,7 +95,7 @@ def lend(home: str, place: Git, paths: Sequence[str]) -> None:
             if known[path] == stamp:
                 kept[path] = stamp
                 continue
-            _remove(target)
+            remove(target)
         files.write_json(record, {**known, **kept, path: ""})  # a copy that is cut off is made again
         os.makedirs(os.path.dirname(target), exist_ok=True)
         _copy(source, target)
@@ -170,13 +170,6 @@ def _rename(path: Path, old: str, new: str) -> None:
         changed = _BY_SHELL % first.removeprefix(b"#!").strip() + rest
     with suppress(PermissionError):
         path.write_bytes(changed)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        remove_tree(path)
-    else:
-        os.unlink(path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,6 @@ from agent_harness.parallel import equipment, places, rebuild, requests, snapsho
 from agent_harness.parallel.items import result_of_order
 from agent_harness.parallel.landing import candidates, told_gone
 from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, run_held
-from agent_harness.parallel.mailbox import Mailbox
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 from agent_harness.parallel.rebuild import LeftRun
@@ -145,7 +144,7 @@ class ParallelRuns:
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
         """The event that the coordinator answers with; ``None`` where the run has ended without one."""
-        mailbox = Mailbox(self.folder)
+        mailbox = requests.Mailbox(self.folder)
         request = mailbox.post(verb, args)
         try:
             until = time.monotonic() + ANSWER_SECONDS

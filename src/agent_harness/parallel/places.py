@@ -26,7 +26,7 @@ from agent_harness.kernel import files, snapshot
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
-from agent_harness.kernel.temporary import remove_tree
+from agent_harness.kernel.temporary import remove
 
 RESCUE_REFS = "refs/harness/rescue"
 WORK_REFS = "refs/harness/work"
@@ -89,8 +89,7 @@ class Workplace:
         """Makes the place one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
         home.update_ref(f"{PLACE_REFS}/{self.name}", base)  # no gc of the project takes away what is borrowed
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        if os.path.lexists(old := os.path.join(self.folder, ".git")):
-            _remove(old)
+        remove(old := os.path.join(self.folder, ".git"))
         _make_repository(home, Path(old), base, branch)
         index = os.path.join(old, "index")
         with suppress(FileNotFoundError):
@@ -110,8 +109,7 @@ class Workplace:
     def clear(self) -> None:
         """Takes away all that there is of the place; what the project does not have is in a rescue already."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup"):
-            if os.path.lexists(path):
-                _remove(path)
+            remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         """The refs of the project's that hold what only the place had; none where it had nothing.
@@ -244,13 +242,6 @@ def _copy_plain(source: str, target: str) -> None:
             shutil.copyfileobj(file, copy)
         found = os.fstat(descriptor)
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        remove_tree(path)
-    else:
-        os.unlink(path)
 
 
 def existing(folder: str) -> Iterable[Workplace]:

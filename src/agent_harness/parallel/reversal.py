@@ -138,8 +138,8 @@ def changed_by(
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
-    others = [path for path in found.keys() & (dirty | hidden) if not landing.is_there(git, path, found[path][1])]
-    if in_the_way := sorted(map(os.fsdecode, others)):
+    met = {path: new for path, (_, new) in found.items() if path in dirty | hidden}
+    if in_the_way := sorted(map(os.fsdecode, met.keys() - {*landing.already_there(git, met)})):
         raise UnsafeTree(
             f"These files are not committed: {', '.join(in_the_way[:5])}", hint="git commit  # or git stash"
         )

@@ -18,11 +18,11 @@ is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 
-from agent_harness.errors import Busy
+from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, digest, files, journal, lock
 from agent_harness.kernel.json import JsonObject, jsontext
 
@@ -30,6 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, fields, replace
     from typing import Any
+
+    from agent_harness.kernel.files import AnyPath
 else:
     from agent_harness.session.values import dataclass, field, fields, replace
 
@@ -40,10 +42,12 @@ __all__ = [
     "ChainReport",
     "ClaimVerdict",
     "VerdictStep",
+    "after",
     "check",
     "keep_output",
     "last_about",
     "newest_first",
+    "outputs_of",
     "prune_outputs",
     "write",
 ]
@@ -245,6 +249,22 @@ def _is_locked(descriptor: int) -> bool:
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
     """The verdicts, the last one first, each read when it is asked for; a missing file has none."""
     return (found for _, found in _backwards(path))
+
+
+def after(path: str, number: int) -> list[ClaimVerdict]:
+    """The verdicts after that of this number, the first one first."""
+    return [*takewhile(lambda found: found.n > number, newest_first(path))][::-1]
+
+
+def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
+    """What the steps printed, by where it is kept below ``root``; empty where that cannot be read."""
+    found: dict[str, str] = {}
+    for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
+        try:
+            found[log] = files.read_bytes(os.path.join(root, log)).decode("utf-8", "replace")
+        except (OSError, HarnessError):
+            found[log] = ""
+    return found
 
 
 def last_about(path: str, item: str) -> ClaimVerdict | None:

@@ -22,11 +22,13 @@ FOLDER = "otel"
 
 
 def start(kind: str, folder: str) -> str | None:
-    """Starts what sends the sessions of a project while this process lives; nothing where no collector is named.
+    """Starts what sends the sessions of a project while this process lives; nothing where no collector is named, or
+    ``OTEL_SDK_DISABLED`` is ``true``.
 
     Costs a look into the environment; never raises. What is missing for it, for people.
     """
-    if not any(map(os.environ.get, VARIABLES)):
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if is_off or not any(map(os.environ.get, VARIABLES)):
         return None
     import subprocess
     import sys

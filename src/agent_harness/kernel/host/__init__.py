@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 FOLDER = "host"
-AGENTS, TESTS = "agents", "tests"
+AGENTS, TESTS, INPUT = "agents", "tests", "input"
 MOST = 1024
 _MOST_TOKENS = 10**12
 _CHOOSING_SECONDS = 2.0
@@ -145,9 +145,8 @@ def take(kind: str, told: JsonObject) -> HostSeat | None:
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSeat()
-    there = os.path.join(folder, kind)
     try:
-        os.makedirs(there, mode=0o700, exist_ok=True)
+        there = trusted_state.made_inside(folder, kind)
         for number in range(1, limits()[kind] + 1):
             lock = LockFile(os.path.join(there, f"{number}.lock"))
             if lock.try_take() is None:
@@ -196,11 +195,15 @@ def _input_line(line: bytes) -> tuple[float, int] | None:
 
 def _input_path(account: str, *, make: bool = False) -> str | None:
     folder = trusted_state.of_user(FOLDER, make=make)
-    there = os.path.join(folder, "input") if folder else ""
+    if not folder:
+        return None
     with suppress(OSError):
-        if make and there:
-            os.makedirs(there, mode=0o700, exist_ok=True)
-    return os.path.join(there, digest.sha256(account.encode("utf-8", "replace"))[:24]) if there else None
+        if make:
+            trusted_state.made_inside(folder, INPUT)
+    there = os.path.join(folder, INPUT)
+    if os.path.islink(there):
+        return None
+    return os.path.join(there, digest.sha256(account.encode("utf-8", "replace"))[:24])
 
 
 @contextmanager
@@ -234,7 +237,7 @@ def working(account: str) -> int:
 def _holders(folder: str, kind: str) -> list[JsonObject]:
     there = os.path.join(folder, kind)
     found: list[JsonObject] = []
-    names = os.listdir(there) if os.path.isdir(there) else []
+    names = os.listdir(there) if os.path.isdir(there) and not os.path.islink(there) else []
     for number in sorted(int(name[:-5]) for name in names if name.endswith(".lock") and name[:-5].isdecimal()):
         try:
             holder = LockFile(os.path.join(there, f"{number}.lock")).holder()

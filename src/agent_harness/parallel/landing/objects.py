@@ -7,9 +7,8 @@ person's; each step of it can be repeated by whoever finds it half done. SC-30, 
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent_harness.errors import ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
@@ -174,29 +173,48 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
     """
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
-    lines: list[bytes] = []
+    changed = git.differences(old, new)
+    written = {path: after for path, (before, after) in changed.items() if known.get(path, "") == before.oid}
     removed = b"0 " + b"0" * len(old) + b"\t"
-    for path, (before, after) in git.differences(old, new).items():
-        if known.get(path, "") != before.oid or not is_there(git, path, after):
-            continue
-        lines.append(f"{after.mode} {after.oid}\t".encode() + path if after != ABSENT else removed + path)
+    lines = [
+        removed + path if written[path] == ABSENT else f"{written[path].mode} {written[path].oid}\t".encode() + path
+        for path in already_there(git, written)
+    ]
     if lines:
         git.run("update-index", "-z", "--index-info", input=b"\0".join(lines) + b"\0")
         git.run("update-index", "-q", "--refresh", check=False)
 
 
-def is_there(git: Git, path: bytes, wanted: TreeEntry) -> bool:
-    """Whether the work tree has a file as it is wanted, or none where none is. No link is taken for one."""
-    file = Path(git.top(), os.fsdecode(path))
-    if wanted == ABSENT:
-        return not (file.is_symlink() or file.is_file())
-    is_plain = file.is_file() and not file.is_symlink() and wanted.mode != "120000"
-    return is_plain and _content_id(git, path) == wanted.oid
+def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
+    """Those of the files that the work tree has as they are wanted, or has none where none is; in the same order.
+
+    No link is taken for a file. One process of git reads them all, however many there are.
+    """
+    files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
+    asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
+    found = _content_ids(git, asked)
+    return [
+        path
+        for path, entry in wanted.items()
+        if (found.get(path) == entry.oid if entry != ABSENT else not (path in files or os.path.islink(git.file(path))))
+    ]
 
 
-def _content_id(git: Git, path: bytes) -> str:
-    """The id that the file's content would have in the repository."""
-    done = git.run(
-        "hash-object", "--stdin-paths", input=os.path.join(os.fsencode(git.top()), path) + b"\n", check=False
-    )
-    return done.strip().decode()
+def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
+    """The ids that the contents of the files would have in the repository, but for those that cannot be read."""
+    found: dict[bytes, str] = {}
+    left = [*paths]
+    while left:  # git ends at a file that it cannot read
+        lines = b"".join(_as_line(git.file(path)) for path in left)
+        read = git.run("hash-object", "--stdin-paths", input=lines, check=False).decode().split()
+        found |= dict(zip(left, read, strict=False))
+        left = left[len(read) + 1 :]
+    return found
+
+
+def _as_line(path: bytes) -> bytes:
+    """A path as git reads it from a line of its input."""
+    if b"\n" in path:
+        escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+        path = b'"' + escaped + b'"'
+    return path + b"\n"

@@ -240,35 +240,21 @@ class TaskList:
             self._refuse_resting()  # what the list itself waits for is the nearer reason
             raise
         if workers is not None:
-            from agent_harness.protocols.tasklist import parallel
+            from agent_harness.parallel.run import RunWish
+            from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
-            return parallel.run_parallel(
-                self.worker,
-                workers=workers,
-                agents=agents,
-                accounts=[each.account for each in allowed],
-                policy=policy,
-                say=say,
-                branch=branch,
-                lend=lend,
-                **limits,
-            )
+            most = limits.pop("max_tasks", None)
+            wish = RunWish(workers=workers, agents=agents, policy=policy, branch=branch, lend=lend, max_attempts=most)
+            return run_parallel(self.worker, wish, accounts=[each.account for each in allowed], say=say, **limits)
         more: JsonObject = {}
         if left := self._left_by_run() or self._unpushed():
-            from agent_harness.protocols.tasklist import parallel
+            from agent_harness.parallel.run import RunWish
+            from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
             say("A run of several agents has left something to land or to push; that is done first.")
             workers, branch = left
-            landed = parallel.run_parallel(
-                self.worker,
-                workers=workers,
-                agents=agents,
-                accounts=(),
-                policy=policy,
-                say=say,
-                branch=branch,
-                only_land=True,
-            )
+            wish = RunWish(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
+            landed = run_parallel(self.worker, wish, accounts=(), say=say)
             if landed["exit_code"]:
                 return landed
             more = {"unpushed": landed["unpushed"]}
@@ -317,7 +303,7 @@ class TaskList:
 
     def _left(self) -> LeftRun:
         """What a run that is dead holds."""
-        from agent_harness.protocols.tasklist.parallel import left_run
+        from agent_harness.protocols.tasklist.parallel.home import left_run
 
         return left_run(self.worker)
 
@@ -417,11 +403,11 @@ class TaskList:
         lines = [f"Next: {found.get('task_id')}: {found.get('title')}"]
         following = "harness run"
         if workers is not None:
-            from agent_harness.protocols.tasklist import parallel
+            from agent_harness.protocols.tasklist.parallel.run import preview, preview_lines
 
             given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
-            found["parallel"] = parallel.preview(self.worker, workers=workers, **given)
-            lines, following = parallel.preview_lines(found["parallel"]), f"harness run --workers {workers}"
+            found["parallel"] = preview(self.worker, workers=workers, **given)
+            lines, following = preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")
         return {**found, "estimate": expected, "estimate_line": line, "lines": [*lines, line], "next": following}

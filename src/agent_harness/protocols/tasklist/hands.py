@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_harness.agents import registry
-from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, journal, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -26,7 +25,6 @@ from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
-from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.command import run_in_place
 
@@ -69,7 +67,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     kept = os.path.join(folder, "sessions")
     costs = [*journal.read(layout.costs)]
     copy_plain(layout.sessions, kept, lambda name: name != "costs.jsonl")
-    lines = _new_lines(proven.ledger(layout), before.n if before else 0)
+    lines = ledger.after(proven.ledger(layout), before.n if before else 0)
     task = worker.find(state, order.item)
     spent = sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs)
     found = _status_of(ran, state, task)
@@ -82,7 +80,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         "costs": costs,
         "cost_usd": spent,
         "verdicts": [each.as_record() for each in lines],
-        "outputs": {log: _text(layout, log) for each in lines for step in each.steps if (log := step.log)},
+        "outputs": ledger.outputs_of(lines, layout.root),
         "sessions": kept,
     }
 
@@ -103,22 +101,6 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
     if state.halt and how != ACCEPTED:
         found |= {"status": PARKED, "reason": str(state.halt.get("message"))}
     return found | {"uncounted": how == PARTIAL}
-
-
-def _new_lines(path: str, number: int) -> list[ClaimVerdict]:
-    found: list[ClaimVerdict] = []
-    for each in ledger.newest_first(path):
-        if each.n <= number:
-            break
-        found.insert(0, each)
-    return found
-
-
-def _text(layout: TaskListLayout, log: str) -> str:
-    try:
-        return files.read_bytes(os.path.join(layout.root, log)).decode("utf-8", "replace")
-    except (OSError, HarnessError):
-        return ""
 
 
 def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PROVEN = "proven.json"
 PROOFS = "proofs.jsonl"
+CLAIMS = "claims"
 RED_BEFORE = "red-before.json"
 SAID = "said.json"
 LEDGER = "verdicts.jsonl"
@@ -252,8 +253,7 @@ def begin(
     home = _home(layout, make=True)
     if not home:
         return
-    folder = os.path.join(home, "claims")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    folder = trusted_state.made_inside(home, CLAIMS)
     for name in os.listdir(folder):
         if name.rpartition(".json")[0].rpartition(".")[0] == safe_name(task.id):
             os.unlink(os.path.join(folder, name))
@@ -262,7 +262,7 @@ def begin(
     record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
     record |= {"sandbox": config.sandbox}
     record |= {"base": base, "base_ref": task.base_ref} if base else {}
-    files.write_json(_claim(home, task), {**record, "files": kept} if kept else record)
+    files.write_json(_claim(home, task), {**record, "files": kept} if kept else record, follow=False)
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
@@ -270,7 +270,7 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
-        files.write_json(_claim_path(home, task.id, token), found)
+        files.write_json(_claim_path(home, task.id, token), found, follow=False)
 
 
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
@@ -350,8 +350,9 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
     """Adds members to what is written down of this claim, durably."""
     home = _home(layout, make=True)
     if home:
-        os.makedirs(os.path.join(home, "claims"), mode=0o700, exist_ok=True)
-        files.write_json(_claim(home, task), {"task": task.id, **_claim_record(layout, task), **members})
+        known = _claim_record(layout, task)
+        trusted_state.made_inside(home, CLAIMS)
+        files.write_json(_claim(home, task), {"task": task.id, **known, **members}, follow=False)
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
@@ -366,9 +367,11 @@ def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Also in the sandbox of an agent, where it can only be read."""
+    """Also in the sandbox of an agent, where it can only be read; what lies behind a link is none of ours."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
-    return files.read_json_if_any(_claim(home, task)) if home and task.claim_token else {}
+    if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
+        return {}
+    return files.read_json_if_any(_claim(home, task))
 
 
 def _claim(home: str, task: Task) -> str:
@@ -377,4 +380,4 @@ def _claim(home: str, task: Task) -> str:
 
 def _claim_path(home: str, task_id: str, token: str) -> str:
     key = digest.blake2b(token.encode("utf-8", "surrogatepass"), 8)
-    return os.path.join(home, "claims", f"{safe_name(task_id)}.{key}.json")
+    return os.path.join(home, CLAIMS, f"{safe_name(task_id)}.{key}.json")

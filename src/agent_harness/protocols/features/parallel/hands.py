@@ -14,7 +14,7 @@ from pathlib import Path
 from agent_harness.errors import Escalated, HarnessError
 from agent_harness.kernel import files, journal
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.temporary import remove_tree
+from agent_harness.kernel.temporary import remove, remove_tree
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -81,7 +81,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     kept = os.path.join(folder, "logs")
     copy_plain(project.layout.logs, kept)
     row = next((each for each in journal.tail(project.layout.log("sessions.jsonl"), 5)), None)
-    lines = _new_lines(project.store.ledger(), lines_before.n if lines_before else 0)
+    lines = ledger.after(project.store.ledger(), lines_before.n if lines_before else 0)
     if any("environment_changed" in each.codes for each in lines):
         _install_anew(place, order, project)
     found = _status_of(last, state, problem)
@@ -101,7 +101,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         "spent": spent,
         "cost_usd": (spent.get("cost_usd") or spent.get("assumed_usd") or 0.0) if spent else 0.0,
         "verdicts": [each.as_record() for each in lines],
-        "outputs": {log: _text(project, log) for each in lines for step in each.steps if (log := step.log)},
+        "outputs": ledger.outputs_of(lines, project.root),
         "proven_tests": sorted(baseline.passing - known) if found["status"] == ACCEPTED else [],
         "gone_tests": sorted(known - baseline.passing) if found["status"] == ACCEPTED else [],
         "files_read": [*baseline.files_read],
@@ -134,8 +134,7 @@ def _say(line: str) -> None:
 def _seed(project: Project, order: WorkOrder) -> None:
     """State of its own, as the project's was when the order was given; nothing of an earlier order is left of it."""
     papers, at = order.papers, project.layout
-    if os.path.lexists(at.state_dir):
-        remove_tree(at.state_dir)
+    remove_tree(at.state_dir)
     os.makedirs(at.logs)
     project.store.settle_in()
     home = os.path.dirname(project.store.ledger())
@@ -231,30 +230,11 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
     }
 
 
-def _new_lines(path: str, number: int) -> list[ledger.ClaimVerdict]:
-    found: list[ledger.ClaimVerdict] = []
-    for each in ledger.newest_first(path):
-        if each.n <= number:
-            break
-        found.insert(0, each)
-    return found
-
-
-def _text(project: Project, log: str) -> str:
-    try:
-        return files.read_bytes(os.path.join(project.root, log)).decode("utf-8", "replace")
-    except (OSError, HarnessError):
-        return ""
-
-
 def _install_anew(place: Workplace, order: WorkOrder, project: Project) -> None:
     """What a session has changed of the copies of what is installed reaches no other one."""
     for path in order.lend:
-        target = os.path.join(place.folder, path)
-        if os.path.isdir(target) and not os.path.islink(target):
-            remove_tree(target)
-        else:
-            files.unlink(target)
+        with suppress(OSError):
+            remove(os.path.join(place.folder, path))
     files.unlink(f"{place.folder}.lent")
     files.unlink(project.store.installed() or "")
 
@@ -265,8 +245,7 @@ def _install_anew(place: Workplace, order: WorkOrder, project: Project) -> None:
 def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
     """The suite on the commit: all that is known to pass, and all that its members have proven, passes."""
     project = _opened(place, checks_baseline=False)
-    if os.path.lexists(project.layout.state_dir):
-        remove_tree(project.layout.state_dir)
+    remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)
     project.store.settle_in()
     project.store.write_state(SessionState(order.papers["state"]).but(**records.NOTHING_UNFINISHED))

@@ -4,18 +4,24 @@ import os
 from collections.abc import Sequence
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment, landing, rebuild
-from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
-from agent_harness.parallel.decision import choices
-from agent_harness.parallel.engine import EngineFactory
-from agent_harness.parallel.items import odd_touches
-from agent_harness.parallel.landing.learning import learned_in
+from agent_harness.parallel import landing
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.people import foreseen, refuse_gone
+from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import RunPlan, fold
 from agent_harness.parallel.rebuild import LeftRun
+from agent_harness.parallel.run import (
+    INTERRUPTED,
+    PreparedRun,
+    Prospect,
+    RunWish,
+    branch_to_land_on,
+    existing_folder,
+    made_folder,
+    next_command,
+)
+from agent_harness.parallel.run import preview as preview_of
+from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.features import costs, marks, migrations, questions, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
@@ -29,45 +35,29 @@ from agent_harness.protocols.features.selection import settled
 from agent_harness.protocols.features.store import orders_of_run
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import RefusalPolicy
 
 
-def run_parallel(
-    project: Project,
-    *,
-    workers: int,
-    agents: Sequence[str],
-    policy: RefusalPolicy,
-    max_sessions: int | None = None,
-    branch: str | None = None,
-    only_land: bool = False,
-    lend: EngineFactory | None = None,
-) -> JsonObject:
+def run_parallel(project: Project, wish: RunWish) -> JsonObject:
     """Works the project with so many agents at once; the members of the answer are the coordinator's.
 
-    With ``only_land`` no session is begun: what an earlier run has proven lands, what it had under way is given back.
-    Work lands on ``branch``, the one that is checked out where none is named; unfinished work of a serial run on that
-    goes on in a place. Sessions are held by the engine that ``lend`` makes. Raises what ``Runs.run`` raises
-    before its first session.
+    Unfinished work that a serial run has left on the branch goes on in a place. Raises what ``Runs.run`` raises before
+    its first session.
     """
     project.require_initialised()
-    if left_here := trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False):
-        refuse_gone(project.git, os.path.join(left_here, "parallel"), branch)
-    target = landing.target(project.git, branch)
+    kept = existing_folder(project.layout.git_dir, project.layout.root)
+    target = branch_to_land_on(project.git, kept, wish.branch, otherwise="harness run")
     is_here = target == project.git.branch()
     migrations.refuse_newer(project)
     locking.refuse_resting(project)
     accounts: list[str] = []
-    if not only_land:
+    if not wish.only_land:
         questions.refuse_pending(project.store.state())
-        accounts = [each.account for each in choose_agents(project, agents)]
+        accounts = [each.account for each in choose_agents(project, wish.agents)]
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
-        folder = state_folder(trusted_state.make(project.layout.git_dir, project.layout.root)[0])
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        engine = lend(project.git, folder, project.say, settings_of(project).refs) if lend else None
-        left = project.store.left_by_run() or {}
-        terms_left = LeftRun(workers=workers, branch=branch, claims=orders_of_run(left))
-        rebuild.where_missing(folder, project.git, target, terms_left, say=project.say)
+        folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
+        begun = PreparedRun.of(wish, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
+        claims = orders_of_run(project.store.left_by_run() or {})
+        begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims))
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
@@ -76,16 +66,10 @@ def run_parallel(
         valid_features(project, None if is_here else features_at(project, target))
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run
-        attempt: JsonObject = {
-            "agents": [*agents],
-            "wait": policy.wait,
-            "now": policy.ignore_once,
-            "spent_before_usd": before,
-        }
-        home = FeatureHome(project, folder, workers, attempt, branch)
-        for line in odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features}):
-            project.say(line)
-        if not only_land:
+        attempt = {**wish.told_attempts(), "spent_before_usd": before}
+        home = FeatureHome(project, folder, wish.workers, attempt, wish.branch)
+        begun.say_odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features})
+        if not wish.only_land:
             home.ask_next()
             questions.refuse_pending(project.store.state())
             _adopt_unfinished(project, home, is_here=is_here)
@@ -93,25 +77,18 @@ def run_parallel(
             _commit_story(project)
         else:
             home.baseline()
-        terms = RunTerms(
-            workers=workers,
-            say=project.say,
-            stop=stop,
-            max_attempts=max_sessions,
-            max_cost_usd=max(0.0, project.budgets.total - before),
-            settings=settings_of(project),
-            sandbox=project.config.sandbox.model_dump(mode="json"),
-            only_land=only_land,
-            engine=engine,
-            accounts=tuple(accounts),
-            policy=policy,
-        )
         try:
-            with stop.listening():
-                done = Coordinator(home, project.git, folder, target, terms).run()
+            done = begun.carry_out(
+                home,
+                settings,
+                sandbox=project.config.sandbox.model_dump(mode="json"),
+                max_attempts=wish.max_attempts,
+                max_cost_usd=max(0.0, project.budgets.total - before),
+                accounts=accounts,
+            )
         except KeyboardInterrupt:
-            done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
-        if not only_land:
+            done = {**INTERRUPTED}
+        if not wish.only_land:
             home.ask_next()
         return _answer(project, done, home.document())
 
@@ -151,8 +128,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
         if passing < total or done.get("unpushed")
         else "harness status"
     )
-    follows = "harness queue" if done["reason"] == "held" else follows
-    follows = "harness resume" if project.store.pause() else done.get("hint") or follows
+    follows = next_command(done, follows, paused=project.store.pause() is not None)
     more = {"features": {"passing": passing, "total": total}, "escalation": waiting[0].record if waiting else None}
     return {**done, **more, "exit_code": code, "next": follows}
 
@@ -192,39 +168,31 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
     project.require_initialised()
-    folder = trusted_state.existing(project.layout.git_dir, project.layout.root, writable=False) or ""
-    folder = os.path.join(folder, "parallel")
-    refuse_gone(project.git, folder, branch)
-    target = landing.target(project.git, branch)
+    kept = existing_folder(project.layout.git_dir, project.layout.root)
+    target = branch_to_land_on(project.git, kept, branch, otherwise="harness run --dry-run")
+    folder = kept or os.path.join(project.layout.git_dir, "parallel")
     document, state = valid_features(project, features_at(project, target)), project.store.state()
     questions.refuse_pending(state)
     known = foreseen(folder, workers)
-    wished = settings_of(project)
     items = FeatureHome(project, folder, workers, {}, branch).items()
-    free = workers - len(known.in_state("working"))
-    most = free if max_sessions is None else min(free, max_sessions)
-    chosen = [*choices(known, items, most, learned_in(folder))]
-    starts = [each for each in chosen if each.starts]
-    named = {each.id for each in items}
-    done = settled(document)
+    named, done = {each.id for each in items}, settled(document)
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]
-    return {
-        "workers": workers,
-        "branch": target,
-        "starts": [
-            {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
-            for n, each in enumerate(starts, 1)
-        ],
-        "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
-        + [{"item": str(f.id), "reason": _why_not([i for i in f.depends_on if i not in done])} for f in waits],
-        "lands": [*known.queue],
-        "limits": {
-            "sessions": max_sessions,
-            "left_usd": round(project.budgets.total - costs.counted(project.store.costs()), 4),
-        },
-        "ports": wished.ports,
-        "lend": [*equipment.lendable_in(project.git, wished.lent, project.excluded, installed=wished.lend)],
-    }
+    left_usd = round(project.budgets.total - costs.counted(project.store.costs()), 4)
+    return preview_of(
+        known,
+        Prospect(
+            git=project.git,
+            folder=folder,
+            branch=target,
+            workers=workers,
+            settings=settings_of(project),
+            own=project.excluded,
+            items=items,
+            waits={str(f.id): _why_not([i for i in f.depends_on if i not in done]) for f in waits},
+            most=max_sessions,
+            limits={"sessions": max_sessions, "left_usd": left_usd},
+        ),
+    )
 
 
 def _why_not(missing: Sequence[int]) -> str:
@@ -234,11 +202,6 @@ def _why_not(missing: Sequence[int]) -> str:
 
 def preview_lines(found: JsonObject) -> list[str]:
     """The same for a person."""
-    text = [f"{found['workers']} workers on {str(found['branch']).removeprefix('refs/heads/')}:"]
-    text += [f"  {each['slot']}  #{each['item']}: {each['title']} ({each['reason']})" for each in found["starts"]]
-    text += [f"      #{each['item']}: {each['reason']}" for each in found["waits"]]
-    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
-    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
-    most = f"{found['limits']['sessions']} sessions and " if found["limits"]["sessions"] else ""
-    left = f"${found['limits']['left_usd']:.2f} of the project's budget"
-    return [*text, f"At most {most}{left}; {found['ports']} ports a slot."]
+    limits = found["limits"]
+    most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
+    return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")

@@ -1,7 +1,6 @@
-"""A task list worked by several agents at once: ``harness run --workers N``.
+"""A task list as the coordinator of a parallel run asks it, and the only writer of it meanwhile.
 
-``TaskListHome`` is the list as the coordinator of the run asks it, and the only writer of it; what hands do in a place
-is in ``hands``. A task counts as completed once it has landed.
+A task counts as completed once it has landed.
 """
 
 import os
@@ -11,30 +10,22 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from agent_harness.errors import HarnessError, UnsafeTree
-from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment, landing, rebuild
-from agent_harness.parallel.coordinator import Coordinator, RunTerms, state_folder
-from agent_harness.parallel.decision import choices
-from agent_harness.parallel.engine import EngineFactory
+from agent_harness.parallel import landing
 from agent_harness.parallel.items import (
     ACCEPTED,
     REJECTED,
     Landing,
     OpenItem,
     WorkOrder,
-    odd_touches,
 )
-from agent_harness.parallel.landing.learning import learned_in
 from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.people import foreseen, refuse_gone
 from agent_harness.parallel.places import copy_plain
-from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
-from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, run, selection, status
-from agent_harness.protocols.tasklist.attempts import recover
+from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -50,8 +41,6 @@ from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session import ledger, now, parallel_settings
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.parallel_settings import ParallelSettings
-from agent_harness.supervision import interruption
-from agent_harness.supervision.dispatch import RefusalPolicy
 
 HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
@@ -465,170 +454,3 @@ def _other(task: Task, item: str) -> JsonObject:
     """A task that is open, so that its proof is protected, and that cannot be claimed in the place."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}
-
-
-# ---- the run ---------------------------------------------------------------------------------------------------------
-
-
-def run_parallel(
-    worker: Worker,
-    *,
-    workers: int,
-    agents: Sequence[str],
-    accounts: Sequence[str],
-    policy: RefusalPolicy,
-    say: Callable[[str], None],
-    max_tasks: int | None = None,
-    max_minutes: float = run.MAX_MINUTES,
-    max_cost_usd: float = run.MAX_COST_USD,
-    branch: str | None = None,
-    only_land: bool = False,
-    lend: EngineFactory | None = None,
-) -> JsonObject:
-    """Works the list down with so many agents at once; the members of the answer are the coordinator's.
-
-    ``accounts`` are those of the agents, in their order.
-    With ``only_land`` no attempt is begun: what an earlier run has proven lands, what it had under way is given back.
-    Work lands on ``branch``, the one that is checked out where none is named. ``UnsafeTree`` where there is none, or
-    where another work tree has it checked out. Attempts are made by the engine that ``lend`` makes.
-    Raises what ``sessions.start`` raises.
-    """
-    worker = run.own_worker(worker)
-    place = place_of(worker)
-    if place is not None and (left := trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)):
-        refuse_gone(place.git, os.path.join(left, "parallel"), branch)
-    if place is None or place.git.head() is None:
-        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init  # or harness run")
-    target = landing.target(place.git, branch)
-    if not place.exclude:
-        raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
-    folder = state_folder(trusted_state.make(worker.layout.tasks, worker.layout.root)[0])
-    publish.target_of(place.git, settings_of(worker.store.read()).push, target)
-    engine = lend(place.git, folder, say, settings_of(worker.store.read()).refs) if lend else None
-    with interruption.watched(worker.store.paused) as stop:
-        begun = sessions.start(worker)
-        for found in begun["recovered"]:
-            is_open = found["action"] == "resume"  # nobody here can compare its checkpoints with the files
-            done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
-            say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
-        if not only_land:
-            say(f"Session {begun['session']} starting with {workers} workers...")
-        attempt = {
-            "agents": [*agents],
-            "wait": policy.wait,
-            "now": policy.ignore_once,
-            "max_minutes": max_minutes,
-            "max_cost_usd": max_cost_usd,
-            "parallel": folder,
-        }
-        worker.store.change(lambda change: publish.setting_of_run(folder, change))
-        state = worker.store.read()
-        settings = settings_of(state, say)
-        for line in odd_touches({task.id: task.raw.get("touches") for task in state.tasks}):
-            say(line)
-        rebuild.where_missing(folder, place.git, target, replace(left_run(worker), workers=workers), say=say)
-        terms = RunTerms(
-            workers=workers,
-            say=say,
-            stop=stop,
-            max_attempts=_fewest(max_tasks, state.config.max_tasks * workers or None),
-            max_cost_usd=max_cost_usd,
-            settings=settings,
-            sandbox=state.config.sandbox,
-            only_land=only_land,
-            engine=engine,
-            accounts=tuple(accounts),
-            policy=policy,
-        )
-        claimed = {"workers": workers, **({"branch": branch} if branch else {})}
-        try:
-            push_target = publish.target_of(place.git, settings.push, target, folder)
-            home = TaskListHome(worker, int(begun["session"]), claimed, attempt, push_target)
-            with stop.listening():
-                done = Coordinator(home, place.git, folder, target, terms).run()
-            publish.forget(folder)
-        except KeyboardInterrupt:
-            done = {"reason": "user_pause", "message": "Interrupted; the next run goes on.", "exit_code": 130}
-            with stop.held():
-                sessions.end(worker)
-        except HarnessError:
-            with stop.held(), suppress(HarnessError):
-                sessions.end(worker)
-            raise
-    following = "harness run" if done.get("unpushed") else run.next_command(worker)
-    following = "harness queue" if done["reason"] == "held" else following
-    following = "harness resume" if worker.store.paused() else done.get("hint") or following
-    return {"session": begun["session"], **done, "next": following}
-
-
-def preview(
-    worker: Worker,
-    *,
-    workers: int,
-    branch: str | None = None,
-    max_tasks: int | None = None,
-    max_cost_usd: float | None = None,
-) -> JsonObject:
-    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
-    place, state = place_of(worker), worker.store.read()
-    place_of_list = trusted_state.existing(worker.layout.tasks, worker.layout.root, writable=False)
-    folder = os.path.join(place_of_list or worker.layout.root, "parallel")
-    if place is not None:
-        refuse_gone(place.git, folder, branch)
-    if place is None or place.git.head() is None:
-        raise UnsafeTree("--workers needs a git work tree with a commit", hint="git init  # or harness run --dry-run")
-    state.raw["session_config"] = publish.config_of_run(folder, state)
-    found = settings_of(state)
-    known = foreseen(folder, workers)
-    for task in leases.left_by_run(state):
-        if known.work(task.id).state not in (READY, LANDING):
-            lifecycle.release(task)
-    items = open_items(worker, state)
-    limit = _fewest(max_tasks, state.config.max_tasks * workers or None)
-    chosen = [*choices(known, items, _fewest(workers - len(known.in_state("working")), limit) or 0, learned_in(folder))]
-    starts = [each for each in chosen if each.starts]
-    named = {each.id for each in items}
-    waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
-    return {
-        "workers": workers,
-        "branch": landing.target(place.git, branch),
-        "starts": [
-            {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
-            for n, each in enumerate(starts, 1)
-        ],
-        "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
-        + [{"item": task.id, "reason": f"it needs {_needed(state, task)}, which has not landed"} for task in waits],
-        "lands": [*known.queue],
-        "limits": {"max_tasks": limit, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
-        "push": _shown(publish.target_of(place.git, found.push, landing.target(place.git, branch))),
-        "ports": found.ports,
-        "lend": [*equipment.lendable_in(place.git, found.lent, place.exclude, installed=found.lend)],
-    }
-
-
-def _shown(target: PushTarget | None) -> str | None:
-    return f"{target.remote}, {target.branch.removeprefix('refs/heads/')}" if target else None
-
-
-def preview_lines(found: JsonObject) -> list[str]:
-    """The same for a person."""
-    text = [f"{found['workers']} workers on {str(found['branch']).removeprefix('refs/heads/')}:"]
-    text += [f"  {each['slot']}  {each['item']}: {each['title']} ({each['reason']})" for each in found["starts"]]
-    text += [f"      {each['item']}: {each['reason']}" for each in found["waits"]]
-    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
-    text += [f"Each landing is pushed to {found['push']}"] if found["push"] else []
-    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
-    limits = found["limits"]
-    most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
-    return [*text, f"At most {most}${limits['max_cost_usd']:.2f}; {found['ports']} ports a slot."]
-
-
-def _needed(state: State, task: Task) -> str:
-    needs = (
-        need for need in task.depends_on or [] if need not in state.by_id or state.by_id[need].status != "completed"
-    )
-    return ", ".join(needs) or "something"
-
-
-def _fewest(*limits: int | None) -> int | None:
-    return min((each for each in limits if each is not None), default=None)

@@ -1,0 +1,215 @@
+"""``harness run --workers N`` up to its coordinator, and ``--dry-run``: what such a run begins with.
+
+A protocol opens its project, makes whole what was left there, and gives its ``Home``; what is alike in all of them is
+here: where the work lands, where the run is kept, whose hands carry it out, the terms, and what comes next.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_harness.errors import Refused, UnsafeTree
+from agent_harness.kernel import trusted_state
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.joining import PushTarget
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import equipment, landing, rebuild
+from agent_harness.parallel.coordinator import Coordinator, RunTerms
+from agent_harness.parallel.decision import choices
+from agent_harness.parallel.engine import Engine, EngineFactory
+from agent_harness.parallel.items import Home, OpenItem, odd_touches
+from agent_harness.parallel.landing.learning import learned_in
+from agent_harness.parallel.people import refuse_gone
+from agent_harness.parallel.plan import WORKING, RunPlan
+from agent_harness.parallel.rebuild import LeftRun
+from agent_harness.session.parallel_settings import ParallelSettings
+from agent_harness.supervision.dispatch import RefusalPolicy
+from agent_harness.supervision.interruption import Stop
+
+INTERRUPTED: Mapping[str, object] = {
+    "reason": "user_pause",
+    "message": "Interrupted; the next run goes on.",
+    "exit_code": 130,
+}
+"""The answer of a run whose coordinator was not asked to end, but ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunWish:
+    """What a person asks of a run, alike in every protocol."""
+
+    workers: int
+    agents: Sequence[str]  # specifications, in their order
+    policy: RefusalPolicy
+    max_attempts: int | None = None
+    branch: str | None = None  # that the work lands on; the one that is checked out where none is named
+    only_land: bool = False  # what an earlier run has proven lands, what it had under way is given back
+    lend: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
+
+    def told_attempts(self) -> JsonObject:
+        """What of it every attempt is told."""
+        return {"agents": [*self.agents], "wait": self.policy.wait, "now": self.policy.ignore_once}
+
+
+def existing_folder(place: str, project: str) -> str | None:
+    """The folder of the parallel runs of a project, for which ``place`` stands, once the harness keeps one of it."""
+    found = trusted_state.existing(place, project, writable=False)
+    return os.path.join(found, "parallel") if found else None
+
+
+def made_folder(place: str, project: str) -> str:
+    """The same, made where it is missing. ``Refused`` where nothing can be kept outside of the project."""
+    found = trusted_state.make(place, project)[0]
+    if found is None:
+        raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
+    os.makedirs(folder := os.path.join(found, "parallel"), mode=0o700, exist_ok=True)
+    return folder
+
+
+def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
+    """The full name of the branch that is named, or checked out. ``UnsafeTree`` where there is none, or no commit.
+
+    Where the run that is kept in ``folder`` had it and it was deleted since, the error says how it comes back.
+    ``otherwise`` is the command that needs neither.
+    """
+    if git is not None and folder is not None:
+        refuse_gone(git, folder, named)
+    if git is None or git.head() is None:
+        raise UnsafeTree("--workers needs a git work tree with a commit", hint=f"git init  # or {otherwise}")
+    return landing.target(git, named)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRun:
+    """A run that has where it is kept, where it lands and whose hands it has, and no coordinator yet."""
+
+    wish: RunWish
+    git: Git
+    branch: str
+    folder: str
+    say: Callable[[str], None]
+    stop: Stop
+    engine: Engine | None
+
+    @classmethod
+    def of(
+        cls,
+        wish: RunWish,
+        git: Git,
+        branch: str,
+        folder: str,
+        *,
+        refs: str,
+        say: Callable[[str], None],
+        stop: Stop,
+    ) -> "PreparedRun":
+        """``folder`` is that of the project's parallel runs; ``refs`` where orders for other machines lie."""
+        engine = wish.lend(git, folder, say, refs) if wish.lend else None
+        return cls(wish=wish, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
+
+    def rebuild_ledger(self, left: LeftRun) -> None:
+        """Makes the ledger anew where it is gone and an earlier run has left work."""
+        left = replace(left, workers=self.wish.workers)
+        rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
+
+    def say_odd_touches(self, found: Mapping[str, object]) -> None:
+        """Names what items say that they change, and that cannot be meant so."""
+        for line in odd_touches(found):
+            self.say(line)
+
+    def carry_out(
+        self,
+        home: Home,
+        settings: ParallelSettings,
+        *,
+        sandbox: object,
+        max_attempts: int | None,
+        max_cost_usd: float,
+        accounts: Sequence[str],
+    ) -> JsonObject:
+        """What the coordinator answers. ``KeyboardInterrupt`` where it was ended instead: see ``INTERRUPTED``."""
+        terms = RunTerms(
+            workers=self.wish.workers,
+            say=self.say,
+            stop=self.stop,
+            max_attempts=max_attempts,
+            max_cost_usd=max_cost_usd,
+            settings=settings,
+            sandbox=sandbox,
+            only_land=self.wish.only_land,
+            engine=self.engine,
+            accounts=tuple(accounts),
+            policy=self.wish.policy,
+        )
+        with self.stop.listening():
+            return Coordinator(home, self.git, self.folder, self.branch, terms).run()
+
+
+def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
+    """What a person types after a run: what rests or is held comes before what it says itself, and that before all."""
+    if paused:
+        return "harness resume"
+    return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
+
+
+# ---- before it begins ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prospect:
+    """What a protocol says of a run that is not begun: ``preview``."""
+
+    git: Git
+    folder: str  # where the run would be kept; it need not be there
+    branch: str
+    workers: int
+    settings: ParallelSettings
+    own: Sequence[str]  # patterns of the harness's own files
+    items: Sequence[OpenItem]
+    waits: Mapping[str, str]  # open items that cannot be begun whatever is free, and why
+    most: int | None  # attempts
+    limits: JsonObject  # of the run, as the answer has them
+    more: JsonObject = field(default_factory=dict)  # what only this protocol's answer has
+
+
+def preview(known: RunPlan, run: Prospect) -> JsonObject:
+    """What the run would begin with, why, and why not with the rest; changes nothing. ``known``: see ``foreseen``."""
+    free = run.workers - len(known.in_state(WORKING))
+    most = free if run.most is None else min(free, run.most)
+    chosen = [*choices(known, run.items, most, learned_in(run.folder))]
+    starts = [each for each in chosen if each.starts]
+    return {
+        "workers": run.workers,
+        "branch": run.branch,
+        "starts": [
+            {"slot": f"w{n}", "item": each.item.id, "title": each.item.title, "reason": each.reason}
+            for n, each in enumerate(starts, 1)
+        ],
+        "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
+        + [{"item": item, "reason": reason} for item, reason in run.waits.items()],
+        "lands": [*known.queue],
+        "limits": run.limits,
+        **run.more,
+        "ports": run.settings.ports,
+        "lend": [*equipment.lendable_in(run.git, run.settings.lent, run.own, installed=run.settings.lend)],
+    }
+
+
+def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] = str) -> list[str]:
+    """The same for a person: ``at_most`` are the limits in a protocol's own words, ``named`` says an item's id."""
+    text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
+    text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
+    text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
+    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
+    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
+    return [*text, f"At most {at_most}; {found['ports']} ports a slot."]
+
+
+def shown_target(target: PushTarget | None) -> str | None:
+    """Where landings are pushed to, for a person."""
+    return f"{target.remote}, {_short(target.branch)}" if target else None
+
+
+def _short(branch: str) -> str:
+    return branch.removeprefix("refs/heads/")

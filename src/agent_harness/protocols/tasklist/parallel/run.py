@@ -1,0 +1,161 @@
+"""``harness run --workers N`` on a task list: from what was left to the answer of the coordinator."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.people import foreseen
+from agent_harness.parallel.plan import LANDING, READY
+from agent_harness.parallel.run import (
+    INTERRUPTED,
+    PreparedRun,
+    Prospect,
+    RunWish,
+    branch_to_land_on,
+    existing_folder,
+    made_folder,
+    next_command,
+    shown_target,
+)
+from agent_harness.parallel.run import preview as preview_of
+from agent_harness.parallel.run import preview_lines as lines_of
+from agent_harness.protocols.tasklist import lifecycle, publish, run
+from agent_harness.protocols.tasklist.attempts import recover
+from agent_harness.protocols.tasklist.attempts.attempt import place_of
+from agent_harness.protocols.tasklist.claims import leases, sessions
+from agent_harness.protocols.tasklist.claims.worker import Worker
+from agent_harness.protocols.tasklist.parallel.home import TaskListHome, left_run, open_items, settings_of
+from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.supervision import interruption
+
+
+def run_parallel(
+    worker: Worker,
+    wish: RunWish,
+    *,
+    accounts: Sequence[str],
+    say: Callable[[str], None],
+    max_minutes: float = run.MAX_MINUTES,
+    max_cost_usd: float = run.MAX_COST_USD,
+) -> JsonObject:
+    """Works the list down with so many agents at once; the members of the answer are the coordinator's.
+
+    ``accounts`` are those of the agents, in their order; ``max_minutes`` are those of each attempt.
+    ``UnsafeTree`` where there is no branch to land on, or another work tree has it checked out. Raises what
+    ``sessions.start`` raises.
+    """
+    worker = run.own_worker(worker)
+    place, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
+    target = branch_to_land_on(place.git if place else None, kept, wish.branch, otherwise="harness run")
+    assert place is not None
+    if not place.exclude:
+        raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
+    before = settings_of(worker.store.read())
+    publish.target_of(place.git, before.push, target)
+    with interruption.watched(worker.store.paused) as stop:
+        folder = made_folder(worker.layout.tasks, worker.layout.root)
+        begun = PreparedRun.of(wish, place.git, target, folder, refs=before.refs, say=say, stop=stop)
+        session = sessions.start(worker)
+        for found in session["recovered"]:
+            is_open = found["action"] == "resume"  # nobody here can compare its checkpoints with the files
+            done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
+            say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
+        if not wish.only_land:
+            say(f"Session {session['session']} starting with {wish.workers} workers...")
+        worker.store.change(lambda change: publish.setting_of_run(folder, change))
+        state = worker.store.read()
+        settings = settings_of(state, say)
+        begun.say_odd_touches({task.id: task.raw.get("touches") for task in state.tasks})
+        begun.rebuild_ledger(left_run(worker))
+        limits = {"max_minutes": max_minutes, "max_cost_usd": max_cost_usd}
+        attempt = {**wish.told_attempts(), **limits, "parallel": folder}
+        claimed = {"workers": wish.workers, **({"branch": wish.branch} if wish.branch else {})}
+        try:
+            push_target = publish.target_of(place.git, settings.push, target, folder)
+            done = begun.carry_out(
+                TaskListHome(worker, int(session["session"]), claimed, attempt, push_target),
+                settings,
+                sandbox=state.config.sandbox,
+                max_attempts=_most(state, wish.workers, wish.max_attempts),
+                max_cost_usd=max_cost_usd,
+                accounts=accounts,
+            )
+            publish.forget(folder)
+        except KeyboardInterrupt:
+            done = {**INTERRUPTED}
+            with stop.held():
+                sessions.end(worker)
+        except HarnessError:
+            with stop.held(), suppress(HarnessError):
+                sessions.end(worker)
+            raise
+    otherwise = "harness run" if done.get("unpushed") else run.next_command(worker)
+    following = next_command(done, otherwise, paused=worker.store.paused())
+    return {"session": session["session"], **done, "next": following}
+
+
+def _most(state: State, workers: int, asked: int | None) -> int | None:
+    """How many attempts there may be: as many as are asked for, or as the sessions of so many workers have."""
+    of_sessions = state.config.max_tasks * workers or None
+    return min((each for each in (asked, of_sessions) if each is not None), default=None)
+
+
+# ---- before it begins ------------------------------------------------------------------------------------------------
+
+
+def preview(
+    worker: Worker,
+    *,
+    workers: int,
+    branch: str | None = None,
+    max_tasks: int | None = None,
+    max_cost_usd: float | None = None,
+) -> JsonObject:
+    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
+    place, state = place_of(worker), worker.store.read()
+    kept = existing_folder(worker.layout.tasks, worker.layout.root)
+    target = branch_to_land_on(place.git if place else None, kept, branch, otherwise="harness run --dry-run")
+    assert place is not None
+    folder = kept or os.path.join(worker.layout.root, "parallel")
+    state.raw["session_config"] = publish.config_of_run(folder, state)
+    settings = settings_of(state)
+    known = foreseen(folder, workers)
+    for task in leases.left_by_run(state):
+        if known.work(task.id).state not in (READY, LANDING):
+            lifecycle.release(task)
+    items = open_items(worker, state)
+    named = {each.id for each in items}
+    waits = [task for task in state.tasks if task.status == "pending" and task.id not in named]
+    most = _most(state, workers, max_tasks)
+    return preview_of(
+        known,
+        Prospect(
+            git=place.git,
+            folder=folder,
+            branch=target,
+            workers=workers,
+            settings=settings,
+            own=place.exclude,
+            items=items,
+            waits={task.id: f"it needs {_needed(state, task)}, which has not landed" for task in waits},
+            most=most,
+            limits={"max_tasks": most, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
+            more={"push": shown_target(publish.target_of(place.git, settings.push, target))},
+        ),
+    )
+
+
+def preview_lines(found: JsonObject) -> list[str]:
+    """The same for a person."""
+    limits = found["limits"]
+    most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
+    return lines_of(found, f"{most}${limits['max_cost_usd']:.2f}")
+
+
+def _needed(state: State, task: Task) -> str:
+    needs = (
+        need for need in task.depends_on or [] if need not in state.by_id or state.by_id[need].status != "completed"
+    )
+    return ", ".join(needs) or "something"
