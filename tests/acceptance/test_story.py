@@ -93,7 +93,7 @@ def test_a_person_answers_seven_questions_from_status_and_why_alone(told: CalcPr
 def test_why_a_feature_is_open_skipped_or_waits(told: CalcProject) -> None:
     assert "3: skipped" not in told.harness("why", "3").err
     skipped = told.harness("why", "3").out
-    assert skipped.startswith("Feature #3 User can mul two numbers: skipped, never claimed\n")
+    assert skipped.startswith("Feature #3 User can mul two numbers: skipped, nobody has said done yet\n")
     assert "because    later" in skipped
     assert skipped.endswith("next       harness skip --feature 3 --undo\n")
     waits = told.harness("why", "Feature #4").out

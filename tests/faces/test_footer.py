@@ -6,6 +6,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -197,7 +198,8 @@ def test_what_matters_less_goes_first_and_no_number_is_cut() -> None:
     assert wide[2] == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out   Ctrl-C hands off"
     assert len(wide[0]) == 120
     first, second, third = watch.footer(look(NOW), 40, "codex: 1 h 59 left")
-    assert (first[:3], second, third) == ("-- ", "   codex: 1 h 59 left", "   $0.11 of $10.00 now")
+    assert first.startswith("-- #7 -- waiting until")
+    assert (second, third) == ("   codex: 1 h 59 left", "   $0.11 of $10.00 now")
     unknown = watch.footer(look(Now(item="a", alive=True, tokens={}, cost_unknown=True)), 79)
     assert unknown[2] == "   cost unknown now   $0.98 of $200.00   0 in 0 out   Ctrl-C hands off"
 
@@ -212,6 +214,10 @@ def test_before_the_first_session_and_with_several_agents() -> None:
         "   w1 #1 agent   w2 #2 judging",
         "   $0.50 of $10.00 now   $0.98 of $200.00   Ctrl-C hands off",
     ]
+    listed = look(NOW, parallel=parallel)
+    listed = replace(listed, picture=replace(listed.picture, state=StatePart(money=Money(spent_usd=0.32, sessions=4))))
+    assert watch.footer(listed, 79)[2] == "   $0.50 of $10.00 now   Ctrl-C hands off"  # those sessions are of this run
+    assert watch.lines(listed, 80, 20)[1] == "$0.50 of $10.00 now"
     odd = watch.footer(look(NOW, parallel={"alive": True, "workers": 7, "budget": [1]}), 79)
     assert odd[1:] == ["", "   $0.98 of $200.00   Ctrl-C hands off"]
 

@@ -145,7 +145,7 @@ def test_why_a_task_is_not_proven(listed: Place) -> None:
     assert "next       harness task reset task-002" in failed.out
     waits = listed.harness("why", "task-003")
     assert "waits for  task-002 (failed)" in waits.out, waits.text
-    assert "never claimed" in waits.out
+    assert "nobody has said done yet" in waits.out
     assert waits.out.splitlines()[-1] == "next       harness why task-002"
 
 

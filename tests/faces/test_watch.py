@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent_harness.faces import watch
+from agent_harness.faces import costs, watch
 from agent_harness.faces.transcript import END_BYTES, ScrolledText, TranscriptEnd
 from agent_harness.faces.watch import ProjectLook, ProjectView
 from agent_harness.kernel import owner
 from agent_harness.kernel.terminal import width
 from agent_harness.protocols.tasklist import proven
-from agent_harness.session.picture import Item, Now, PastSession, ProjectPicture, StatePart
+from agent_harness.session.picture import Item, Money, Now, PastSession, ProjectPicture, StatePart
 from agent_harness.supervision.messages import PersonsMessages
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
@@ -93,7 +93,7 @@ def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: 
     watched.press("G")
     watched.shows(lambda text: "> task-003" in text)
     watched.press("\r")
-    watched.shows(lambda text: "task-003 Sell it: open, never claimed" in text and "esc back" in text)
+    watched.shows(lambda text: "task-003 Sell it: open, nobody has said done yet" in text and "esc back" in text)
     watched.press("\x1b")
     watched.shows(lambda text: "> task-003" in text and "0/3 proven" in text)
     watched.press("f")
@@ -271,7 +271,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
         watched.press("\n")
         watched.shows(lambda text: "> 2 " in text)
         watched.press("G\r")
-        watched.shows(lambda text: "never claimed" in text and "esc back" in text)
+        watched.shows(lambda text: "nobody has said done yet" in text and "esc back" in text)
         watched.press("\x1b")
         watched.shows(lambda text: "-- tasks --" in text)
         watched.press("u")
@@ -383,6 +383,18 @@ def test_all_projects_a_line_each_and_who_needs_a_person_first(listed: TaskListP
     assert [os.path.basename(each["path"]) for each in told] == ["asks", "list"]
 
 
+def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those() -> None:
+    """Rule c: what was proven in a client of one's own has a cost that nobody knows."""
+    items = tuple(Item(id=each, name=each, title="x", state="proven") for each in ("a", "b", "c"))
+    sessions = tuple(PastSession(number=1, item=each, outcome="accepted", cost_usd=0.3) for each in ("a", "b"))
+    state = StatePart(items=items, money=Money.of(sessions))
+    found = costs.read(ProjectPicture(kind="tasklist", path="/p", state=state, sessions=sessions))
+    assert (found["per_proven_usd"], found["proven"], found["proven_outside"]) == (0.3, 3, 1)
+    assert "Per proven  $0.30, 2 proven; 1 more outside of these, at a cost that is not known" in costs.lines(found)
+    gone = costs.read(ProjectPicture(kind="tasklist", path="/p", state=state, sessions=sessions[:1]))
+    assert (gone["per_proven_usd"], gone["proven_outside"]) == (0.2, 0)  # records that have left
+
+
 def test_the_time_left_is_said_after_three_proven_items() -> None:
     """F-WATCH-2: from the middle half of what items took, all their sessions together."""
     items = tuple(
@@ -394,6 +406,8 @@ def test_the_time_left_is_said_after_three_proven_items() -> None:
     )
     found = ProjectPicture(kind="features", path="/p", state=StatePart(items=items), sessions=sessions)
     assert watch.time_left(found) == "40 min to 1 h 00 left"
+    alike = tuple(replace(each, seconds=600 + 30 * n) for n, each in enumerate(sessions))
+    assert watch.time_left(replace(found, sessions=alike)) == "about 24 min left"
     assert watch.time_left(replace(found, sessions=sessions[:3])) is None
     assert watch.time_left(replace(found, state=StatePart(items=items[:4]))) is None
 

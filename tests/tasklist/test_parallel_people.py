@@ -139,8 +139,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     said = work.harness("status").out
     assert "Parallel run 3f1c is over; this is how it was" in said
     assert "1 of 4 agents at work, 3 landed, $1.50 of $10.00, $0.25 reserved" in said
-    assert "w1  a: A" in said
-    assert "(was judging, $0.50)" in said
+    assert "w1  a (was judging, $0.50): A" in said
     assert "\x1b" not in said
     assert "To land: b held (attempt 2)" in said
     assert "harness queue release b" in said
@@ -173,6 +172,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
         assert all(each["since"].endswith("Z") for each in found["workers"])
         assert (found["alive"], found["hands"]) == (True, {"have": 2, "busy": 2})
         assert found["budget"]["limit"] == 10.0
+        assert answer(work, "place")["next"] == "harness status"  # nothing of it can be removed now
         assert answer(work, "queue", "hold", "a")["ok"]
         gates.open("a")
         until(lambda: [each["item"] for each in answer(work, "status")["parallel"]["queue"]] == ["a"])
@@ -181,7 +181,12 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
         assert process.wait(120) == 3
     found = answer(work, "status")["parallel"]
     assert (found["alive"], found["landed"], found["queue"][0]["state"]) == (False, 2, "held")
-    assert answer(work, "queue", "release", "a")["ok"]
+    release = "harness queue release a"
+    assert {answer(work, each)["next"] for each in ("status", "queue")} == {release}
+    assert f"needs you  a is held from landing ({release})" in work.harness("status").out
+    assert answer(work, "queue", "release", "a")["next"] == "harness run --workers 2"
+    assert "needs you  nothing" in work.harness("status").out
+    assert answer(work, "place")["next"] == "harness place prune"
     assert answer(work, "status")["parallel"]["queue"][0]["state"] == "ready"
     assert work.harness("run", "--agent", work.agent("exit 1")).code == 0
     assert answer(work, "status")["parallel"] is None

@@ -152,6 +152,7 @@ def test_a_repository_without_a_commit_is_said_before_anything_is_done(tmp_path:
     ran = work.harness("run", "--agent", work.agent(WORKS))
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     assert "This repository has no commit yet: what is proven is not committed" in ran.text
+    assert "git commit --allow-empty -m Begin" in ran.text
 
 
 @pytest.mark.scenario

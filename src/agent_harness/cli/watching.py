@@ -26,7 +26,7 @@ FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f foll
 PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  q leave"
 NOTHING_CHOSEN = "Nothing is at work, and no item is chosen: j k in the items choose one"
 HELP = """\
-tab               the next pane: items, what the agent says, what the harness says
+tab               the next pane: items, words of the agent, of the harness
 j k up down g G   choose an item, or move in the pane
 enter             its story; tab there: the transcript of its last session
 esc               back
@@ -34,7 +34,8 @@ f                 follow the end, or the work, again
 /                 find a word: the next item, or the line before that has it
 p                 pause                   r       resume
 s                 say a line to the agent at work
-a                 answer the question     u       undo the item, after a typed yes
+a                 answer the question
+u                 undo the item, after a typed yes
 d w c             diff, why, costs
 q                 leave; the run goes on
 """
@@ -236,7 +237,9 @@ class OneProject:
         to: list[str] = []
         if len(slots) > 1:
             print("Several agents are at work:", ", ".join(printable(str(each)) for each in slots))
-            if not (named := _ask("To which (a slot or an item; Enter: none): ")):
+            near = next((each for each in slots if self._chosen == each.item), None)
+            named = _ask(f"To which (a slot or an item; Enter: {near.slot if near else 'none'}): ")
+            if not (named := named or (near.slot if near else "")):
                 return
             to = ["--to", named]
         if text := _ask("Say to the agent: "):

@@ -11,7 +11,7 @@ from agent_harness.faces.why import usd, wasted
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import OPEN, WORKING, Money, PastSession, ProjectPicture
+from agent_harness.session.picture import OPEN, PROVEN, WORKING, Money, PastSession, ProjectPicture
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
@@ -24,7 +24,9 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
     sessions, money = picture.sessions, picture.money
     lost = wasted_sessions(picture)
     counted = Money.of(sessions)
-    each_usd = round(money.spent_usd / picture.proven, 4) if picture.proven and _known(money) is not None else None
+    outside = _proven_outside(picture)
+    paid_for = picture.proven - outside
+    each_usd = round(money.spent_usd / paid_for, 4) if paid_for and _known(money) is not None else None
     left = sum(item.state in (OPEN, WORKING) for item in picture.items)
     return {
         "kind": picture.kind,
@@ -34,6 +36,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "sessions_of_unknown_cost": money.unknown,
         "assumed_usd": money.assumed_usd,
         "proven": picture.proven,
+        "proven_outside": outside,
         "per_proven_usd": each_usd,
         "wasted_usd": _known(Money.of(lost)),
         "wasted_sessions": len(lost),
@@ -44,6 +47,16 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "rows": _rows(sessions, lost, _KEYS[by]),
         "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
     }
+
+
+def _proven_outside(picture: ProjectPicture) -> int:
+    """The proven items that no session on record worked on, such as those of a client of one's own: nobody knows what
+    they have cost. None where sessions are counted that have left the record.
+    """
+    if picture.money.sessions > len(picture.sessions):
+        return 0
+    worked_on = {session.item for session in picture.sessions}
+    return sum(item.state == PROVEN and item.id not in worked_on for item in picture.items)
 
 
 def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
@@ -133,7 +146,12 @@ def lines(found: JsonObject) -> list[str]:
     rows = [f"Spent       {spent}{limit} in {count}"]
     if found["proven"]:
         each = "unknown" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
-        rows.append(f"Per proven  {each}, {found['proven']} proven")
+        more = (
+            f"; {outside} more outside of these, at a cost that is not known"
+            if (outside := found["proven_outside"])
+            else ""
+        )
+        rows.append(f"Per proven  {each}, {found['proven'] - outside} proven{more}")
     if found["wasted_sessions"]:
         lost = "an unknown sum" if found["wasted_usd"] is None else usd(found["wasted_usd"])
         more = f", {found['wasted_of_unknown_cost']} of unknown cost" if found["wasted_of_unknown_cost"] else ""

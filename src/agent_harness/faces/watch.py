@@ -192,7 +192,9 @@ def _head(seen: ProjectLook, columns: int) -> list[str]:
         third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
     elif picture.state.rests:
         third = f"rests: {picture.state.rests}"
-    return [_sides(first, left, columns), _paid(picture.money, running, columns), shortened(shown(third), columns)]
+    several = _of_several(seen.parallel) if snapshot.at_work(seen.parallel) else None
+    paid = _paid(picture.money, running, columns) if several is None else _paid_by_several(picture, several, columns)
+    return [_sides(first, left, columns), paid, shortened(shown(third), columns)]
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
@@ -202,6 +204,13 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
     if running and running.tokens is not None:
         parts += filter(None, [f"now {running.cost_text}", running.pace(), running.tokens_text])
     return _as_fits(parts or ["nothing spent yet"], columns, "  ")
+
+
+def _paid_by_several(picture: ProjectPicture, now: str, columns: int) -> str:
+    """What a run of several agents has paid; beside it the project's own budget, where it has one."""
+    limit = picture.money.limit_usd
+    whole = f"{picture.money} of ${limit:.2f}" if limit is not None and picture.money.sessions else ""
+    return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
 def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
@@ -301,10 +310,14 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     running = next((each for each in picture.now if each.alive), None)
     several = snapshot.at_work(seen.parallel)
     doing = several or (running.doing() if running else "preparing")
-    ends = f" -- {doing} -- {picture.proven}/{len(picture.items)} proven "
-    title = seen.name
+    count = f"{picture.proven}/{len(picture.items)}"
+    ends = f" -- {doing} -- {count} proven "
+    title = name = seen.name
     if running and not several:
-        title = f"{(running.item or 'session').replace('Feature ', '')} {running.title}".strip()
+        name = (running.item or "session").replace("Feature ", "")
+        title = f"{name} {running.title}".strip()
+    if columns - len(ends) - 5 < width(shown(name)):  # which item it is matters more than the word
+        ends, title = f" -- {doing} -- {count} ", name
     title = shortened(shown(title), max(0, columns - len(ends) - 5)).rstrip()
     first = f"-- {title}{ends}" if title else ends[1:]
     said = waits or (_slots(seen) if several else "".join(running.last[-1:]) if running else "")
@@ -312,8 +325,10 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     paid = [_of_several(seen.parallel)] if several else []
     if running and running.tokens is not None and not several:
         paid = [f"{running.cost_text} now"]
-    if money.sessions:
-        paid.append(str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else " before"))
+    if money.sessions and money.limit_usd is not None:
+        paid.append(f"{money} of ${money.limit_usd:.2f}")
+    elif money.sessions and not several:  # of several agents some of these sessions are of this very run
+        paid.append(f"{money} before")
     used = running.tokens_text if running and not several else ""
     keys = "Ctrl-C ends the slice" if picture.kind == "longtask" else "Ctrl-C hands off"
     parts = [*filter(None, (*paid, used)), keys]
@@ -338,6 +353,10 @@ def _of_several(parallel: JsonObject | None) -> str:
     return f"${spent:.2f}{'' if limit is None else f' of ${limit:.2f}'} now"
 
 
+NEARLY = 1.2
+"""Two estimates whose ratio is below this are told as one."""
+
+
 def time_left(picture: ProjectPicture) -> str | None:
     """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
     proven = {each.id for each in picture.items if each.state == PROVEN}
@@ -351,7 +370,7 @@ def time_left(picture: ProjectPicture) -> str | None:
         return None
     low, high = (known[round((len(known) - 1) * part)] * still for part in (0.25, 0.75))
     short, long = span(low), span(high)
-    return f"about {short} left" if short == long else f"{short} to {long} left"
+    return f"about {long} left" if short == long or high < low * NEARLY else f"{short} to {long} left"
 
 
 # ---- all projects
@@ -414,6 +433,15 @@ def all_lines(
     return [shortened(line, columns).rstrip() for line in text]
 
 
+def _paid_by_now(picture: ProjectPicture) -> str:
+    """All that was paid, by the sessions under way too; empty before any has told what it uses."""
+    running = [each for each in picture.now if each.alive and each.tokens is not None]
+    money = picture.money
+    spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
+    unknown = money.unknown + sum(each.cost_unknown for each in running)
+    return str(Money(spent_usd=spent, unknown=unknown)) if money.sessions or running else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Row:
     """A project in a list of all, every text as the terminal can show it."""
@@ -438,6 +466,6 @@ def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
         name=name,
         doing=shown(snapshot.at_work(seen.parallel) or picture.doing),
         proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
-        cost=str(picture.money) if picture.money.sessions else "",
+        cost=_paid_by_now(picture),
         needs=shown(asked[0].message) if asked else "",
     )

@@ -463,7 +463,7 @@ def _headline(found: JsonObject) -> str:
         facts = f" ({', '.join(told)})" if told else ""
         return f"{name}: proven{at}{facts}"
     refused = sum(each["verdict"] == "rejected" for each in claims)
-    said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", never claimed"
+    said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", nobody has said done yet"
     said = f", 1 claim, {claims[0]['verdict']}" if len(claims) == 1 else said
     return f"{name}: {found['state']}{said}"
 
@@ -519,7 +519,10 @@ def _wait_lines(found: JsonObject) -> list[str]:
 def _cost_lines(found: JsonObject) -> list[str]:
     told = found["cost"]
     if not told["sessions"]:
-        return [_row("cost", "nothing: no session has worked on it")] if not found["claims"] else []
+        told_of = (
+            "what is under way; no session on it has ended" if found["now"] else "nothing: no session has worked on it"
+        )
+        return [_row("cost", told_of)] if not found["claims"] else []
     unknown = told["sessions_of_unknown_cost"]
     spent = "unknown" if told["spent_usd"] is None else f"{'at least ' if unknown else ''}{usd(told['spent_usd'])}"
     count = f"{told['sessions']} session{'s' if told['sessions'] > 1 else ''}"

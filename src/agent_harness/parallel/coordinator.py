@@ -88,6 +88,7 @@ class _Under:
     title: str = ""
     since: str = field(default_factory=clock.timestamp)
     checks: CheckRun | None = None
+    heard: JsonObject = field(default_factory=dict)  # what its session said last
 
 
 class Coordinator:
@@ -716,8 +717,9 @@ class Coordinator:
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """An attempt, with what its session says that it does."""
-    order = under.order
+    """An attempt, with what its session says that it does; one that says nothing any more is being saved."""
+    under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
+    order, heard = under.order, under.heard
     known = {"slot": order.slot, "host": owner.current().host, "item": order.item, "title": under.title}
     phase = str(heard.get("phase", "setup"))
     known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}

@@ -67,7 +67,8 @@ class ParallelRuns:
     def place_list(self) -> JsonObject:
         """Each place: the item that was worked on there last, its size, since when, and its state."""
         found = [_shown(each) for each in self._existing().values()]
-        return {"places": found, "set_aside": self._set_aside(), "next": "harness place prune" if found else BEGIN}
+        follows = "harness place prune" if self.coordinator() is None else "harness status"
+        return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
         """What else is among the places: folders that could be no rescue, and what nobody of ours has made."""
@@ -135,11 +136,13 @@ class ParallelRuns:
         for place in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(place, command)
         event = self._asked(verb, args) if self.coordinator() else None
+        is_asked = event is not None
         if event is None:
             if verb not in requests.OF_QUEUE:
                 raise NothingEligible("no parallel run is under way here", hint=BEGIN)
             event = self._done_here(verb, args)
         follows = "harness queue" if verb in requests.OF_QUEUE else "harness status"
+        follows = follows if is_asked else self.queue()["next"]
         return {"event": event, "said": requests.told(event), "next": follows}
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
@@ -192,6 +195,8 @@ class ParallelRuns:
         unpushed = plan.left_unpushed if plan.push_problem or plan.push_waits or not is_alive else None
         follows = "harness run" if not rows else f"harness run --workers {plan.workers}"
         follows = follows if (rows or unpushed) and not is_alive else "harness status"
+        if rows and all(each["state"] == "held" for each in rows):  # a run would land none of them
+            follows = f"harness queue release {rows[0]['item']}"
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:

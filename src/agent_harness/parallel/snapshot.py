@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "lines", "told"]
+__all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "held", "lines", "told"]
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
@@ -115,9 +115,15 @@ def at_work(found: JsonObject | None) -> str | None:
     return f"{agents} agent{'s' if agents != 1 else ''} at work"
 
 
+def held(found: JsonObject | None) -> list[str]:
+    """The items of what ``told`` answered that are proven and that a person keeps from landing."""
+    rows = _rows((found or {}).get("queue"))
+    return [str(each.get("item")) for each in rows if each.get("state") == "held"]
+
+
 def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
     """What ``told`` answered, for a person; ``named`` says what an item is called there, ``most`` how many agents have
-    a line.
+    a line. What an agent does stands before the title, of which a narrow screen shows less.
     """
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
@@ -134,7 +140,7 @@ def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | N
     for each in workers[:most]:
         shown = [f"{was}{each.get('phase')}", _since(each.get("since"), age), *_money({"spent": each.get("cost_usd")})]
         told = ", ".join(filter(None, shown))
-        text.append(f"  {each.get('slot')}  {named(str(each.get('item')))}: {each.get('title')} ({told})")
+        text.append(f"  {each.get('slot')}  {named(str(each.get('item')))} ({told}): {each.get('title')}")
     if left := len(workers[len(workers) if most is None else most :]):
         text.append(f"  ... and {left} more agents: harness status --all")
     if queue := _rows(found.get("queue")):
@@ -144,8 +150,8 @@ def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | N
         )
         more = f", and {len(queue) - 10} more" if len(queue) > 10 else ""
         text.append(f"  To land: {', '.join(rows)}{more}")
-    held = [str(each.get("item")) for each in queue if each.get("state") == "held"]
-    text += [f"  Held by a person; to let it land: harness queue release {held[0]}"] if held else []
+    kept = held(found)
+    text += [f"  Held by a person; to let it land: harness queue release {kept[0]}"] if kept else []
     parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
     text += [f"  Waits for a person: {', '.join(parked[:10])}"] if parked else []
     limits = found.get("limits")

@@ -114,7 +114,10 @@ def run(
         begun = sessions.start(worker)
         say(f"Session {begun['session']} starting...")
         if worker.git and worker.git.head() is None:
-            say("This repository has no commit yet: what is proven is not committed, and nothing can be rolled back.")
+            say(
+                "This repository has no commit yet: what is proven is not committed, and nothing can be rolled back. "
+                "A first one mends that: git commit --allow-empty -m Begin"
+            )
         for task_id in status.note_killed(worker.layout):
             say(f"{task_id}: its attempt was killed; what the agent had used by then is in the costs")
         for found in begun["recovered"]:

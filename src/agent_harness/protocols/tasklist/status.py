@@ -24,6 +24,8 @@ from agent_harness.session import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -34,6 +36,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
     """The answer of ``harness status``. ``StateDamaged`` when the state does not parse."""
     state, now = store.read(layout), clock.now()
     holder, following = leases.holder(state, now), selection.next_task(state)
+    parallel = _parallel(layout)
     return {
         "kind": "tasklist",
         "root": layout.root,
@@ -54,7 +57,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         else None,
         "in_progress": [_claim_of(task) for task in selection.in_progress(state)],
         "left_by_run": _left_by_run(state),
-        "next": next_command(state, paused=os.path.lexists(layout.pause)),
+        "next": next_command(state, paused=os.path.lexists(layout.pause), held=_held(parallel)),
         "next_task": {"id": following.id, "title": following.title} if following else None,
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
@@ -63,7 +66,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now_records(layout),
-        "parallel": _parallel(layout),
+        "parallel": parallel,
         "log": progress.tail(layout, tail),
         "claims": headline.claims(proven.ledger(layout, make=False)),
         **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
@@ -111,12 +114,13 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
     return snapshot.lines(found, most=None if everything else snapshot.MOST_AGENTS)
 
 
-def next_command(state: State, *, paused: bool = False) -> str:
-    """The one command to type now."""
+def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()) -> str:
+    """The one command to type now; ``held`` are the tasks that a person keeps from landing."""
     if state.halt or paused:
         return "harness resume"
     if left := leases.left_by_run(state):
-        return leases.command_of_run(left)
+        waits_for_a_person = bool(held) and {task.id for task in left} <= {*held}
+        return f"harness queue release {held[0]}" if waits_for_a_person else leases.command_of_run(left)
     following = selection.next_task(state)
     if state.findings() and not following:
         return "harness task set ID FIELD=VALUE"
@@ -125,6 +129,15 @@ def next_command(state: State, *, paused: bool = False) -> str:
     if selection.work_left(state):
         return "harness run"
     return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
+
+
+def _held(parallel: JsonObject | None) -> list[str]:
+    """What a run that is over has left because a person holds it."""
+    if not parallel or parallel["alive"]:
+        return []
+    from agent_harness.parallel import snapshot
+
+    return snapshot.held(parallel)
 
 
 def _left_by_run(state: State) -> JsonObject | None:
@@ -176,7 +189,10 @@ def head(found: JsonObject) -> list[str]:
         proven=_proven(found),
         total=found["counts"]["total"],
         doing=doing,
-        asks=[f"halted, {halt.get('category')}: {halt.get('message')} (harness resume)"] if halt else [],
+        asks=[
+            *([f"halted, {halt.get('category')}: {halt.get('message')} (harness resume)"] if halt else []),
+            *(f"{each} is held from landing (harness queue release {each})" for each in _held(found["parallel"])),
+        ],
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
@@ -315,7 +331,9 @@ def _warnings(found: JsonObject, *, everything: bool) -> list[str]:
     if not found["active"] and found["work_left"]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
-        text.append(f"{found['rescues']} rescued attempts are kept: harness rescue list")
+        text.append(
+            f"{found['rescues']} rescued attempt{'s are' if found['rescues'] != 1 else ' is'} kept: harness rescue list"
+        )
     findings = [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
     return [*text, *headline.first_of(findings, MOST_FINDINGS, everything=everything), ""]
 

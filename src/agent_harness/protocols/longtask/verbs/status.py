@@ -110,7 +110,8 @@ def _limit(found: JsonObject) -> str:
 def _usage(spent: JsonObject) -> str:
     """Tokens and cost of the runs that say it, and how many do not."""
     if not spent["knownRuns"]:
-        return f"unknown; {spent['unknownRuns']} runs do not say it" if spent["unknownRuns"] else "none"
+        said = "run does" if spent["unknownRuns"] == 1 else "runs do"
+        return f"unknown; {spent['unknownRuns']} {said} not say it" if spent["unknownRuns"] else "none"
     cost = "cost unknown" if spent["costUsd"] is None else f"{spent['costUsd']:.2f} USD"
     others = f"; {spent['unknownRuns']} more runs do not say it" if spent["unknownRuns"] else ""
     return f"{spent['totalTokens']} tokens, {cost}, in {spent['knownRuns']} runs{others}"
