@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -166,13 +167,19 @@ def features(base: Path, turns: list[dict[str, object]] | None = None) -> Place:
 
 
 def built(base: Path) -> Place:
-    """A feature project of which three features are proven, each by a session."""
+    """A feature project of which three features are proven, each by a session; all examples in it only look at it."""
     place = features(base)
     calc = CalcProject(base / "work", place.folder, place.environ)
     for n in (1, 2, 3):
         ran = calc.run([turn(honest(n, decision="A library of one file"), usage(1, 1, cost=0.1))])
         assert ran.code == 0, ran
     return place
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], Place]], Place]:
+    """A place that is made once, for the examples that only look at it."""
+    return cache(lambda at: at(tmp_path_factory.mktemp("place")))
 
 
 def untidy(base: Path) -> Place:
@@ -561,10 +568,12 @@ def typed(line: str, place: Place, *, given: str = "", stops: bool = False) -> t
 @pytest.mark.parametrize(
     "line", [pytest.param(line, marks=[pytest.mark.slow] if line in SLOW else []) for line in PREPARED]
 )
-def test_an_example_does_what_it_is_shown_for(line: str, tmp_path: Path) -> None:
+def test_an_example_does_what_it_is_shown_for(
+    line: str, tmp_path: Path, places: Callable[[Callable[[Path], Place]], Place]
+) -> None:
     """F-HELP-1: typed as it stands there."""
     example = PREPARED[line]
-    place = example.at(tmp_path)
+    place = places(built) if example.at is built else example.at(tmp_path)
     with serve("acme/shop") as hub:
         hub.add("Sell it", "", labels=("ready",))
         place = Place(

@@ -195,14 +195,15 @@ class Simulated:
         members: list[str] = []
         before = [item for each in self.plan.under_way for item in each.members]
         for item in items:
+            met = [*members]
             if not self.conflict(item, [*self.landed, *before, *members]):
                 members.append(item)
             elif on:
                 self.apart = (on, (self.apart[1] if self.apart[0] == on else frozenset()) | {item})
             else:
-                self.note("bounced", item=item, mend={"why": "conflict"})
+                self.note("bounced", item=item, mend={"why": "conflict", "met": met})
         if members:
-            vouched = not on and len(items) == 1 and self.plan.work(members[0]).proven_on == self.head
+            vouched = not on and len(members) == 1 and self.plan.work(members[0]).proven_on == self.head
             tip = _named([*self.landed, *before, *members])
             self.note("batched", members=members, commits=members, base=on or self.head, vouched=vouched, tip=tip)
 

@@ -236,6 +236,22 @@ def together(tools: Path, names: str, command: str = WORKS) -> str:
 
 
 @pytest.mark.scenario
+def test_a_mend_begins_once_what_it_did_not_go_together_with_has_landed(tmp_path: Path) -> None:
+    """SC-31: a free slot waits while that is verified; the attempt finds both sides in its files, and lands at once."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    slow = 'case "$PWD" in */v1) sleep 3;; esac'
+    work = project(tmp_path, *[job(name, f"{slow}; grep -qx {name} list.txt") for name in "ab"], job("c"))
+    mends = "grep -q '^<<<<<<< ' list.txt 2>/dev/null && sed -i '/^[<=>]/d' list.txt"
+    adds = "grep -qx $HARNESS_TASK_ID list.txt || echo $HARNESS_TASK_ID >> list.txt"
+    command = f"if [ $HARNESS_TASK_ID = c ]; then {WORKS}; else {mends}; {adds}; fi"
+    ran = run(work, together(tools, "abc", command), 3, "--json")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["bounces"], answer["attempts"]) == (0, 1, 4), ran
+    assert sorted(work.repo.read("list.txt").decode().split()) == ["a", "b"]
+
+
+@pytest.mark.scenario
 def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path) -> None:
     """SC-35: what is checked in v1 ends only once v2 checks what comes next; both verdicts count."""
     tools = tmp_path / "tools"

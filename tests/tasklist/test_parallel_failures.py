@@ -369,7 +369,7 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
     said = "\n".join(made.json["said"])
     assert (made.code, "(1 time, to be mended)" in said) == (0, True), made
     ran = run(work, agent, 2, "--json")
-    assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
+    assert (ran.code, json.loads(ran.out)["bounces"], sorted(landed(work))) == (0, 0, ["a", "b"]), ran
     told = "".join(each.read_text() for each in tools.glob("told.*"))
     assert ("why is not known any more" if how == "gone" else "does not go together") in told
     assert any("<<<<<<< " in each.read_text() for each in tools.glob("seen.*"))

@@ -199,7 +199,7 @@ def choices(
         work = plan.works.get(item.id, ItemProgress())
         if work.state != OPEN:
             reason = f"it is {work.state}" + (f": {work.why}" if work.why else "")
-        elif found := _excluded(item, busy):
+        elif found := _excluded(item, busy) or _awaited(plan, work):
             reason = found
         elif left <= 0:
             reason = "it waits for a free slot"
@@ -241,6 +241,17 @@ def meet(some: Sequence[str], others: Sequence[str]) -> bool:
     """
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
+
+
+def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
+    """Why its work is not mended yet: what it did not go together with is not on the branch, but on its way there.
+
+    An attempt that begins before would find nothing of that in its files, and be sent back once more. SC-31.
+    """
+    met = work.mend.get("met") if work.mend else None
+    lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
+    other = next(iter(lands), None)
+    return None if other is None else f"it is mended once {other} has landed: the two do not go together"
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from agent_harness.parallel import places
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT
 from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
-from agent_harness.parallel.plan import LANDED, RunPlan, fold
+from agent_harness.parallel.plan import LANDED, OPEN, RunPlan, fold
 from agent_harness.session import parallel_settings
 
 _NAME = re.compile(r"(?P<run>[0-9A-Za-z]+)\.(?P<name>.+)\.(?P<fence>\d{1,9})")
@@ -147,7 +147,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     on_branch = candidates.landed_on(git, branch)
     asked = left.workers if left.claims or not before.plan.asked else before.plan.asked
     found = Rebuilt(run=process.new_run_id()[:8], workers=asked, before=before)
-    mine = [each for each in known if left.claims.get(each.item) == each.id]
+    mine = [each for each in known if left.claims.get(each.item) == each.id and not _is_sent_back(before.plan, each)]
     place = _places_in_queue(before.plan)
     found.orders = sorted(mine, key=lambda each: (each.since == 0, place(each.item), each.since, each.item))
     found.landed = [each.item for each in found.orders if each.commit in on_branch]
@@ -260,6 +260,12 @@ def _carried(
                 row["mend"] = {"why": SENT_BACK} if is_back and bounces <= plan.mends else None
         rows.append(row)
     return rows
+
+
+def _is_sent_back(plan: RunPlan, order: LeftOrder) -> bool:
+    """Whether its candidate is not to land as it is, though whoever was killed has not given the item back yet."""
+    work = plan.works.get(order.item)
+    return work is not None and (work.state, work.order) == (OPEN, order.id) and work.bounces > 0
 
 
 def _is_kept(git: Git, *commits: str) -> bool:

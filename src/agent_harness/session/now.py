@@ -85,13 +85,14 @@ class NowRecord:
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
-        """The agent said, or did, something; the secrets in it are masked."""
+        """The agent said, or did, something: the last lines count, one by one or at once; secrets are masked."""
         from agent_harness.kernel.redact import redact
         from agent_harness.kernel.terminal import one_line
 
         if self._path is not None and text.strip():
-            last = one_line(redact(text.strip().rpartition("\n")[2]))
-            self._last = [*self._last, last[:LAST_CHARACTERS]][-LAST_LINES:]
+            lines = [line for line in text.split("\n") if line.strip()][-LAST_LINES:]
+            last = (one_line(redact(line.strip()))[:LAST_CHARACTERS] for line in lines)
+            self._last = [*self._last, *last][-LAST_LINES:]
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:

@@ -147,7 +147,7 @@ class Window:
         deed = Deed(verb=verb)
         deeds.append(deed)
         threading.Thread(target=_do, args=(deed, done), daemon=True).start()
-        deed.ended.wait(ANSWER_SECONDS)
+        deed.ended.wait(clock.scaled(ANSWER_SECONDS))
         if deed.error is not None:
             deeds.remove(deed)
             raise deed.error

@@ -99,7 +99,7 @@ class Lander:
             self.bounced(item, {"why": "conflict", "files": files_of, "met": met})
         if not members:
             return True
-        is_same = len(items) == 1 and self._plan.work(members[0]).proven_on == head
+        is_same = len(members) == 1 and self._plan.work(members[0]).proven_on == head
         is_ours = not self._result(members[0]).get("host")  # what another machine has found is looked at here
         was_sent_back = self._home.checks_bounced and self._plan.work(members[0]).bounces > 0
         is_enough = is_ours and not (self._home.checks_each or was_sent_back)
