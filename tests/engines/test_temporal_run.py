@@ -271,6 +271,24 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     assert found.at_remote() == []
 
 
+def test_a_worker_that_is_told_to_end_does_not_wait_for_a_remote_that_is_away(fleet: Callable[..., Fleet]) -> None:
+    """SC-54: its hands are done, and nobody takes the result; the next worker in its folder pushes it."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first")
+    run = found.begin(slow(found, 3), 1)
+    until(lambda: pids(found, "a"))
+    away = found.remote.with_name("away.git")
+    found.remote.rename(away)
+    until(lambda: "once more in" in found.log("first"))
+    first.terminate()
+    assert first.wait(timeout=100) == 0, found.log("first")
+    away.rename(found.remote)
+    found.worker("--slots", "1", name="first")
+    assert run.wait(timeout=180) == 0, found.log("first")
+    assert "had left is in" in found.log("first")
+    assert found.landed() == ["a"]
+
+
 def test_a_result_that_the_remote_has_lost_is_made_anew(fleet: Callable[..., Fleet]) -> None:
     """The remote is lost between push and fetch, and an empty one is there instead: nobody waits for what is gone."""
     found = fleet(job("a"))
@@ -512,6 +530,32 @@ def test_a_feature_project_is_built_by_the_hands_of_another_machine(
     assert told["spent_usd"] == pytest.approx(0.5), told
     assert "accepted" in made.harness("why", "1").text
     assert found.at_remote() == []
+
+
+def test_status_shows_what_a_session_of_another_machine_does(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
+    """SC-50: the phase of its session, what it has used and since when, as of one in a place here."""
+    found = fleet(job("a"))
+    made = FeatureListProject.of_modules(tmp_path / "shop", "ham")
+    made.git("remote", "add", "hands", str(found.remote))
+    made.environ["HARNESS_TIME_SCALE"] = SCALE
+    spent = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
+    waits = {"run": f"for n in $(seq 600); do [ -e {tmp_path}/seen ] && break; sleep 0.1; done"}
+    turns = [{"when": {"feature": 1}, "do": module_work(1, "ham", spent, waits)}]
+    found.worker("--slots", "1")
+    shown: list[dict[str, Any]] = []
+
+    def works() -> bool:
+        told = made.harness("status", "--json").json["parallel"] or {}
+        shown.extend(told.get("workers", ()))
+        return any((each["phase"], each["cost_usd"]) == ("working", 0.25) for each in shown)
+
+    with made.start("run", "--workers", "1", "--engine", f"{found.server.url}?remote=hands", agent=turns) as run:
+        try:
+            until(works, 50.0)
+        finally:
+            (tmp_path / "seen").touch()
+        assert run.wait(240) == 0, (made.started(), found.log())
+    assert made.passing() == [1]
 
 
 def test_nothing_lands_on_the_word_of_another_machine(fleet: Callable[..., Fleet]) -> None:

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from agent_harness.kernel import files
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, number_below
 
+MOST_USD = 1e12
 _SETTLED = "settled.json"
 
 
@@ -34,7 +35,7 @@ class SharedBudget:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             names = (name for name in os.listdir(self._folder) if name.endswith(".json"))
-            yield {name: files.read_json(os.path.join(self._folder, name)) for name in names}
+            yield {name: _read(os.path.join(self._folder, name)) for name in names}
         finally:
             os.close(lock)
 
@@ -105,6 +106,13 @@ class SharedBudget:
         dearest = max([each["call"] for each in (settled, *known.values())])
         reserved = sum(_held(each, dearest) for each in known.values())
         return float(limit - settled["spent"] - reserved - dearest)
+
+
+def _read(path: str) -> JsonObject:
+    """The amounts in a file; nothing for one that is none, since the journal tells what the orders have spent."""
+    found = files.read_json_if_any(path)
+    names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
+    return {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
 
 
 def _held(known: JsonObject, dearest: float) -> float:

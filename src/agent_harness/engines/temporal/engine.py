@@ -222,7 +222,7 @@ class TemporalEngine:
     async def _listen(self, order_id: str, handle: WorkflowHandle[Any, Any]) -> None:
         """Keeps what the hands say with their heartbeats."""
         while True:
-            with suppress(RPCError, KeyError, IndexError, TypeError, ValueError):
+            with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
                 for pending in described.raw_description.pending_activities:
                     payloads = pending.heartbeat_details.payloads

@@ -40,7 +40,7 @@ from agent_harness.engines.temporal.connection import connected
 from agent_harness.engines.temporal.schedules import SliceHands
 from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
-from agent_harness.kernel import clock, files, process, snapshot
+from agent_harness.kernel import clock, files, process, snapshot, trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
@@ -260,6 +260,8 @@ class OrderTry:
         self._saves = 0
         self._folder = ""
         self._began = clock.now()
+        self._hurried = threading.Event()
+        self._leave_by = float("inf")  # of the monotonic clock
 
     def recall(self) -> None:
         """Its hands wrap up, and report what they have."""
@@ -267,20 +269,22 @@ class OrderTry:
 
     def leave(self) -> None:
         """The work is saved, and the order begins elsewhere."""
+        if not self.is_leaving:
+            self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """Its hands end now."""
+        """Its hands end now, and no remote that is away is waited for."""
+        self._hurried.set()
         if self._order is not None:
             process.end_orphans(files.read_json_if_any(Workplace(self._order.place).record).get("process") or {})
 
     def told(self) -> JsonObject:
         """What the heartbeat says, at most a kilobyte of it; limits too, since hands may wait for their end."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
-        if self._order is not None and (counts := self._order.papers.get("counts")):
-            for each in now.told(str(counts)):
-                last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
-                found |= {name: each.get(name) for name in ("phase", "since", "tokens", "cost_usd")} | {"last": last}
+        for each in _told_by(self._order) if self._order is not None else ():
+            last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
+            found |= {name: each.get(name) for name in ("phase", "since", "tokens", "cost_usd")} | {"last": last}
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
@@ -376,14 +380,18 @@ class OrderTry:
             self._terms.say(f"{order.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """What ``act`` returns, tried again while the remote is away; the heartbeat goes on meanwhile."""
+        """What ``act`` returns, tried again while the remote is away; the heartbeat goes on meanwhile.
+
+        Not longer than hands that leave have to wrap up: what is not pushed then is by the next worker in the folder.
+        """
         for _ in range(360):
             try:
                 return act()
             except RemoteAway as error:
                 self._terms.say(f"{self.id}: {error.message}; once more in {AGAIN_SECONDS:.0f} s")
                 last = error
-            time.sleep(clock.scaled(AGAIN_SECONDS))
+            if self._hurried.wait(clock.scaled(AGAIN_SECONDS)) or time.monotonic() > self._leave_by:
+                break
         raise last
 
 
@@ -394,6 +402,12 @@ def _forget(git: Git, order: WorkOrder, folder: str, kept: list[str]) -> None:
     for ref in {*kept, work, f"{_SAVED}/{order.name}", *git.refs_below(f"{ORDERS}/")}:
         if git.commit_of(ref) and (not ref.startswith(ORDERS) or ref.endswith(f"/{order.id}")):
             git.update_ref(ref, None)
+
+
+def _told_by(order: WorkOrder) -> list[JsonObject]:
+    """What the session of an order says that it does: where its starts are counted, or in the state of its place."""
+    places_of = (order.papers.get("counts"), trusted_state.existing(os.path.join(order.place, ".git"), order.place))
+    return [each for folder in places_of if folder for each in now.told(str(folder)) if each["alive"]]
 
 
 def _free(folder: str) -> int:

@@ -214,6 +214,16 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
     """Everything wrong with features.json, one line each, naming the feature and the field; empty when it is valid."""
     from agent_harness.kernel import graph
 
+    lines = malformed(document, require_test_file=require_test_file)
+    if not isinstance(document.record.get("features"), list):
+        return lines
+    work = {f.id: f.depends_on for f in document.features if f.has_id}
+    lines += [f"Feature {one} depends on non-existent Feature {other}" for one, other in graph.missing(work)]
+    return lines + ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in cycles(document)]
+
+
+def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
+    """The same of each entry alone: what is no feature, or not whole."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -225,9 +235,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
     seen: set[int] = set()
     for feature in document.features:
         lines += _feature_problems(feature, seen, require_test_file)
-    work = {f.id: f.depends_on for f in document.features if f.has_id}
-    lines += [f"Feature {one} depends on non-existent Feature {other}" for one, other in graph.missing(work)]
-    return lines + ["Dependency cycle detected: " + " → ".join(str(i) for i in path) for path in cycles(document)]
+    return lines
 
 
 def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool) -> "Iterator[str]":

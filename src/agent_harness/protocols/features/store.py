@@ -379,7 +379,8 @@ class FeatureStore:
         except (OSError, StateDamaged):
             return None
         who = owner.Owner.from_record(found.get("owner"))
-        items = records.json_object(found.get("items"))
+        claimed = records.json_object(found.get("items")) or {}
+        items = {item: each for item, each in claimed.items() if isinstance(each, dict)}
         if not items or (who is not None and who != owner.current() and owner.state(who) == "alive"):
             return None
         branch = found.get("branch")

@@ -23,6 +23,7 @@ from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.places import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.engine import locking
+from agent_harness.protocols.features.parallel.results import well_formed
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
@@ -87,10 +88,17 @@ class FeatureHome:
     # ---- what is known
 
     def document(self) -> FeatureList:
-        """features.json as the branch has it, or had it where somebody has deleted it under way."""
+        """features.json as the branch has it, or had it where somebody has deleted it under way.
+
+        ``StateDamaged`` for one that somebody has committed and that no item can be taken from.
+        """
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
-            self._documents = {tip: features_at(self._project, tip)}
+            found = features_at(self._project, tip)
+            if odd := records.malformed(found, require_test_file=self._project.config.features.require_test_file):
+                hint = f"fix it by hand, and commit it: {self._project.features_name}"
+                raise StateDamaged(f"at {tip[:10]}: {odd[0]}", hint=hint)
+            self._documents = {tip: found}
         return self._documents[tip]
 
     def baseline(self) -> Baseline:
@@ -125,7 +133,8 @@ class FeatureHome:
         return os.path.join(self._folder, "branches", f"{sha256(self._branch.encode()).hexdigest()[:24]}.json")
 
     def _claims(self) -> JsonObject:
-        return files.read_json_if_any(os.path.join(self._folder, "claims.json")).get("items") or {}
+        found = files.read_json_if_any(os.path.join(self._folder, "claims.json")).get("items")
+        return {item: each for item, each in (records.json_object(found) or {}).items() if isinstance(each, dict)}
 
     def _write_claims(self, items: JsonObject) -> None:
         path = os.path.join(self._folder, "claims.json")
@@ -221,7 +230,7 @@ class FeatureHome:
     def holds(self, order: str, item: str) -> bool:
         """Whether the feature is open, and the order's."""
         feature = self.document().by_id(int(item))
-        claimed = records.json_object(self._claims().get(item)) or {}
+        claimed = self._claims().get(item) or {}
         return feature is not None and feature.is_open and claimed.get("order") == order
 
     def adopt(self, held: Sequence[str]) -> None:
@@ -233,7 +242,7 @@ class FeatureHome:
 
     def _let_go(self, item: str, order: str) -> None:
         items = self._claims()
-        if (records.json_object(items.get(item)) or {}).get("order") == order:
+        if (items.get(item) or {}).get("order") == order:
             del items[item]
             self._write_claims(items)
 
@@ -325,7 +334,7 @@ class FeatureHome:
 
     def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
         """Costs, records and logs once an order; what is proven keeps its claim until it has landed."""
-        found = result if result is not None else self._lost(order, rescues)
+        found = well_formed(result if result is not None else self._lost(order, rescues))
         if found.get("id") or result is None:
             self._take_books(order, item, found)
         status = found.get("status")
@@ -343,7 +352,7 @@ class FeatureHome:
     def _lost(self, order: str, rescues: Sequence[str]) -> JsonObject:
         """What is known of an order from which nothing came back."""
         folder = order_folder(self._folder, order)
-        paper = files.read_json_if_any(os.path.join(folder, ORDER)).get("papers") or {}
+        paper = records.json_object(files.read_json_if_any(os.path.join(folder, ORDER)).get("papers")) or {}
         name = os.path.basename(folder)
         spent = files.read_json_if_any(os.path.join(self._folder, "spending", f"{name}.json")).get("spent")
         session = records.number(paper.get("session"))
@@ -363,8 +372,7 @@ class FeatureHome:
         known = self._store.costs()
         orders = records.texts(known.record.get("orders"))
         if spent and order not in orders:
-            members: JsonObject = {"started": clock.timestamp(), **spent}
-            each = costs.Spent(session=records.number(found.get("session")), feature_id=int(item), **members)
+            each = costs.Spent(session=records.number(found.get("session")), feature_id=int(item), **spent)
             after = costs.add_session(known, each, self._project.budgets)
             self._store.write(
                 self._project.layout.costs, CostRecord({**after.record, "orders": [*orders, order][-ORDERS:]}).record
@@ -476,6 +484,7 @@ class FeatureHome:
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """The state after these have landed: what passes, what is proven, the verdicts."""
+        landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
         document, state = self.document(), self._store.state()
         told = {

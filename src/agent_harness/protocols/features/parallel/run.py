@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from agent_harness.errors import UnsafeTree
+from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import landing
 from agent_harness.parallel.ledger import Ledger
@@ -33,6 +33,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.selection import settled
 from agent_harness.protocols.features.store import orders_of_run
+from agent_harness.protocols.features.verdict import proven
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 
@@ -90,6 +91,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
             done = {**INTERRUPTED}
         if not wish.only_land:
             home.ask_next()
+            done |= _doubt(project) if is_here and done["exit_code"] in (0, 1, 7) else {}
         return _answer(project, done, home.document())
 
 
@@ -107,6 +109,16 @@ def _known(folder: str) -> RunPlan:
         return fold(Ledger(folder, only_read=True).events)
     except (KeyError, TypeError, AttributeError, ValueError):
         return RunPlan()
+
+
+def _doubt(project: Project) -> JsonObject:
+    """The end of a run during which somebody else has marked features as passing that nothing proves; else nothing."""
+    try:
+        proven.check(project)
+    except HarnessError as error:
+        project.say(error.message)
+        return {"reason": error.code, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    return {}
 
 
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:

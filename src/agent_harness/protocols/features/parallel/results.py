@@ -1,0 +1,35 @@
+"""The result of a session as home reads it: another process has written it, and what is odd in it counts as missing.
+
+What a session has used is never less than nothing.
+"""
+
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.protocols.features.records import amount, number
+
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("state", "row", "spent", "question", "kept", "wip", "outputs", "quality"), dict),
+    **dict.fromkeys(("proven_tests", "gone_tests", "files_read"), list),
+    **dict.fromkeys(("session", "total_tests"), int),
+    "logs": str,
+}
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+
+
+def well_formed(result: JsonObject) -> JsonObject:
+    """The same without the members that are of another type than a session's have; ``spent`` has all of its own."""
+    found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
+    if spent := found.get("spent"):
+        found["spent"] = _used(spent)
+    return found
+
+
+def _used(found: JsonObject) -> JsonObject:
+    """As ``costs.Spent`` takes it; a price that is not known stays unknown."""
+    price = found.get("cost_usd")
+    return {
+        "started": str(found.get("started") or clock.timestamp()),
+        **{name: max(0, number(found.get(name))) for name in _TOKENS},
+        "cost_usd": None if price is None else amount(price),
+        "assumed_usd": amount(found.get("assumed_usd")),
+    }
