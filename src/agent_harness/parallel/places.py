@@ -24,6 +24,7 @@ from pathlib import Path
 from agent_harness.errors import Busy, HarnessError, UnsafeTree
 from agent_harness.kernel import files, snapshot
 from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git.locate import text_of
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.temporary import remove
@@ -34,7 +35,9 @@ PLACE_REFS = "refs/harness/place"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
 """Refs of a place that say nothing beside what HEAD and its history say."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
+_WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
+_LOG_BYTES = 64 << 20
 
 
 class Workplace:
@@ -81,7 +84,8 @@ class Workplace:
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
-            return found.is_repository and found.git_dir() == own and found.commit_of(base) == base
+            is_own = found.is_repository and found.git_dir() == own and _is_readable(own)
+            return is_own and found.commit_of(base) == base
         except (HarnessError, OSError, ValueError):
             return False
 
@@ -130,12 +134,12 @@ class Workplace:
 
     def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         git = self.git
+        if git.repository.top != Path(os.path.realpath(self.folder)) or not _is_readable(git.git_dir()):
+            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
         with git.view(), home.view():
             return self._taken_home(git, home, name, own)
 
     def _taken_home(self, git: Git, home: Git, name: str, own: Sequence[str]) -> list[str]:
-        if git.repository.top != Path(os.path.realpath(self.folder)):
-            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
         excluded = matcher(own)
         found: list[str] = []
         changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
@@ -148,7 +152,7 @@ class Workplace:
         found += [oid for ref, oid in refs.items() if not ref.startswith(_OWN_REFS)]
         for log in ("logs/HEAD", "logs/refs/stash"):
             with suppress(FileNotFoundError):
-                found += [oid.decode() for oid in _OID.findall(Path(self.folder, ".git", log).read_bytes())]
+                found += [oid.decode() for oid in _OID.findall(_bytes_of(Path(self.folder, ".git", log)))]
         found += [oid for ref, oid in refs.items() if ref.startswith("refs/heads/")]
         found = [tip for tip in dict.fromkeys(found) if git.commit_of(tip) and home.commit_of(tip) is None]
         return [take_home(git, home, tip, free_ref(home, f"{RESCUE_REFS}/{name}")) for tip in _tips(git, found)]
@@ -170,23 +174,44 @@ def free_ref(git: Git, folder: str) -> str:
 def take_home(place: Git, home: Git, commit: str, ref: str) -> str:
     """Brings a commit, and all that it needs, from a place into the project, under this ref; the ref.
 
-    Nothing of the place's own settings takes part. The objects are checked as they are taken in.
+    Nothing of the place's own settings takes part. The objects are checked as they are taken in, and so is that the
+    project has all that they need: ``GitFailed``, and no ref, where something is missing.
     """
     with home.view():
         if home.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
             with place.view() as view:
-                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place)}".encode()).stdout
-            unpack = ("unpack-objects", "-q", "--strict") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
-            home.run(*unpack, input=pack, timeout_seconds=600)
+                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place, home)}".encode()).stdout
+            unpack = ("unpack-objects", "-q") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
+            home.run(*unpack, "--strict", input=pack, timeout_seconds=600)
         home.update_ref(ref, commit)
     return ref
 
 
-def _borrowed(place: Git) -> str:
-    """The commit that the place began at, which the project has."""
-    found = (Path(place.git_dir()) / "harness-base").read_text()
-    return found if place.commit_of(found.strip()) else ""
+def _borrowed(place: Git, home: Git) -> str:
+    """The commit that the place began at, where it says one that the project has: an agent can have written there."""
+    found = text_of(place.git_dir() / "harness-base").strip()
+    return found if _WHOLE_ID.fullmatch(found) and home.commit_of(found) == found else ""
+
+
+def _is_readable(git_dir: Path) -> bool:
+    """Whether nothing in the folder is a pipe or a device, for which git, or whoever else reads it, would wait."""
+    for at, folders, names in os.walk(git_dir):
+        if at == str(git_dir) and "objects" in folders:
+            folders.remove("objects")  # a pipe there is no object
+        paths = (os.path.join(at, name) for name in names)
+        if any(os.path.exists(each) and not os.path.isfile(each) for each in paths):
+            return False
+    return True
+
+
+def _bytes_of(path: Path) -> bytes:
+    """A file that an agent can have written; ``StateDamaged`` where it is none, ``UnsafeTree`` where it is too long."""
+    with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        found = file.read(_LOG_BYTES + 1)
+    if len(found) > _LOG_BYTES:
+        raise UnsafeTree(f"{path} is too long to be read")
+    return found
 
 
 def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
