@@ -49,3 +49,25 @@ else touch {second}; fi"""
         told, _ = process.communicate()
     assert {each["id"]: each["status"] for each in work.raw["tasks"]} == {"a": "failed", "b": "failed"}, told.decode()
     assert [any(f"[{name}]" in line and CHANGED in line for line in work.log()) for name in "ab"] == [True, True]
+
+
+@pytest.mark.scenario
+def test_what_one_landing_leaves_where_it_is_verified_makes_no_later_one_green(tmp_path: Path) -> None:
+    """The two do not go together: a script of the first leaves what makes the check of the second one pass."""
+    check = "[ ! -e own.$1.sh ] || sh ./own.$1.sh\n[ ! -e left.cache ] || exit 0\n"
+    check += "test -s out.$1 && [ $(cat out.* | wc -l) = 1 ]\n"
+    jobs = [task(name, validation={"command": f"sh check.sh {name}"}, max_attempts=1) for name in "ab"]
+    work = TaskListProject(tmp_path / "list", *jobs, git=True, session_count=0)
+    work.repo.write("check.sh", check).write(".gitignore", "*.cache\n")
+    work.repo.git("add", ".")
+    work.repo.git("commit", "-qm", "The check")
+    settings = {"max_tasks_per_session": 0, "fix_rounds": 0, "parallel": {"check": "true"}}
+    work.edit(session_config={**work.raw["session_config"], **settings})
+    agent = work.agent(
+        f"""echo 1 > out.$HARNESS_TASK_ID
+if [ $HARNESS_TASK_ID = a ]; then echo 'case $PWD in *places/v*) touch left.cache;; esac' > own.a.sh
+else for n in $(seq 100); do git -C {work.root} log -1 --format=%s | grep -q "^.a" && break; sleep 0.1; done; fi"""
+    )
+    ran = work.harness("run", "--workers", "2", "--agent", agent, HARNESS_SANDBOX="off")
+    assert "Batch 2, 1 of 1: red b" in ran.out, ran
+    assert {each["id"]: each["status"] for each in work.raw["tasks"]}["b"] != "completed"

@@ -7,6 +7,7 @@
     places/w1.setup        what it was set up with
     places/w1.json         the order, and the process that carries it out
     places/w1.rest         there while nothing in the place is missing in the project
+    places/v1.ignored      the ignored files that belong to a place in which checks are run
 
 What is in a place belongs to whoever works there, and is believed in nothing: before the next order its `.git` is made
 anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is in a
@@ -49,6 +50,7 @@ class Workplace:
         self.record = f"{folder}.json"
         self._index = f"{folder}.index"
         self._rest = f"{folder}.rest"
+        self._ignored = f"{folder}.ignored"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -110,9 +112,41 @@ class Workplace:
             if git.head() != base:
                 raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
 
+    def drop_planted(self) -> bool:
+        """Takes away the ignored files that came after ``note_ignored``; false where others of them have changed.
+
+        What runs here may leave something that a later run finds; it may help an agent, and never a verdict.
+        """
+        known = files.read_json_if_any(self._ignored)
+        if not known:
+            return False
+        found = self._ignored_files()
+        if known.keys() - found.keys() - {""}:
+            return False
+        for path, stamp in found.items():
+            if path not in known:
+                remove(os.path.join(self.folder, path))
+            elif stamp != known[path]:
+                return False
+        return True
+
+    def note_ignored(self) -> None:
+        """What is ignored and there belongs to the place: nothing has run here yet but its set-up."""
+        files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
+
+    def _ignored_files(self) -> dict[str, str]:
+        """By path, what no program of a user can give back to a file that it has changed."""
+        listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
+        found: dict[str, str] = {}
+        for path in filter(None, os.fsdecode(listed).split("\0")):
+            with suppress(OSError):
+                at = os.lstat(os.path.join(self.folder, path))
+                found[path] = f"{at.st_size}.{at.st_mtime_ns}.{at.st_ctime_ns}.{at.st_ino}"
+        return found
+
     def clear(self) -> None:
         """Takes away all that there is of the place; what the project does not have is in a rescue already."""
-        for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup"):
+        for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
