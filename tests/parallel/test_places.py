@@ -157,3 +157,38 @@ def test_eight_places_made_committing_and_stashing_at_once(tmp_path: Path) -> No
         each.join()
     assert wrong == []
     assert len(first.repo.git("for-each-ref", "refs/harness/work").splitlines()) == 24
+
+
+BIG = "head -c 1500000 /dev/urandom > big; git add big; git commit -q -m big"
+
+
+ELSEWHERE = """git clone -q --no-local . ../other
+git -C ../other -c user.name=x -c user.email=x@y commit -q --allow-empty -m x
+echo "$(cd ../other; pwd)/.git/objects" >> .git/objects/info/alternates
+git reset -q --hard $(git -C ../other rev-parse HEAD)"""
+LIES = {
+    "where it began": "git commit -q --allow-empty -m first; git rev-parse HEAD > .git/harness-base",
+    "where its objects are": ELSEWHERE,
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+def test_nothing_comes_home_that_the_project_has_not_all_of(scene: Scene, lie: str) -> None:
+    """SC-13: the project's own repository stays whole, whatever the place says of what it borrows."""
+    scene.sh(f"{lie}\n{BIG}")
+    kept = scene.rescue()
+    assert kept
+    scene.repo.git("fsck", "--full", "--strict")
+    scene.repo.git("gc", "--quiet", "--prune=now")
+    for each in kept:
+        assert Path(each, "big").exists() if each.startswith("/") else scene.repo.git("show", "--stat", each)
+
+
+@pytest.mark.parametrize("name", ["logs/HEAD", "logs/refs/stash", "harness-base", "packed-refs", "config"])
+def test_a_pipe_in_its_repository_keeps_nobody_waiting(scene: Scene, name: str) -> None:
+    """SC-13: what cannot be read is set aside, or passed over."""
+    scene.sh(f"echo kept > new; mkdir -p .git/logs/refs; rm -f .git/{name}; mkfifo .git/{name}")
+    [kept] = scene.rescue()
+    assert Path(kept, "new").read_text() == "kept\n"
+    scene.prepare()
+    assert scene.sh("git status --short; cat app.py") == "one"

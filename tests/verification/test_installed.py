@@ -19,6 +19,7 @@ import pytest
 from agent_harness.verification.command import stands_alone
 from agent_harness.verification.engine import Verdict, resolve
 from agent_harness.verification.runner.environment import released
+from agent_harness.verification.runner.first_look import FirstLook
 from agent_harness.verification.runner.installed import Installed, look
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
@@ -337,6 +338,53 @@ def test_a_session_that_changed_nothing_is_left_open_for_the_next_one(site: Path
     record.end(project=project)
     assert not record.is_open
     assert said(record.changes(project=project)) == STEERS
+
+
+def test_a_place_that_looks_later_compares_with_the_first_look_of_its_run(site: Path, tmp_path: Path) -> None:
+    """What a person has released in one of them counts in all of them; of another run the look is a new one."""
+
+    def record(place: str, run: str = "run") -> InstalledRecord:
+        first = FirstLook(str(tmp_path / "first.json"), run, str(tmp_path / place))
+        return InstalledRecord(str(tmp_path / f"{place}.json"), first)
+
+    one, two = record("w1"), record("w2")
+    one.begin(looked(site), project=tmp_path / "w1")
+    (site / "sitecustomize.py").write_text("x = 1\n")
+    (site / "pluggy/__init__.py").write_text("x = 2\n")
+    install(site, "pytest_odd", "1.0", {"odd_plugin.py": ""}, plugins=PLUGIN)
+    two.begin(looked(site), project=tmp_path / "w2")
+    found = two.changes(project=tmp_path / "w2")
+    assert sorted(Path(each.path).name for each in found.steering.values()) == ["__init__.py", "sitecustomize.py"]
+    assert found.blocked == ("odd",)
+    assert not record("w3", "another").begin(looked(site), project=tmp_path / "w3").left
+    assert not record("w3", "another").changes(project=tmp_path / "w3").steering
+
+
+def test_what_a_person_has_released_in_one_place_counts_in_all_of_them(site: Path, tmp_path: Path) -> None:
+    def record(place: str) -> InstalledRecord:
+        first = FirstLook(str(tmp_path / "first.json"), "run", str(tmp_path / place))
+        return InstalledRecord(str(tmp_path / f"{place}.json"), first)
+
+    one = record("w1")
+    one.begin(looked(site), project=tmp_path / "w1")
+    (site / "sitecustomize.py").write_text("x = 1\n")
+    one.end(project=tmp_path / "w1", frees=released([str(site / "sitecustomize.py")]))
+    two = record("w2")
+    two.begin(looked(site), project=tmp_path / "w2")
+    assert not two.changes(project=tmp_path / "w2").steering
+
+
+def test_what_lies_in_a_place_is_its_own(site: Path, tmp_path: Path) -> None:
+    def record(place: Path) -> InstalledRecord:
+        return InstalledRecord(str(tmp_path / "w.json"), FirstLook(str(tmp_path / "first.json"), "run", str(place)))
+
+    place = tmp_path / "project"
+    record(place).begin(looked(site), project=place)
+    record(place).end(project=place)
+    (site / "sitecustomize.py").write_text("x = 1\n")
+    one = record(place)
+    one.begin(looked(site), project=place)
+    assert not one.changes(project=place).steering
 
 
 def test_another_process_of_the_run_goes_on_where_a_session_has_ended_just_now(site: Path) -> None:

@@ -27,7 +27,7 @@ from agent_harness.kernel.process import orphans
 from agent_harness.kernel.process.supervisor import find_prctl
 from agent_harness.parallel import equipment, places
 from agent_harness.parallel.equipment import SetUp
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, ORDER, RESULT, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, ORDER, RESULT, VERIFY, WorkOrder
 from agent_harness.parallel.places import Workplace
 
 
@@ -180,6 +180,8 @@ def _worked(order: WorkOrder, place: Workplace, act: Callable[[], JsonObject]) -
         else:
             try:
                 equipment.set_up(place.git, order.home, SetUp.from_record(order.set_up))
+                if order.kind == VERIFY:
+                    place.note_ignored()
                 return act()
             except PreflightFailed as error:  # by the project's own set-up, before an agent
                 if is_new:
@@ -198,7 +200,11 @@ def _remove(order: WorkOrder, place: Workplace, home: Git) -> None:
 
 
 def _set_up(order: WorkOrder, place: Workplace, home: Git) -> None:
+    was_there = os.path.isdir(place.folder)
     place.prepare(home, order.base, order.branch)
+    if order.kind == VERIFY and was_there and not place.drop_planted():
+        _remove(order, place, home)
+        place.prepare(home, order.base, order.branch)
     equipment.lend(order.home, place.git, order.lend)
 
 

@@ -7,6 +7,7 @@
     places/w1.setup        what it was set up with
     places/w1.json         the order, and the process that carries it out
     places/w1.rest         there while nothing in the place is missing in the project
+    places/v1.ignored      the ignored files that belong to a place in which checks are run
 
 What is in a place belongs to whoever works there, and is believed in nothing: before the next order its `.git` is made
 anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is in a
@@ -24,6 +25,7 @@ from pathlib import Path
 from agent_harness.errors import Busy, HarnessError, UnsafeTree
 from agent_harness.kernel import files, snapshot
 from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git.locate import text_of
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.temporary import remove
@@ -34,7 +36,9 @@ PLACE_REFS = "refs/harness/place"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
 """Refs of a place that say nothing beside what HEAD and its history say."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
+_WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
+_LOG_BYTES = 64 << 20
 
 
 class Workplace:
@@ -46,6 +50,7 @@ class Workplace:
         self.record = f"{folder}.json"
         self._index = f"{folder}.index"
         self._rest = f"{folder}.rest"
+        self._ignored = f"{folder}.ignored"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -81,7 +86,8 @@ class Workplace:
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
-            return found.is_repository and found.git_dir() == own and found.commit_of(base) == base
+            is_own = found.is_repository and found.git_dir() == own and _is_readable(own)
+            return is_own and found.commit_of(base) == base
         except (HarnessError, OSError, ValueError):
             return False
 
@@ -106,9 +112,41 @@ class Workplace:
             if git.head() != base:
                 raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
 
+    def drop_planted(self) -> bool:
+        """Takes away the ignored files that came after ``note_ignored``; false where others of them have changed.
+
+        What runs here may leave something that a later run finds; it may help an agent, and never a verdict.
+        """
+        known = files.read_json_if_any(self._ignored)
+        if not known:
+            return False
+        found = self._ignored_files()
+        if known.keys() - found.keys() - {""}:
+            return False
+        for path, stamp in found.items():
+            if path not in known:
+                remove(os.path.join(self.folder, path))
+            elif stamp != known[path]:
+                return False
+        return True
+
+    def note_ignored(self) -> None:
+        """What is ignored and there belongs to the place: nothing has run here yet but its set-up."""
+        files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
+
+    def _ignored_files(self) -> dict[str, str]:
+        """By path, what no program of a user can give back to a file that it has changed."""
+        listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
+        found: dict[str, str] = {}
+        for path in filter(None, os.fsdecode(listed).split("\0")):
+            with suppress(OSError):
+                at = os.lstat(os.path.join(self.folder, path))
+                found[path] = f"{at.st_size}.{at.st_mtime_ns}.{at.st_ctime_ns}.{at.st_ino}"
+        return found
+
     def clear(self) -> None:
         """Takes away all that there is of the place; what the project does not have is in a rescue already."""
-        for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup"):
+        for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
@@ -130,12 +168,12 @@ class Workplace:
 
     def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         git = self.git
+        if git.repository.top != Path(os.path.realpath(self.folder)) or not _is_readable(git.git_dir()):
+            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
         with git.view(), home.view():
             return self._taken_home(git, home, name, own)
 
     def _taken_home(self, git: Git, home: Git, name: str, own: Sequence[str]) -> list[str]:
-        if git.repository.top != Path(os.path.realpath(self.folder)):
-            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
         excluded = matcher(own)
         found: list[str] = []
         changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
@@ -148,7 +186,7 @@ class Workplace:
         found += [oid for ref, oid in refs.items() if not ref.startswith(_OWN_REFS)]
         for log in ("logs/HEAD", "logs/refs/stash"):
             with suppress(FileNotFoundError):
-                found += [oid.decode() for oid in _OID.findall(Path(self.folder, ".git", log).read_bytes())]
+                found += [oid.decode() for oid in _OID.findall(_bytes_of(Path(self.folder, ".git", log)))]
         found += [oid for ref, oid in refs.items() if ref.startswith("refs/heads/")]
         found = [tip for tip in dict.fromkeys(found) if git.commit_of(tip) and home.commit_of(tip) is None]
         return [take_home(git, home, tip, free_ref(home, f"{RESCUE_REFS}/{name}")) for tip in _tips(git, found)]
@@ -170,23 +208,44 @@ def free_ref(git: Git, folder: str) -> str:
 def take_home(place: Git, home: Git, commit: str, ref: str) -> str:
     """Brings a commit, and all that it needs, from a place into the project, under this ref; the ref.
 
-    Nothing of the place's own settings takes part. The objects are checked as they are taken in.
+    Nothing of the place's own settings takes part. The objects are checked as they are taken in, and so is that the
+    project has all that they need: ``GitFailed``, and no ref, where something is missing.
     """
     with home.view():
         if home.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
             with place.view() as view:
-                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place)}".encode()).stdout
-            unpack = ("unpack-objects", "-q", "--strict") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
-            home.run(*unpack, input=pack, timeout_seconds=600)
+                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place, home)}".encode()).stdout
+            unpack = ("unpack-objects", "-q") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
+            home.run(*unpack, "--strict", input=pack, timeout_seconds=600)
         home.update_ref(ref, commit)
     return ref
 
 
-def _borrowed(place: Git) -> str:
-    """The commit that the place began at, which the project has."""
-    found = (Path(place.git_dir()) / "harness-base").read_text()
-    return found if place.commit_of(found.strip()) else ""
+def _borrowed(place: Git, home: Git) -> str:
+    """The commit that the place began at, where it says one that the project has: an agent can have written there."""
+    found = text_of(place.git_dir() / "harness-base").strip()
+    return found if _WHOLE_ID.fullmatch(found) and home.commit_of(found) == found else ""
+
+
+def _is_readable(git_dir: Path) -> bool:
+    """Whether nothing in the folder is a pipe or a device, for which git, or whoever else reads it, would wait."""
+    for at, folders, names in os.walk(git_dir):
+        if at == str(git_dir) and "objects" in folders:
+            folders.remove("objects")  # a pipe there is no object
+        paths = (os.path.join(at, name) for name in names)
+        if any(os.path.exists(each) and not os.path.isfile(each) for each in paths):
+            return False
+    return True
+
+
+def _bytes_of(path: Path) -> bytes:
+    """A file that an agent can have written; ``StateDamaged`` where it is none, ``UnsafeTree`` where it is too long."""
+    with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        found = file.read(_LOG_BYTES + 1)
+    if len(found) > _LOG_BYTES:
+        raise UnsafeTree(f"{path} is too long to be read")
+    return found
 
 
 def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:

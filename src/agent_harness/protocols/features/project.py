@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_harness.errors import NotAProject, Refused
 from agent_harness.kernel import snapshot
@@ -16,6 +16,9 @@ from agent_harness.protocols.features.config import Config
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.supervision.starts import StartCount
+
+if TYPE_CHECKING:
+    from agent_harness.verification.runner.first_look import FirstLook
 
 Say = Callable[[str], None]
 
@@ -44,6 +47,7 @@ class Project:
     tips: dict[str, str | None] = field(default_factory=dict)  # by candidate, where its branch was when it was made
     counts: str | None = None  # the folder in which starts of agents are counted, where not beside the verdicts
     elsewhere: Callable[[float], float] | None = None  # of the project's budget, as ``BudgetLimit`` asks it
+    first_look: "FirstLook | None" = None  # of a run of several agents
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":

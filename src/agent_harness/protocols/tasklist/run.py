@@ -96,11 +96,12 @@ def run(
     begin: Callable[[], None] | None = None,
     elsewhere: Callable[[float], float] | None = None,
     goes_on: str = "",
+    first_look: tuple[str, str, str] | None = None,
 ) -> JsonObject:
     """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
 
     ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``goes_on`` names the run that this is a part
-    of, where another process makes its next attempt.
+    of, where another process makes its next attempt; ``first_look`` is what ``FirstLook`` of all its agents is made of.
 
     ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
@@ -135,6 +136,7 @@ def run(
         made: list[Attempted] = []
         used = Totals()
         me, session = owner.current(), begun["session"]  # no other run has all three
+        worker.first_look = first_look
         worker.goes_on = goes_on or f"run-{me.pid}-{me.start_time}-{session}"
         try:
             ending = None

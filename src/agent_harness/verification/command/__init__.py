@@ -32,6 +32,7 @@ from agent_harness.verification.command.judge import (
 )
 from agent_harness.verification.command.surroundings import (
     Differences,
+    FirstLook,
     InstalledRecord,
     around,
     released,
@@ -41,6 +42,7 @@ from agent_harness.verification.command.surroundings import (
 __all__ = [
     "FAST",
     "Differences",
+    "FirstLook",
     "GREEN",
     "InstalledRecord",
     "NORMAL",

@@ -8,12 +8,13 @@ from pathlib import Path
 from agent_harness.verification.check import parse
 from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.runner.environment import ALWAYS, own_environments, plain_variables, released
+from agent_harness.verification.runner.first_look import FirstLook
 from agent_harness.verification.runner.installed import Installed
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreters
 
-__all__ = ["Differences", "InstalledRecord", "around", "released", "stands_alone"]
+__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "released", "stands_alone"]
 
 _PLAIN = re.compile(r"[\w./,:=@%+\-! &\[\]]+", re.ASCII)
 _OF_SHELL = frozenset({"test", "[", "true", "false"})  # in every shell

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
+from agent_harness.verification.runner.first_look import FirstLook
 from agent_harness.verification.runner.installed import Installed, stamp_of
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.interpreters import Interpreter
@@ -29,8 +30,10 @@ class InstalledRecord:
     then ``goes_on``: what changes between the two, or has since that look, counts as changed by an agent.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
+        """``first`` is the first look of a run in which others work beside this place."""
         self.path = path
+        self.first = first
         self._state = _CLOSED
 
     @property
@@ -115,6 +118,7 @@ class InstalledRecord:
     def begin(self, now: Installed, *, project: Path) -> Installed:
         """The same, written down as the state before a session that begins."""
         before = self.before(now, project=project)
+        before = self.first.before(before, now) if self.first else before
         self._write(before, {}, is_open=True)
         self._state = _BEGUN
         return before
@@ -136,7 +140,10 @@ class InstalledRecord:
         if before is None:
             return
         now = before.now()
-        found = differences(before, now, project=project).without(frees)
+        changed = differences(before, now, project=project)
+        found = changed.without(frees)
+        if self.first and found != changed:
+            self.first.accept(now, frees)
         if found.compiled and compiled_anew(found.compiled, now.interpreters):
             now, found = now.now(), replace(found, compiled=())
         kept = _of_concern(found)

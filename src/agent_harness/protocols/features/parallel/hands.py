@@ -38,6 +38,7 @@ from agent_harness.protocols.features.records import CostRecord, SessionState
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import RefusalPolicy
+from agent_harness.verification.runner.first_look import FirstLook
 
 UNCOUNTED = ("user_pause", "error", "rate_limited")
 OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")
@@ -61,6 +62,9 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         _opened(place, checks_baseline=not skipped),
         counts=papers["counts"],
         elsewhere=lambda here: pot.elsewhere(order.id, here - spent_before) - of_this_run,
+        first_look=FirstLook(
+            os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], place.folder
+        ),
     )
     _seed(project, order)
     lines_before = next(ledger.newest_first(project.store.ledger()), None)

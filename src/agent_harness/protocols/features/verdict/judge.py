@@ -197,7 +197,7 @@ class Judge:
             report=config.verification.report,
             sandbox=config.sandbox.settings(services=bool(config.environment.health_check)),
         )
-        self._record = InstalledRecord(project.store.installed())
+        self._record = InstalledRecord(project.store.installed(), project.first_look)
         self._environment = self._environment.begun(self._record, begins=False)
 
     @contextmanager

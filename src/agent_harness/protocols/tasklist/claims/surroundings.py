@@ -13,7 +13,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, place_of
 from agent_harness.protocols.tasklist.records import IN_PLACE
-from agent_harness.verification.command import Differences, InstalledRecord, around, released, stands_alone
+from agent_harness.verification.command import Differences, FirstLook, InstalledRecord, around, released, stands_alone
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -28,6 +28,7 @@ def look(worker: "Worker", task: "Task") -> None:
     record, command = _record_at(proven.installed_path(worker.layout, worker.id, make=True)), task.validation_command
     if record.path is None or command is None:
         return
+    record.first = FirstLook(*worker.first_look) if worker.first_look else None
     by, folder = worker.goes_on, folder_of(worker)
     known = record.places() if record.is_unchanged or record.was_left(by) else None
     if known and stands_alone(command) and record.goes_on(known, by):

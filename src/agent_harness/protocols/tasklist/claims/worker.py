@@ -73,7 +73,10 @@ class ClaimRecord:
 class Worker:
     """One caller of the verbs. Nothing here is trusted but what the state confirms."""
 
-    __slots__ = ("_git", "_process", "cwd", "environ", "goes_on", "id", "layout", "session_id", "store", "token")
+    __slots__ = (
+        *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
+        "token",
+    )
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Worker:
         self.cwd = cwd
         self.environ = dict(environ)
         self.goes_on = ""  # the name of a run that makes one attempt after the other, and sees to the end of the last
+        self.first_look: tuple[str, str, str] | None = None  # file, run and place, of a run of several agents
         self._git: list[Git | None] = []
         self._process: list[Owner | None] = [process] if process else []
 
