@@ -73,6 +73,7 @@ BARS = (
     Bar(name="git-project-status", most=0.0, unit="", what="the same, on a feature project"),
     Bar(name="serial-item", most=36.0, unit="x", what="processor of an item of `harness run`, of `python -c pass`"),
     Bar(name="serial-item-python", most=56.0, unit="x", what="the same, with proofs that start a Python"),
+    Bar(name="serial-memory", most=42.0, unit="MB", what="the harness at its largest, with proofs that start a Python"),
     Bar(name="parallel-makespan", most=0.6, unit="x", what="8 tasks by 4 workers, of the same one after the other"),
     Bar(name="parallel-cpu", most=2.5, unit="x", what="processor of harness, git and checks then, of the same"),
     Bar(name="parallel-landing", most=0.8, unit="x", what="6 tasks that land together, of the same in batches of one"),
@@ -125,7 +126,7 @@ SOURCES = {
         *("git-task-complete", "git-feature-session"),
         *("git-list-status", "git-project-status"),
     ),
-    "serial_bench:measure": ("serial-item", "serial-item-python"),
+    "serial_bench:measure": ("serial-item", "serial-item-python", "serial-memory"),
     "parallel_bench:measure": (
         *("parallel-makespan", "parallel-cpu", "parallel-landing"),
         *("parallel-reuse", "parallel-event", "parallel-imports"),

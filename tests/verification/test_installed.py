@@ -396,14 +396,16 @@ def test_another_process_of_the_run_goes_on_where_a_session_has_ended_just_now(s
     (site / "sitecustomize.py").write_text("x = 2\n")  # between the two, when nobody but an agent was there
     later = InstalledRecord(record.path)
     assert later.goes_on(looked(site), "hands-1")
-    assert json.loads(path.read_text())["open"] is True
+    assert json.loads(path.read_text().splitlines()[0])["open"] is True
     assert said(later.changes(project=project)) == STEERS
     later.end(project=project, by="hands-1")
     assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")  # there is a change to be told of
     (site / "sitecustomize.py").unlink()
     record.begin(looked(site), project=project)
     record.end(project=project, by="hands-1")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"at": time.time() - 100}))
+    head, *folders = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(head) | {"at": time.time() - 100}), *folders]))
+    assert record.places() is not None
     assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")
 
 
@@ -452,8 +454,30 @@ def test_a_record_that_says_nothing(site: Path, tmp_path: Path) -> None:
     kept = record.places()
     assert kept is not None
     assert kept.now().entries == looked(site).entries
-    assert json.loads((tmp_path / "installed.json").read_text())["open"] is True
+    assert json.loads((tmp_path / "installed.json").read_text().splitlines()[0])["open"] is True
     InstalledRecord(None).begin(looked(site), project=tmp_path)
+
+
+def test_a_record_of_one_line_with_all_its_entries_is_believed_and_one_that_is_cut_off_is_none(site: Path) -> None:
+    record, project, path = record_of(site), site.parents[1], site.parents[2] / "installed.json"
+    record.begin(looked(site), project=project)
+    head, *folders = path.read_text().splitlines()
+    (site / "sitecustomize.py").write_text("x = 2\n")
+    found = {f"{folder}{name}": value for folder, name, value in rows(folders)}
+    path.write_text(
+        json.dumps({name: value for name, value in json.loads(head).items() if name != "folders"} | {"entries": found})
+    )
+    assert said(record.changes(project=project)) == STEERS
+    path.write_text("\n".join([head, *folders[:-1]]))
+    assert record.places() is None
+    path.write_text("\n".join([head, *folders]))
+    assert said(record.changes(project=project)) == STEERS
+
+
+def rows(folders: list[str]) -> list[tuple[str, str, str]]:
+    pairs = [json.loads(line) for line in folders]
+    parts = [(folder, text.split("\0")) for folder, text in pairs]
+    return [(folder, name, value) for folder, each in parts for name, value in zip(each[::2], each[1::2], strict=True)]
 
 
 # ---- in a real environment -------------------------------------------------------------------------------------------
@@ -589,6 +613,6 @@ def test_what_is_no_file_in_place_of_the_record_is_no_record_and_is_never_follow
         path.symlink_to("/dev/zero" if odd == "device" else target)
     record = InstalledRecord(str(path))
     assert record.places() is None
-    record.begin(Installed(interpreters=(), programs=(), search="", above="", entries={}), project=tmp_path)
+    record.begin(Installed(interpreters=(), programs=(), search="", above=""), project=tmp_path)
     assert (path.is_symlink(), path.is_file(), target.read_text()) == (False, True, "{}")
     assert record.places() is not None

@@ -21,7 +21,7 @@ from agent_harness.kernel.json.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     AnyPath = str | os.PathLike[str]
@@ -115,7 +115,7 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
 
 def replace(
     path: AnyPath,
-    content: str | bytes | list[bytes | memoryview],
+    content: str | bytes | Iterable[bytes | memoryview],
     *,
     mode: int | None = None,
     before: Callable[[], object] | None = None,
@@ -130,7 +130,8 @@ def replace(
     """
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
-    parts = content if isinstance(content, list) else [content.encode() if isinstance(content, str) else content]
+    whole = content.encode() if isinstance(content, str) else content
+    parts = [whole] if isinstance(whole, bytes) else whole
     try:
         _write_new(temporary, parts, _permissions(target, mode, os.stat if follow else os.lstat))
         if before:
@@ -317,7 +318,7 @@ def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_re
     return stat.S_IMODE(old.st_mode) if mode is None else mode, uid, gid
 
 
-def _write_new(temporary: str, parts: list[bytes | memoryview], permissions: tuple[int | None, int, int]) -> None:
+def _write_new(temporary: str, parts: Iterable[bytes | memoryview], permissions: tuple[int | None, int, int]) -> None:
     mode, uid, gid = permissions
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o666 if mode is None else 0o600), "wb") as file:

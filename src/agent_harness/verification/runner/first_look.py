@@ -33,27 +33,27 @@ class FirstLook:
         """
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = look(shared, now.programs, search=now.search, known=now.entries)
-        found, tells = outside.entries, _scope(outside)
+        tells = _scope(outside)
+        found, there, mine = outside.entries.as_dict(), now.entries.as_dict(), before.entries.as_dict()
 
         def is_shared(key: str, value: str) -> bool:
-            is_same = found.get(key) == now.entries.get(key)  # else one of the place's own goes before it
+            is_same = found.get(key) == there.get(key)  # else one of the place's own goes before it
             return is_same and not self._is_inside(key, value) and tells(key, value)
 
-        here = {key: value for key, value in before.entries.items() if is_shared(key, value)}
+        here = {key: value for key, value in mine.items() if is_shared(key, value)}
         with suppress(OSError, HarnessError), self._held() as known:
             first = {key: value for key, value in self._with(known, outside, here).items() if is_shared(key, value)}
             differs = {key for key in {**here, **first} if here.get(key) != first.get(key)}
-            changed = {key for key in differs if before.entries.get(key) == now.entries.get(key)}
-            rest = {key: value for key, value in before.entries.items() if key not in changed}
-            return replace(before, entries=rest | {key: first[key] for key in changed if key in first})
+            changed = {key: first.get(key) for key in differs if mine.get(key) == there.get(key)}
+            return replace(before, entries=before.entries.with_changes(changed))
         return before
 
     def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
         """What a person has released counts from now on as it is."""
         with suppress(OSError, HarnessError), self._held() as known:
-            first = _texts(known.get("entries"))
-            for key in first.keys() | now.entries.keys():
-                value = now.entries.get(key, "")
+            first, there = _texts(known.get("entries")), now.entries.as_dict()
+            for key in first.keys() | there.keys():
+                value = there.get(key, "")
                 if frees(_path_of(key, value or first[key])) and not self._is_inside(key, value):
                     first[key] = value
             files.write_json(self._path, known | {"entries": {key: value for key, value in first.items() if value}})

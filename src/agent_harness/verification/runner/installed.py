@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from agent_harness.verification.runner.entries import Collected, Entries, parted
 from agent_harness.verification.runner.interpreters import Interpreter, program_path
 from agent_harness.verification.runner_config import SETTINGS_FILES
 
@@ -45,7 +46,7 @@ class Installed:
     above: str = ""  # a project whose tests run in place: settings in the folders above it count
     sites: tuple[str, ...] = ()  # the folders of packages
     left: frozenset[str] = frozenset()  # entries that an earlier session has changed, as they were before it
-    entries: Mapping[str, str] = field(default_factory=dict)
+    entries: Entries = field(default_factory=Entries)
 
     def now(self) -> "Installed":
         """The same places as they are now."""
@@ -58,7 +59,7 @@ class Installed:
     def programs_of(self, other: "Installed") -> "Installed":
         """What is known of those entries that a look at the programs alone has."""
         wanted = dict.fromkeys((*(PROGRAM + name for name in self.programs), *other.entries))
-        return replace(self, entries={key: self.entries[key] for key in wanted if key in self.entries})
+        return replace(self, entries=Entries({key: self.entries[key] for key in wanted if key in self.entries}))
 
     def includes(self, other: "Installed") -> bool:
         """Whether whatever is looked at in the other places is looked at here, too."""
@@ -79,14 +80,14 @@ def look(
     *,
     search: str = "",
     above: str = "",
-    known: Mapping[str, str] | None = None,
+    known: Entries | None = None,
 ) -> Installed:
     """What is installed for these interpreters; ``known`` are entries of before, whose contents are not read again."""
     places, names = tuple(dict.fromkeys(interpreters)), tuple(dict.fromkeys(programs))
-    reader = _Reader(known or {})
+    reader = _Reader(known or Entries())
     for name in names:
         path = program_path(name, root=Path("/"), path=search) or ""
-        reader.entries[PROGRAM + name] = path
+        reader.note(PROGRAM + name, path)
         reader.read(path)
     for interpreter in places:
         reader.read(interpreter.executable)
@@ -94,13 +95,14 @@ def look(
     sites = _sites(places)
     found = [each for site in sites for each in distributions(site)]
     runners = _runners(found)
+    tops: set[str] = set()
     for each in runners:
-        reader.entries.setdefault(RUNNER + each.name, each.as_runner())
-    for each in found:
+        reader.note(RUNNER + each.name, each.as_runner())
+        tops |= each.tops
+    for each in reversed(found):  # the first of a name counts
         reader.read(f"{each.place}/RECORD")
         if each.plugins:
-            reader.entries.setdefault(PLUGIN + each.name, "\t".join((" ".join(each.plugins), each.place)))
-    tops = {name for each in runners for name in each.tops}
+            reader.note(PLUGIN + each.name, "\t".join((" ".join(each.plugins), each.place)))
     for site in sites:
         reader.site(site, tops)
     for library in dict.fromkeys(path for each in places for path in each.library):
@@ -114,7 +116,7 @@ def look(
         search=search,
         above=above,
         sites=tuple(sites),
-        entries=reader.entries,
+        entries=reader.found(),
     )
 
 
@@ -129,9 +131,18 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 class _Reader:
     """Collects entries: the stamp of a file, and the digest of those few whose contents cannot be had otherwise."""
 
-    def __init__(self, known: Mapping[str, str]) -> None:
-        self.entries: dict[str, str] = {}
+    def __init__(self, known: Entries) -> None:
+        self._collected = Collected(known)
         self._known = known
+
+    def found(self) -> Entries:
+        """All of them."""
+        return Entries.of_folders(self._collected.folders)
+
+    def note(self, key: str, value: str) -> None:
+        """What is known under a name; it takes the place of what was noted before."""
+        folder, name = parted(key)
+        self._collected.add(folder, {name: value})
 
     def read(self, path: str) -> None:
         """A file with its digest; nothing where there is none."""
@@ -141,40 +152,48 @@ class _Reader:
             return
         if stamp:
             known = self._known.get(path, "")
-            self.entries[path] = known if known.startswith(f"{stamp} ") else f"{stamp} {_digest(path)}"
+            self.note(path, known if known.startswith(f"{stamp} ") else f"{stamp} {_digest(path)}")
 
     def site(self, site: str, runners: Collection[str]) -> None:
         """All code of a folder of packages, and the code that an interpreter runs from it when it starts."""
         start: list[str] = []
+        own: dict[str, str] = {}
         for entry in _listed(site):
             if entry.name.endswith(".pth") or entry.name in START:
                 self.read(entry.path)
                 start += _imported(Path(entry.path)) if entry.name.endswith(".pth") else ()
             elif entry.is_symlink():
                 target = os.path.realpath(entry.path)
-                self.entries[entry.path] = f"-> {target}"
+                own[entry.name] = f"-> {target}"
                 if entry.name in runners:
                     self.folder(target)
             elif entry.is_dir():
                 if entry.name != "__pycache__" and not entry.name.endswith(_METADATA):
                     self.folder(entry.path, compiled=entry.name in runners)
             elif entry.name.endswith(_CODE):
-                self.entries[entry.path] = stamp_of(entry.stat())
+                own[entry.name] = stamp_of(entry.stat())
+        self._note_all(site, own)
         for name in start:
             for path in (f"{site}/{name}.py", *map(str, sorted(Path(site, name).rglob("*.py")))):
                 self.read(path)
 
     def folder(self, folder: str, *, leave_out: Collection[str] = (), compiled: bool = False) -> None:
         """All code below a folder."""
+        files: dict[str, str] = {}
         for entry in _listed(folder):
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in leave_out and (compiled or entry.name != "__pycache__"):
                     self.folder(entry.path, compiled=compiled)
             elif entry.name.endswith(_CODE):
                 try:
-                    self.entries[entry.path] = stamp_of(entry.stat())
+                    files[entry.name] = stamp_of(entry.stat())
                 except OSError:  # a link to nothing
                     continue
+        self._note_all(folder, files)
+
+    def _note_all(self, folder: str, files: Mapping[str, str]) -> None:
+        if files:
+            self._collected.add(os.path.join(folder, ""), files)
 
 
 def _listed(folder: str) -> list[os.DirEntry[str]]:

@@ -136,9 +136,9 @@ class Differences:
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
     """How ``now`` differs from ``before``; paths in the project are relative to it."""
-    changed = {key for key, _ in before.entries.items() ^ now.entries.items()}
-    keys = sorted(changed, key=lambda key: (key.startswith("/"), key))
-    differing = [key for key in keys if not _same(key, before.entries.get(key), now.entries.get(key))]
+    old, new = before.entries.differing(now.entries)
+    keys = sorted({*old, *new}, key=lambda key: (key.startswith("/"), key))
+    differing = [key for key in keys if not _same(key, old.get(key), new.get(key))]
     if not differing:
         return Differences(pythons=tuple(each.executable for each in before.interpreters), known=before.left)
     case = _InstalledComparison(before, now, project)

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
+from agent_harness.verification.runner.entries import Entries
 from agent_harness.verification.runner.first_look import FirstLook
 from agent_harness.verification.runner.installed import Installed, stamp_of
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
@@ -105,15 +107,14 @@ class InstalledRecord:
     def before(self, now: Installed, *, project: Path) -> Installed:
         """What counts as installed before: ``now``, but for what an agent has changed that may have been at work."""
         found = self._read()
-        entries, left = found.get("entries", {}), found.get("left", {})
+        entries, left = found.get("entries", Entries()), found.get("left", {})
         if found.get("open"):
             kept = _of_concern(differences(replace(now, entries=entries), now, project=project))
             kept |= {key for key, value in left.items() if now.entries.get(key, "") == value}
         else:
             kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
-        back = {key: entries[key] for key in kept if key in entries}
-        rest = {key: value for key, value in now.entries.items() if key not in kept}
-        return replace(now, entries={**rest, **back}, left=frozenset(left))
+        back = {key: entries.get(key) for key in kept}
+        return replace(now, entries=now.entries.with_changes(back), left=frozenset(left))
 
     def begin(self, now: Installed, *, project: Path) -> Installed:
         """The same, written down as the state before a session that begins."""
@@ -148,8 +149,7 @@ class InstalledRecord:
             now, found = now.now(), replace(found, compiled=())
         kept = _of_concern(found)
         left = {key: now.entries.get(key, "") for key in kept}
-        merged = {key: value for key, value in now.entries.items() if key not in kept}
-        merged |= {key: before.entries[key] for key in kept if key in before.entries}
+        merged = now.entries.with_changes({key: before.entries.get(key) for key in kept})
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class InstalledRecord:
             as_is = stamp_of(os.lstat(self.path))
             if _LAST.get(self.path, ("", {}))[0] != as_is:
                 with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                    _remember(self.path, as_is, json.loads(file.read()))
+                    _remember(self.path, as_is, _record_in(file))
         except (OSError, ValueError, RecursionError, HarnessError):
             return {}
         return _LAST[self.path][1]
@@ -174,23 +174,36 @@ class InstalledRecord:
             "programs": seen.programs,
             "search": seen.search,
             "above": seen.above,
-            "entries": seen.entries,
             "left": left,
+            "folders": len(seen.entries.folders),
         }
         with suppress(OSError, HarnessError):
             if self.path:
-                files.replace(self.path, json.dumps(record), follow=False)
-                _remember(self.path, stamp_of(os.lstat(self.path)), record)
+                head = b"%s\n" % json.dumps(record).encode()
+                files.replace(self.path, chain([head], seen.entries.lines()), follow=False)
+                _remember(self.path, stamp_of(os.lstat(self.path)), {**record, "entries": seen.entries})
 
 
 _LAST: dict[str, tuple[str, dict[str, Any]]] = {}  # the record that was read or written last, by its path
 
 
-def _remember(path: str, as_is: str, record: object) -> None:
+def _remember(path: str, as_is: str, record: dict[str, Any]) -> None:
     """Only one: it can be large, and a process works on one project at a time."""
-    found = record if isinstance(record, dict) else {}
     _LAST.clear()
-    _LAST[path] = (as_is, {**found, **{name: _texts(found.get(name)) for name in ("entries", "left")}} if found else {})
+    _LAST[path] = (as_is, record)
+
+
+def _record_in(file: BinaryIO) -> dict[str, Any]:
+    """The record of a file: a line of JSON, and one for each folder of entries, or an only line that has them, too.
+
+    ``ValueError`` where it is none, or not whole.
+    """
+    head = json.loads(file.readline())
+    found = head if isinstance(head, dict) else {}
+    entries = Entries.from_lines(file) if "folders" in found else Entries(_texts(found.get("entries")))
+    if len(entries.folders) != found.get("folders", len(entries.folders)):
+        raise ValueError("it is not whole")
+    return {**found, "entries": entries, "left": _texts(found.get("left"))} if found else {}
 
 
 def _of_concern(found: Differences) -> set[str]:

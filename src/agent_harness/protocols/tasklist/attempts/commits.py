@@ -108,8 +108,8 @@ def fingerprint(worker: "Worker", task: "Task") -> str | None:
     if attempt is None:
         return None
     attempt.refuse_elsewhere()
-    with _candidate(attempt, task) as commit:
-        return attempt.place.git.tree_of(commit)
+    place = attempt.place
+    return snapshot.tree_of_files(place.git, exclude=place.exclude, base=attempt.snapshot)
 
 
 @contextmanager
