@@ -699,12 +699,13 @@ class Coordinator:
             result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
             status = PARTIAL
         files_of_mend = [*(work.mend or {}).get("files", [])]
-        self._home.ended(order, item, result, result.get("rescues") or [])
+        spent = max(float(result.get("cost_usd") or 0.0), self._money.spent(order))
+        self._home.ended(order, item, result, result.get("rescues") or [], spent)
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
-        known["cost_usd"] = self._money.settle(order, float(result.get("cost_usd") or 0.0))
         known |= {} if self._engine.is_local else {"elsewhere": True}
-        self._ledger.note("ended", **known, recalled=recalled)
+        self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
+        self._money.settle(order, spent)
         if status != ACCEPTED:
             self._lander.lessons.changed(item, work.base, result.get("rescues") or [])
         elif self._lander.lessons.overlap.paths:  # by whose files it may be met until it has landed
@@ -720,9 +721,11 @@ class Coordinator:
     def _lose(
         self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
     ) -> None:
-        self._home.ended(order, item, None, rescues)
+        spent = self._money.spent(order)
+        self._home.ended(order, item, None, rescues, spent)
         known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
-        self._ledger.note("lost", **known, cost_usd=self._money.settle(order, 0.0))
+        self._ledger.note("lost", **known, cost_usd=spent)
+        self._money.settle(order, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         why = "the repository of its place is destroyed" if reason == PLACE_DAMAGED else "nothing came back"
         self._say(f"{item}: {why} of {order}{kept}" if not reason else f"{item}: {why} ({order}){kept}")

@@ -175,8 +175,13 @@ class Home(Protocol):
         """Whether the project still shows the item as that of the order."""
         ...
 
-    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
-        """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing."""
+    def ended(
+        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+    ) -> None:
+        """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing.
+
+        ``spent_usd`` is what it counts for in the run's budget, in US dollars: the project's record says so much of it.
+        """
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
