@@ -15,6 +15,7 @@ import timing
 
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import RunPlan
 from agent_harness.testing.task_list_project import TaskListProject, task
@@ -88,7 +89,7 @@ def _reuse(folder: Path) -> Mapping[str, float]:
     seconds: list[float] = []
     for _ in range(3):
         began = time.perf_counter()
-        place.prepare(home, base, "refs/heads/main")
+        place.prepare(home, base, "refs/heads/main", ProjectRefs("0" * 24))
         seconds.append(time.perf_counter() - began)
     return {"parallel-reuse": seconds[-1] / seconds[0]}
 

@@ -3,7 +3,8 @@
 MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``files``, when the files of a landing are there
 and the branch is where it was; ``moved``, when the branch was moved and nothing written down; ``settled``, when the
 truth file was written and the ledger not yet; ``joined``, when the branch was moved to what is on top of the remote's
-and nothing written down. The first such moment counts; of an event the Nth, as ``after:TYPE@N``.
+and nothing written down; ``booked``, when the costs of an order are at home, and ``paid``, when its budget is settled.
+The first such moment counts; of an event or of the last two the Nth, as ``after:TYPE@N``.
 """
 
 import os
@@ -16,20 +17,33 @@ from typing import Any
 from agent_harness.cli.main import process
 from agent_harness.kernel.git import Git
 from agent_harness.parallel import landing
+from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.landing import objects
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.protocols.features.parallel.home import FeatureHome
 from agent_harness.protocols.tasklist.parallel.home import TaskListHome
+
+AFTER = {
+    "joined": [(FeatureHome, "joined"), (TaskListHome, "joined")],
+    "settled": [(FeatureHome, "settle"), (TaskListHome, "settle")],
+    "booked": [(FeatureHome, "ended"), (TaskListHome, "ended")],
+    "paid": [(SharedBudget, "settle")],
+}
+"""Moments that are the end of a method."""
 
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def then_die(act: Callable[..., Any]) -> Callable[..., Any]:
+def then_die(act: Callable[..., Any], number: int = 1) -> Callable[..., Any]:
+    calls = count(1)
+
     def acted(*words: Any, **members: Any) -> Any:
-        act(*words, **members)
-        die()
+        found = act(*words, **members)
+        if next(calls) >= number:
+            die()
+        return found
 
     return acted
 
@@ -37,6 +51,7 @@ def then_die(act: Callable[..., Any]) -> Callable[..., Any]:
 def arm(moment: str) -> None:
     when, _, kind = moment.partition(":")
     kind, _, number = kind.partition("@")
+    when, _, which = when.partition("@")
     moments = count(1)
     append = Ledger.append
 
@@ -61,10 +76,8 @@ def arm(moment: str) -> None:
         Git.update_ref = cut_off  # type: ignore[method-assign]
     elif when == "moved":
         objects.move = landing.move = then_die(objects.move)
-    elif when in ("joined", "settled"):
-        name = "joined" if when == "joined" else "settle"
-        setattr(FeatureHome, name, then_die(getattr(FeatureHome, name)))
-        setattr(TaskListHome, name, then_die(getattr(TaskListHome, name)))
+    for of, name in AFTER.get(when, ()):
+        setattr(of, name, then_die(getattr(of, name), int(which or 1)))
 
 
 if __name__ == "__main__":

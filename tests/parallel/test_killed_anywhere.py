@@ -85,7 +85,7 @@ def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_pat
     found = work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()
     assert sorted(found) == ["a", "b", "c"]
     assert len([line for line in work.log() if "] Completed [" in line]) == 3
-    assert (work.status(), work.repo.git("for-each-ref", "refs/harness/landing")) == ([], "")
+    assert (work.status(), work.repo.git("for-each-ref", "refs/harness/batch")) == ([], "")
 
 
 UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "after:closed", "after:landed"))

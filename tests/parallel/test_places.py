@@ -8,10 +8,12 @@ import pytest
 
 from agent_harness.errors import Busy
 from agent_harness.kernel.git import Git
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.places import Workplace, take_home
 from agent_harness.testing.repo import Repo
 
 OWN = ("harness-*", ".harness")
+REFS = ProjectRefs("0" * 24)
 
 
 class Scene:
@@ -27,7 +29,7 @@ class Scene:
         return Git(self.repo.path)
 
     def prepare(self) -> None:
-        self.place.prepare(self.home, self.repo.head, "refs/heads/main")
+        self.place.prepare(self.home, self.repo.head, "refs/heads/main", REFS)
 
     def sh(self, command: str) -> str:
         done = subprocess.run(["sh", "-ec", command], cwd=self.place.folder, capture_output=True, text=True, check=True)
@@ -138,7 +140,7 @@ def test_eight_places_made_committing_and_stashing_at_once(tmp_path: Path) -> No
         place = Workplace(str(tmp_path / f"places/w{number}"))
         try:
             for turn in range(3):
-                place.prepare(first.home, first.repo.head, "refs/heads/main")
+                place.prepare(first.home, first.repo.head, "refs/heads/main", REFS)
                 command = (
                     f"echo {number}.{turn} > mine; git stash -q -u; git stash pop -q; git add .; git commit -q -m x"
                 )

@@ -266,7 +266,7 @@ def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path
     assert (ran.code, answer["bounces"], answer["batches"]) == (0, 0, 3), ran
     assert sorted(landed(work)) == ["a", "b", "c"]
     assert answer["checks"] == 3
-    assert work.repo.git("for-each-ref", "refs/harness/landing") == ""
+    assert work.repo.git("for-each-ref", "refs/harness/batch") == ""
 
 
 @pytest.mark.scenario

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.ledger import project_id
 from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, landed, project, rescued, run
@@ -40,6 +42,10 @@ def events(work: TaskListProject, kind: str) -> list[dict[str, Any]]:
     """Those of a kind in the journal of the last run."""
     lines = (folder_of(work) / "ledger.jsonl").read_text().splitlines()
     return [each for each in map(json.loads, lines) if each["type"] == kind]
+
+
+def candidate(work: TaskListProject, name: str, fence: int) -> str:
+    return ProjectRefs(project_id(str(folder_of(work)))).candidate(name, fence)
 
 
 def refs(work: TaskListProject, *folders: str) -> list[str]:
@@ -159,7 +165,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran
     assert f"The branch {branch} is gone; what is proven waits." in answer["message"]
     assert answer["hint"].startswith(f"git branch {branch} ")
-    assert {"refs/harness/work/a/1", "refs/harness/work/b/1"} == {*refs(work, "work")}
+    assert {candidate(work, "a", 1), candidate(work, "b", 1)} == {*refs(work, "work")}
     queue = json.loads(work.harness("queue", "--json").out)["queue"]
     assert [each["item"] for each in queue] == ["a", "b"]
     assert answer["next"] == answer["hint"]
@@ -292,19 +298,19 @@ def test_a_candidate_is_kept_until_its_item_has_landed_and_nobodys_becomes_a_res
     both = meet(tmp_path, "ab")
     agent = f"{both}; {MENDS}"
     anothers = work.repo.git("commit-tree", "HEAD^{tree}", "-m", "Proven in another list, where a is something else")
-    work.repo.git("update-ref", "refs/harness/work/a/7", anothers)
+    theirs = f"refs/harness/work/{'0' * 24}/a/1"
+    work.repo.git("update-ref", theirs, anothers)
     ran = run(work, agent, 2, "--json")
     assert (ran.code, json.loads(ran.out)["bounces"] > 0) == (0, True), ran
-    assert refs(work, "work", "mend", "landing", "rescue") == ["refs/harness/work/a/7"]
-    work.repo.git("update-ref", "-d", "refs/harness/work/a/7")
+    assert refs(work, "work", "mend", "batch", "rescue") == [theirs]
     (old,) = work.repo.git("log", "-1", "--format=%(trailers:key=Harness-Candidate,valueonly)", "HEAD").split()
-    work.repo.git("update-ref", "refs/harness/work/a/8", old)
+    work.repo.git("update-ref", candidate(work, "a", 8), old)
     nobodys = work.repo.git("commit-tree", "HEAD^{tree}", "-m", "Nobody's")
-    work.repo.git("update-ref", "refs/harness/work/a/9", nobodys)
-    work.repo.git("update-ref", "refs/harness/work/other/1", nobodys)
+    work.repo.git("update-ref", candidate(work, "a", 9), nobodys)
+    work.repo.git("update-ref", candidate(work, "other", 1), nobodys)
     work.edit(tasks=[*work.raw["tasks"], job("c")])
     assert run(work, WORKS, 1).code == 0
-    assert refs(work, "work", "mend") == ["refs/harness/work/other/1"]  # of another list in this repository, maybe
+    assert {*refs(work, "work", "mend")} == {theirs, candidate(work, "other", 1)}  # of an item that is not known
     assert work.repo.git("rev-parse", "refs/harness/rescue/a/1") == nobodys
     work.repo.git("gc", "-q", "--prune=now")
     for verb in ("why", "diff"):

@@ -56,7 +56,7 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
     assert work.repo.status() == []
     known = work.repo.git("rev-list", "HEAD").split()
     assert all(work.task(name).completed_commit in known for name in "ab")
-    assert work.repo.git("for-each-ref", "refs/harness/joined", "refs/harness/incoming") == ""
+    assert work.repo.git("for-each-ref", "refs/harness/batch", "refs/harness/incoming") == ""
     for name in "ab":
         undone = work.harness("undo", name, "--yes")
         assert (undone.code, work.task(name).status) == (0, "pending"), undone

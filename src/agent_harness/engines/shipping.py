@@ -26,6 +26,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.parallel import places
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ORDER, RESULT, WorkOrder
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
 ORDERS, RESULTS = "refs/harness/orders", "refs/harness/results"
@@ -136,7 +137,8 @@ class Parcels:
         kept = [self._keep(order.name, str(each)) for each in commits if each in held]
         result["rescues"] = [*kept, *(str(each) for each in result.pop("kept_there", None) or [])]
         if result.get("status") == ACCEPTED and result.get("commit") in held:
-            self.git.update_ref(f"{places.WORK_REFS}/{order.name}/{order.fence}", str(result["commit"]))
+            ref = ProjectRefs(self.project).candidate(order.name, order.fence)
+            self.git.update_ref(ref, str(result["commit"]))
         files.write_json(os.path.join(folder, RESULT), result)
 
     def _behind(self, sha: str) -> list[str]:
@@ -145,9 +147,8 @@ class Parcels:
     def _keep(self, name: str, commit: str) -> str:
         folder = f"{places.RESCUE_REFS}/{name}"
         known = self.git.refs_below(f"{folder}/")
-        ref = next((ref for ref, oid in known.items() if oid == commit), None) or places.free_ref(self.git, folder)
-        self.git.update_ref(ref, commit)
-        return ref
+        found = next((ref for ref, oid in known.items() if oid == commit), None)
+        return found or places.kept_as(self.git, folder, commit)
 
     def collect(self, at_work: frozenset[str] = frozenset(), only: str = "") -> list[str]:
         """Takes home what lies at the remote for orders that are not at work, and clears it away there.
@@ -270,6 +271,8 @@ class Parcels:
             raise OrderRefused(f"{order.hands!r} is nothing that hands do")
         if self.git.commit_of(order.base) is None or order.name != order.id.split("/")[1]:
             raise OrderRefused(f"{order.id} does not begin at a commit that came with it")
+        if order.project not in ("", self.project):
+            raise OrderRefused(f"{order.id} is of the project {order.project!r}")
 
     def saved(self, order_id: str) -> str | None:
         """The work of an earlier try as it was saved last; ``None`` where there is none."""

@@ -69,8 +69,16 @@ class SharedBudget:
             if spent > own["spent"]:
                 self._write(name, own | {"spent": spent})
 
+    def spent(self, order: str) -> float:
+        """What an order that is not settled has written down."""
+        with self._locked() as known:
+            return float(known.get(f"{order.replace('/', '.')}.json", {}).get("spent", 0.0))
+
     def settle(self, order: str, spent: float) -> float:
-        """The order is over; what it has spent, which is at least what it had written down."""
+        """The order is over; what it has spent, which is at least what it had written down.
+
+        To be called once a journal says what it has spent: nothing else does afterwards.
+        """
         name = f"{order.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})

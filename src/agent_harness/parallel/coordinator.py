@@ -43,6 +43,7 @@ from agent_harness.parallel.items import (
 )
 from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.landing.touched import HomeWatch
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.people import queue_rows
@@ -129,12 +130,14 @@ class Coordinator:
     def _open(self) -> None:
         self._ledger = Ledger(self._folder)
         self._ledger.folded()
+        self._refs = ProjectRefs(project_id(self._folder))
         self._lander = Lander(
             self._home,
             self._git,
             self._folder,
             branch=self._branch,
             ledger=self._ledger,
+            refs=self._refs,
             order=self._order_checks,
             say=self._say,
             stop=self._terms.stop,
@@ -143,6 +146,7 @@ class Coordinator:
             name = self._plan.branch.removeprefix("refs/heads/")
             told = f"the run before this one goes on on the branch {name}, where its work is to land"
             raise UnsafeTree(told, hint=f"git switch {name}  # then: harness run --workers N")
+        self._take_old_names_over()
         head = self._git.commit_of(self._branch)
         run = self._plan.run
         carried: list[JsonObject] = []
@@ -155,7 +159,7 @@ class Coordinator:
             self._ledger.put_away()
         self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
-        known["project"] = project_id(self._folder)
+        known["project"] = self._refs.project
         wished = self._terms.settings
         settings = {"batch_max": wished.batch_max, "mends": wished.mends}
         settings["window"] = min(wished.window or 2, self._test_runs)
@@ -166,9 +170,24 @@ class Coordinator:
         at_work = [self._plan.work(item).order for item in self._plan.in_state(plan.WORKING)]
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
-        if kept := candidates.tidied(self._git, self._plan):
+        if kept := candidates.tidied(self._git, self._refs, self._plan):
             self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
         self._watch = HomeWatch(self._git, self._branch)
+
+    def _take_old_names_over(self) -> None:
+        """Names what a version up to 1.2.1 has kept as this project's; what is not known to be its own is said."""
+        if not candidates.old_names(self._git):
+            return
+        works = [work for work in self._plan.works.values() if work.order]
+        proven = {work.order: {work.commit, *work.before} - {""} for work in works}
+        needed = {work.commit for work in works if work.state in (plan.READY, plan.LANDING) or work.mend}
+        for work in works:
+            result = result_of_order(self._folder, work.order)
+            if work.state == plan.WORKING and result.get("status") == ACCEPTED:
+                proven[work.order] |= {str(result.get("commit"))}
+                needed |= {str(result.get("commit"))}
+        if left := candidates.taken_over(self._git, self._refs, proven, needed):
+            self._say(f"Kept by an older version, maybe of another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
@@ -176,7 +195,7 @@ class Coordinator:
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
         known = {name: carried[name] for name in ("order", "commit", "bounces")}
-        candidates.let_go(self._git, [plan.ItemProgress(**known)])
+        candidates.let_go(self._git, self._refs, [plan.ItemProgress(**known)])
         return False
 
     def _forget_orders(self, kept: set[str]) -> None:
@@ -603,6 +622,7 @@ class Coordinator:
             item=item,
             name=name,
             fence=fence,
+            project=self._refs.project,
             place=os.path.join(self._folder, "places", slot),
             home=os.fspath(self._git.top()),
             base=base,
@@ -675,17 +695,18 @@ class Coordinator:
             return
         result = result_of_order(self._folder, order)
         status, commit = str(result.get("status")), str(result.get("commit") or "")
-        ref = f"{places.WORK_REFS}/{order.split('/')[1]}/{fence}"
+        ref = self._refs.candidate(order.split("/")[1], fence)
         if status == ACCEPTED and not (self._git.commit_of(ref) == commit and self._git.ancestor(work.base, commit)):
             result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
             status = PARTIAL
         files_of_mend = [*(work.mend or {}).get("files", [])]
-        self._home.ended(order, item, result, result.get("rescues") or [])
+        spent = max(float(result.get("cost_usd") or 0.0), self._money.spent(order))
+        self._home.ended(order, item, result, result.get("rescues") or [], spent)
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
-        known["cost_usd"] = self._money.settle(order, float(result.get("cost_usd") or 0.0))
         known |= {} if self._engine.is_local else {"elsewhere": True}
-        self._ledger.note("ended", **known, recalled=recalled)
+        self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
+        self._money.settle(order, spent)
         if status != ACCEPTED:
             self._lander.lessons.changed(item, work.base, result.get("rescues") or [])
         elif self._lander.lessons.overlap.paths:  # by whose files it may be met until it has landed
@@ -701,9 +722,11 @@ class Coordinator:
     def _lose(
         self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
     ) -> None:
-        self._home.ended(order, item, None, rescues)
+        spent = self._money.spent(order)
+        self._home.ended(order, item, None, rescues, spent)
         known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
-        self._ledger.note("lost", **known, cost_usd=self._money.settle(order, 0.0))
+        self._ledger.note("lost", **known, cost_usd=spent)
+        self._money.settle(order, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         why = "the repository of its place is destroyed" if reason == PLACE_DAMAGED else "nothing came back"
         self._say(f"{item}: {why} of {order}{kept}" if not reason else f"{item}: {why} ({order}){kept}")

@@ -157,7 +157,7 @@ def carry_out(order: WorkOrder, folder: str) -> JsonObject:
         if not place.is_whole(order.base):
             raise UnsafeTree(f"the repository of {place.folder} is destroyed")
         if result["status"] == ACCEPTED:
-            ref = f"{places.WORK_REFS}/{order.name}/{order.fence}"
+            ref = order.refs.candidate(order.name, order.fence)
             places.take_home(place.git, home, result["commit"], ref)
         result["rescues"] = place.rescue(home, order.name, order.own)
         place.at_rest = True
@@ -201,10 +201,10 @@ def _remove(order: WorkOrder, place: Workplace, home: Git) -> None:
 
 def _set_up(order: WorkOrder, place: Workplace, home: Git) -> None:
     was_there = os.path.isdir(place.folder)
-    place.prepare(home, order.base, order.branch)
+    place.prepare(home, order.base, order.branch, order.refs)
     if order.kind == VERIFY and was_there and not place.drop_planted():
         _remove(order, place, home)
-        place.prepare(home, order.base, order.branch)
+        place.prepare(home, order.base, order.branch, order.refs)
     equipment.lend(order.home, place.git, order.lend)
 
 

@@ -14,6 +14,7 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.landing.objects import Merged
+from agent_harness.parallel.landing.refs import ProjectRefs
 
 ATTEMPT, VERIFY = "attempt", "verify"
 """Kinds of orders."""
@@ -69,6 +70,7 @@ class WorkOrder:
     branch: str  # the full name that its HEAD has
     hands: str  # the function that carries it out: ``module:name``
     own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
+    project: str = ""  # the id of the project; none in what a version up to 1.2.1 has ordered
     lend: tuple[str, ...] = ()  # ignored paths of the project that the place gets copies of
     fresh: bool = False  # the place is made anew
     set_up: JsonObject = field(default_factory=dict)  # the command that sets it up, as ``equipment.SetUp`` has it
@@ -82,6 +84,11 @@ class WorkOrder:
     def slot(self) -> str:
         """``w1``, ``v1``: the name of the place."""
         return self.place.rpartition("/")[2]
+
+    @property
+    def refs(self) -> ProjectRefs:
+        """What the refs of its project are called."""
+        return ProjectRefs(self.project)
 
     def as_record(self) -> JsonObject:
         """As ``order.json`` has it."""
@@ -168,8 +175,13 @@ class Home(Protocol):
         """Whether the project still shows the item as that of the order."""
         ...
 
-    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
-        """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing."""
+    def ended(
+        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+    ) -> None:
+        """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing.
+
+        ``spent_usd`` is what it counts for in the run's budget, in US dollars: the project's record says so much of it.
+        """
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:

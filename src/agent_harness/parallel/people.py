@@ -16,7 +16,8 @@ from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
 from agent_harness.parallel.items import result_of_order
 from agent_harness.parallel.landing import candidates, told_gone
-from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, run_held
+from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs
+from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 from agent_harness.parallel.rebuild import LeftRun
@@ -121,7 +122,8 @@ class ParallelRuns:
             place.clear()
             files.unlink(place.record)
             place.at_rest = False
-            git.update_ref(f"{places.PLACE_REFS}/{place.name}", None)
+            for refs in (BEFORE, ProjectRefs(project_id(self.folder))):
+                git.update_ref(refs.place(place.name), None)
         return found
 
     # ---- requests

@@ -29,16 +29,17 @@ from agent_harness.kernel.git.locate import text_of
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.temporary import remove
+from agent_harness.parallel.landing.refs import ProjectRefs
 
 RESCUE_REFS = "refs/harness/rescue"
-WORK_REFS = "refs/harness/work"
-PLACE_REFS = "refs/harness/place"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
 """Refs of a place that say nothing beside what HEAD and its history say."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
 _WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
 _LOG_BYTES = 64 << 20
+TRIES = 20
+"""So often a name is looked for that nobody else takes first."""
 
 
 class Workplace:
@@ -91,9 +92,9 @@ class Workplace:
         except (HarnessError, OSError, ValueError):
             return False
 
-    def prepare(self, home: Git, base: str, branch: str) -> None:
+    def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
         """Makes the place one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
-        home.update_ref(f"{PLACE_REFS}/{self.name}", base)  # no gc of the project takes away what is borrowed
+        home.update_ref(refs.place(self.name), base)  # no gc of the project takes away what is borrowed
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
         _make_repository(home, Path(old), base, branch)
@@ -189,7 +190,7 @@ class Workplace:
                 found += [oid.decode() for oid in _OID.findall(_bytes_of(Path(self.folder, ".git", log)))]
         found += [oid for ref, oid in refs.items() if ref.startswith("refs/heads/")]
         found = [tip for tip in dict.fromkeys(found) if git.commit_of(tip) and home.commit_of(tip) is None]
-        return [take_home(git, home, tip, free_ref(home, f"{RESCUE_REFS}/{name}")) for tip in _tips(git, found)]
+        return [kept_as(home, f"{RESCUE_REFS}/{name}", _brought(git, home, tip)) for tip in _tips(git, found)]
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
@@ -205,8 +206,23 @@ def free_ref(git: Git, folder: str) -> str:
     return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
-def take_home(place: Git, home: Git, commit: str, ref: str) -> str:
-    """Brings a commit, and all that it needs, from a place into the project, under this ref; the ref.
+def kept_as(git: Git, folder: str, commit: str) -> str:
+    """Keeps a commit under the next numbered ref below a folder; the ref, which nobody else has had before."""
+    for _ in range(TRIES):
+        with suppress(GitFailed):  # somebody else has taken it meanwhile
+            git.update_ref(ref := free_ref(git, folder), commit, "")
+            return ref
+    git.update_ref(ref := free_ref(git, folder), commit, "")
+    return ref
+
+
+def take_home(place: Git, home: Git, commit: str, ref: str) -> None:
+    """Brings a commit, and all that it needs, from a place into the project, under this ref."""
+    home.update_ref(ref, _brought(place, home, commit))
+
+
+def _brought(place: Git, home: Git, commit: str) -> str:
+    """The commit, which the project has now, though no ref of it may.
 
     Nothing of the place's own settings takes part. The objects are checked as they are taken in, and so is that the
     project has all that they need: ``GitFailed``, and no ref, where something is missing.
@@ -218,8 +234,7 @@ def take_home(place: Git, home: Git, commit: str, ref: str) -> str:
                 pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place, home)}".encode()).stdout
             unpack = ("unpack-objects", "-q") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
             home.run(*unpack, "--strict", input=pack, timeout_seconds=600)
-        home.update_ref(ref, commit)
-    return ref
+    return commit
 
 
 def _borrowed(place: Git, home: Git) -> str:

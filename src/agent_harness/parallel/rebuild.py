@@ -20,9 +20,9 @@ from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import ledger as journals
-from agent_harness.parallel import places
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT, result_of_order
 from agent_harness.parallel.landing import candidates
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.plan import LANDED, OPEN, RunPlan, fold
 from agent_harness.session import parallel_settings
@@ -143,7 +143,12 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     Repeatable: refs and results stay as they are.
     """
     before = _earlier(folder)
-    known = _orders(folder, git)
+    refs = ProjectRefs(project_id(folder))
+    proven = {order: {commit} for order, commit in _accepted(folder).items()}
+    candidates.taken_over(
+        git, refs, proven, [commit for each in left.claims.values() for commit in proven.get(each, ())]
+    )
+    known = _orders(folder, git, refs)
     on_branch = candidates.landed_on(git, branch)
     asked = left.workers if left.claims or not before.plan.asked else before.plan.asked
     found = Rebuilt(run=process.new_run_id()[:8], workers=asked, before=before)
@@ -153,7 +158,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     found.landed = [each.item for each in found.orders if each.commit in on_branch]
     found.carried = _carried(git, known, on_branch, before.plan, left)
     held = {each.commit for each in found.orders} | {each["commit"] for each in found.carried if each["mend"]}
-    found.rescues = candidates.nobodys(git, git.refs_below(f"{places.WORK_REFS}/"), kept={*on_branch, *held})
+    found.rescues = candidates.nobodys(git, git.refs_below(refs.work), kept={*on_branch, *held})
     found.unpushed = _unpushed(git, branch, on_branch, before)
     stops = {item: before.plan.work(item) for item in before.plan.in_state(PARKED)}
     later = {each.item for each in known if each.item in stops and each.fence > stops[each.item].fence}
@@ -162,7 +167,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     part = os.path.join(folder, "rebuilt")
     shutil.rmtree(part, ignore_errors=True)
     ledger = Ledger(part)
-    identity = {"v": VERSION, "run": found.run, "project": project_id(folder), "branch": branch, "rebuilt": True}
+    identity = {"v": VERSION, "run": found.run, "project": refs.project, "branch": branch, "rebuilt": True}
     kept = {"unpushed": found.unpushed, "spent_usd": 0.0 if before.plan.closed else before.plan.spent_usd}
     ledger.append("run", **identity, **kept, workers=asked, **_SETTINGS, head=head, carried=found.carried)
     if not before.plan.closed and before.plan.workers != before.plan.asked:
@@ -275,16 +280,27 @@ def _is_kept(git: Git, *commits: str) -> bool:
 # ---- what is on the disk
 
 
-def _orders(folder: str, git: Git) -> list[LeftOrder]:
-    """The attempts whose folders are there and say what their names say."""
+def _folders(folder: str) -> dict[str, re.Match[str]]:
+    """The folders of orders by their paths, with what their names say."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
-    matches = (match for name in names if (match := _NAME.fullmatch(name)))
-    found = (_order(os.path.join(there, match[0]), match, git) for match in matches)
+    return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
+
+
+def _accepted(folder: str) -> dict[str, str]:
+    """The commits that results of orders call proven."""
+    results = ((match, result_of_order(folder, "/".join(match.groups()))) for match in _folders(folder).values())
+    found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
+    return {order: str(result.get("commit")) for order, result in found.items()}
+
+
+def _orders(folder: str, git: Git, refs: ProjectRefs) -> list[LeftOrder]:
+    """The attempts whose folders are there and say what their names say."""
+    found = (_order(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
 
-def _order(folder: str, match: re.Match[str], git: Git) -> LeftOrder | None:
+def _order(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> LeftOrder | None:
     told, result = (files.read_json_if_any(os.path.join(folder, name)) for name in (ORDER, RESULT))
     run, name, fence = match["run"], match["name"], int(match["fence"])
     base = str(told.get("base"))
@@ -292,7 +308,7 @@ def _order(folder: str, match: re.Match[str], git: Git) -> LeftOrder | None:
     if not is_ours or git.commit_of(base) is None:
         return None
     commit = str(result.get("commit"))
-    is_proven = result.get("status") == ACCEPTED and git.commit_of(f"{places.WORK_REFS}/{name}/{fence}") == commit
+    is_proven = result.get("status") == ACCEPTED and git.commit_of(refs.candidate(name, fence)) == commit
     return LeftOrder(
         id=str(told["id"]),
         item=str(told.get("item")),

@@ -242,7 +242,7 @@ class Budget(Monitor[Totals]):
             return state, ()
         totals = add(state, event, self.model)
         spent = totals.budget_usd()
-        used = ((limit, limit.used(spent)) for limit in self.limits)
+        used = [(limit, limit.used(spent)) for limit in self.limits]  # each of them is told
         over = next((found for found in used if found[1] > found[0].limit_usd + 1e-9), None)
         return totals, (self._stop(*over, totals),) if over else ()
 

@@ -22,6 +22,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import UNKNOWN, Engine
 from agent_harness.parallel.items import ATTEMPT, RESULT, WorkOrder
+from agent_harness.parallel.ledger import project_id
 
 __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 
@@ -68,6 +69,7 @@ class _Bench:
             item=name,
             name=name,
             fence=fence,
+            project=project_id(str(self.folder / "parallel")),
             place=str(self.folder / "parallel/places" / (place or f"w{abs(hash(name)) % 10_000}")),
             home=str(self.git.top()),
             base=str(self.git.head()),
@@ -132,7 +134,7 @@ def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
         assert (result["status"], result["id"], result["fence"]) == ("accepted", order.id, 1), result
         assert bench.begun_times(order) == 1
         assert bench.git.show(str(result["commit"]), "one.txt") == b"one"
-        assert bench.git.commit_of("refs/harness/work/one/1") == result["commit"]
+        assert bench.git.commit_of(order.refs.candidate("one", 1)) == result["commit"]
         assert bench.ended.empty()
 
 

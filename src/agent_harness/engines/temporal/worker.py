@@ -236,7 +236,7 @@ class HandsWorker:
         if record and attempt.isdecimal():
             order = WorkOrder.from_record(record)
             refs = git.refs_below(f"{places.RESCUE_REFS}/{order.name}/")
-            refs |= git.refs_below(f"{places.WORK_REFS}/{order.name}/")
+            refs |= git.refs_below(order.refs.candidate(order.name, ""))
             for ref in parcels.leave(order.id, int(attempt), [*refs.values()]):
                 self._say(f"{order.id}: what its hands had left is in {ref}")
             _forget(git, order, folder, [*refs])
@@ -398,7 +398,7 @@ class OrderTry:
 def _forget(git: Git, order: WorkOrder, folder: str, kept: list[str]) -> None:
     """The remote has all of a try: nothing of it is needed here any more. SC-57."""
     shutil.rmtree(folder, ignore_errors=True)
-    work = f"{places.WORK_REFS}/{order.name}/{order.fence}"
+    work = order.refs.candidate(order.name, order.fence)
     for ref in {*kept, work, f"{_SAVED}/{order.name}", *git.refs_below(f"{ORDERS}/")}:
         if git.commit_of(ref) and (not ref.startswith(ORDERS) or ref.endswith(f"/{order.id}")):
             git.update_ref(ref, None)

@@ -1,9 +1,7 @@
 """How what is proven gets to the branch: as objects, in batches that are verified, and on to the remote."""
 
 from agent_harness.parallel.landing.objects import (
-    HEAD_REF,
     ITEM_TRAILER,
-    JOINED_REF,
     Candidate,
     InTheWay,
     Merged,
@@ -18,9 +16,7 @@ from agent_harness.parallel.landing.objects import (
 )
 
 __all__ = [
-    "HEAD_REF",
     "ITEM_TRAILER",
-    "JOINED_REF",
     "Candidate",
     "InTheWay",
     "Merged",

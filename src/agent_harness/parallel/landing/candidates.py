@@ -1,27 +1,24 @@
-"""The refs that keep what is proven until nothing asks for it any more: ``refs/harness/work/ITEM/FENCE``.
+"""The refs that keep what is proven until nothing asks for it any more: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
 A candidate is needed while it waits, lands, or is to be mended. Once its item has landed it is on the branch, and its
 refs go. One that is nobody's any more becomes a rescue, which a person prunes. SC-14, SC-29.
 """
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from agent_harness.kernel.git import Git
 from agent_harness.parallel import places
+from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs, is_before
 from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, RunPlan
 
-MEND_REFS = "refs/harness/mend"
-"""Keeps the tree that a mend of the item begins with."""
 CANDIDATE_TRAILER = "Harness-Candidate"
 """Names the candidate in the message of the one commit that has brought it to the branch."""
 
 
 def set_aside(git: Git, order: str, commit: str) -> str:
     """Keeps a candidate that is nobody's any more; the ref that has it."""
-    ref = places.free_ref(git, f"{places.RESCUE_REFS}/{order.split('/')[1]}")
-    git.update_ref(ref, commit)
-    return ref
+    return places.kept_as(git, f"{places.RESCUE_REFS}/{order.split('/')[1]}", commit)
 
 
 def landed_on(git: Git, *branches: str) -> dict[str, str]:
@@ -32,27 +29,52 @@ def landed_on(git: Git, *branches: str) -> dict[str, str]:
     return {row[-1]: row[0] for row in rows if len(row) > 1}
 
 
-def let_go(git: Git, works: Iterable[ItemProgress]) -> None:
-    """What of these has landed, or is kept otherwise: none of their candidates is kept beside the branch.
-
-    What another list of this repository has under the same name of an item stays.
-    """
+def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
+    """What of these has landed, or is kept otherwise: none of their candidates is kept beside the branch."""
     found = [*works]
     names = {each.order.split("/")[1] for each in found}
     commits = {commit for each in found for commit in (each.commit, *each.before)}
-    known = git.refs_below(f"{places.WORK_REFS}/").items()
-    over = [ref for ref, commit in known if _name(ref) in names and commit in commits]
-    mended = {f"{MEND_REFS}/{each.order.split('/')[1]}" for each in found if each.bounces}
-    _remove(git, [*over, *(mended & git.refs_below(f"{MEND_REFS}/").keys())])
+    known = git.refs_below(refs.work).items()
+    over = [ref for ref, commit in known if name_of(ref) in names and commit in commits]
+    mended = {refs.mend(each.order.split("/")[1]) for each in found if each.bounces}
+    _remove(git, [*over, *(mended & git.refs_below(refs.mend("")).keys())])
 
 
-def tidied(git: Git, plan: RunPlan) -> list[str]:
+def old_names(git: Git) -> dict[str, str]:
+    """The candidates that versions up to 1.2.1 have kept, under names that say nothing of a project."""
+    return {ref: commit for ref, commit in git.refs_below(BEFORE.work).items() if is_before(ref)}
+
+
+def taken_over(
+    git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
+) -> list[str]:
+    """Gives the candidates of these orders (``RUN/NAME/FENCE``) that have an old name one of this project.
+
+    ``proven`` are the commits of each order and of the ones before it, ``needed`` those that a run goes on with. An old
+    name may be that of another project, which has written over it: the commit alone says whose it is, and what is of
+    none of these stays as it is. The answer are such names of the same items.
+    """
+    old = old_names(git)
+    for order, commits in proven.items():
+        name, fence = order.split("/")[1:]
+        known = {oid: ref.rpartition("/")[2] for ref, oid in old.items() if oid in commits and name_of(ref) == name}
+        written_over = [oid for oid in needed if oid in commits and oid not in known and git.commit_of(oid) == oid]
+        for oid, number in {**known, **dict.fromkeys(written_over, fence)}.items():
+            if oid not in git.refs_below(refs.candidate(name, "")).values():
+                git.update_ref(refs.candidate(name, number), oid)
+    mine = {commit for commits in proven.values() for commit in commits}
+    _remove(git, [ref for ref, oid in old.items() if oid in mine])
+    names = {order.split("/")[1] for order in proven}
+    return [ref for ref, oid in old.items() if oid not in mine and name_of(ref) in names]
+
+
+def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
     """Removes what the plan has no use for of the items that it knows; the rescues of what is on no branch. SC-14."""
     held = [each for each in plan.works.values() if each.order]
     names = {each.order.split("/")[1] for each in held}
-    orders = {f"{places.WORK_REFS}/{each.order.split('/', 1)[1]}" for each in held if each.state == WORKING}
+    orders = {refs.candidate(*each.order.split("/")[1:]) for each in held if each.state == WORKING}
     commits = {each.commit for each in held if each.state not in (OPEN, LANDED) or each.mend}
-    known = {ref: commit for ref, commit in git.refs_below(f"{places.WORK_REFS}/").items() if _name(ref) in names}
+    known = {ref: commit for ref, commit in git.refs_below(refs.work).items() if name_of(ref) in names}
     over = {ref: commit for ref, commit in known.items() if ref not in orders and commit not in commits}
     if not over:
         return []
@@ -61,19 +83,19 @@ def tidied(git: Git, plan: RunPlan) -> list[str]:
     return found
 
 
-def nobodys(git: Git, refs: dict[str, str], kept: Collection[str]) -> list[str]:
+def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
     """Rescues of those of the candidates that are not ``kept``, in a rescue or elsewhere."""
     rescued = {*git.refs_below(f"{places.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
         if commit not in rescued:
-            found.append(set_aside(git, f"RUN/{_name(ref)}", commit))
+            found.append(set_aside(git, f"RUN/{name_of(ref)}", commit))
     return found
 
 
-def _name(ref: str) -> str:
-    """That of the item: the fourth part."""
-    return ref.split("/")[3]
+def name_of(ref: str) -> str:
+    """That of the item: the last part but one."""
+    return ref.split("/")[-2]
 
 
 def _remove(git: Git, refs: Collection[str]) -> None:

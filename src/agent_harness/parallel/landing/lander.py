@@ -14,6 +14,7 @@ from agent_harness.parallel.landing import candidates, objects
 from agent_harness.parallel.landing.branch import TargetBranch
 from agent_harness.parallel.landing.learning import Lessons
 from agent_harness.parallel.landing.pushing import Pusher
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.supervision.interruption import Stop
 
@@ -45,6 +46,7 @@ class Lander:
         *,
         branch: str,
         ledger: Ledger,
+        refs: ProjectRefs,
         order: Callable[[CheckRun], None],
         say: Callable[[str], None],
         stop: Stop,
@@ -55,10 +57,11 @@ class Lander:
         self._git = git
         self._folder = folder
         self._ledger = ledger
+        self._refs = refs
         self._order = order
         self._say = say
         self._stop = stop
-        self._pusher = Pusher(home, git, folder, branch=self.branch, ledger=ledger, say=say)
+        self._pusher = Pusher(home, git, folder, branch=self.branch, ledger=ledger, refs=refs, say=say)
         self._audits = 0
         self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
         self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
@@ -146,7 +149,7 @@ class Lander:
 
     def _batch(self, members: list[str], commits: list[str], base: str, *, vouched: bool) -> None:
         tip = objects.tip_of(self._git, base, commits, members)
-        self._git.update_ref(objects.HEAD_REF, tip)
+        self._git.update_ref(self._refs.landing, tip)
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
@@ -256,7 +259,7 @@ class Lander:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
         found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be mended")
-        self._git.update_ref(f"{candidates.MEND_REFS}/{item.name}", seed)
+        self._git.update_ref(self._refs.mend(item.name), seed)
         named = [shown(each.encode("utf-8", "surrogateescape")) for each in found.conflicts]
         return {**(work.mend or {}), "files": named, "seed": found.tree, "work": work.commit}
 
@@ -273,7 +276,7 @@ class Lander:
             tip = batch.tip if most == len(batch.members) else ""
             if not tip:
                 tip = objects.tip_of(self._git, batch.base, batch.commits[:most], batch.members[:most])
-                self._git.update_ref(objects.HEAD_REF, tip)
+                self._git.update_ref(self._refs.landing, tip)
             self._ledger.note("landing", batch=batch.id, commit=tip, count=most, expected=batch.base)
         try:
             with self._stop.held():
@@ -299,9 +302,9 @@ class Lander:
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push)
         for item, _ in pairs:
             self.lessons.overlap.forget(item)
-        candidates.let_go(self._git, [self._plan.work(item) for item, _ in pairs])
+        candidates.let_go(self._git, self._refs, [self._plan.work(item) for item, _ in pairs])
         if not self._plan.under_way:
-            self._git.update_ref(objects.HEAD_REF, None)
+            self._git.update_ref(self._refs.landing, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
         return True
 

@@ -18,12 +18,8 @@ from agent_harness.kernel.git.operation_lock import await_lock
 
 OLDEST_GIT = (2, 38)
 """The first git that merges without a work tree."""
-HEAD_REF = "refs/harness/landing"
-"""Keeps the objects of the batch under way."""
 ITEM_TRAILER = "Harness-Item"
 """Names the item in the message of the one commit that has brought its work to the branch."""
-JOINED_REF = "refs/harness/joined"
-"""Keeps those of what has landed, on top of what the remote has."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 

@@ -12,8 +12,8 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import places
 from agent_harness.parallel.items import GREEN, RED, Home
-from agent_harness.parallel.landing import objects
 from agent_harness.parallel.landing.branch import TargetBranch
+from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.plan import JoinedHead
 
@@ -25,13 +25,22 @@ class Pusher:
     """Each step can be repeated by whoever finds it half done."""
 
     def __init__(
-        self, home: Home, git: Git, folder: str, *, branch: TargetBranch, ledger: Ledger, say: Callable[[str], None]
+        self,
+        home: Home,
+        git: Git,
+        folder: str,
+        *,
+        branch: TargetBranch,
+        ledger: Ledger,
+        refs: ProjectRefs,
+        say: Callable[[str], None],
     ) -> None:
         self._home = home
         self._git = git
         self._proof = os.path.join(folder, "joined.json")
         self._branch = branch
         self._ledger = ledger
+        self._refs = refs
         self._say = say
 
     def push(self) -> bool:
@@ -61,7 +70,7 @@ class Pusher:
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
         """Puts what has landed on top of what the remote has, as objects; it is verified before the branch has it."""
         try:
-            theirs = target.incoming(self._git, places.free_ref(self._git, "refs/harness/incoming"))
+            theirs = target.incoming(self._git, places.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
                 raise UnsafeTree(said)
             found = on_top_of(self._git, theirs, commit)
@@ -71,7 +80,7 @@ class Pusher:
         except HarnessError as error:
             self._give_up(commit, error.message)
             return
-        self._git.update_ref(objects.JOINED_REF, found.tip)
+        self._git.update_ref(self._refs.joined, found.tip)
         self._ledger.note("joined", commit=found.tip, before=commit, base=theirs, renamed=dict(found.renamed))
         self._say(f"The remote has more; what has landed is verified on top of it, as {found.tip[:10]}.")
 
@@ -96,7 +105,7 @@ class Pusher:
             return True
         self._home.joined(joined.renamed, joined.commit, files.read_json_if_any(self._proof))
         self._ledger.note("join_moved", commit=joined.commit)
-        self._git.update_ref(objects.JOINED_REF, None)
+        self._git.update_ref(self._refs.joined, None)
         self._home.note_push("pulled", joined.commit, f"{joined.before[:10]} is {joined.commit[:10]} now")
         return True
 

@@ -139,7 +139,7 @@ def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
     root = os.path.join(place.folder, papers["prefix"])
     failed, output = _failing(root, papers["checks"], papers["sandbox"])
     if failed:
-        place.prepare(Git(order.home), order.base, order.branch)
+        place.prepare(Git(order.home), order.base, order.branch, order.refs)
     if failed and place.drop_planted():
         again = [each for each in papers["checks"] if each["name"] in failed]
         failed, output = _failing(root, again, papers["sandbox"])

@@ -375,6 +375,32 @@ def note_cost(
     )
 
 
+def paid(rows: Sequence[JsonObject]) -> float:
+    """What rows count for in a budget, in US dollars: known, or assumed."""
+    return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
+
+
+def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
+    """Adds the row of what an attempt of a parallel run had spent by its budget when it was killed, in US dollars.
+
+    Tokens and agent are what ``now.json`` had heard of it, where that is still there. Where nothing was spent, and
+    nothing is known of an agent, there was none, and there is no row.
+    """
+    counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
+    heard = [each for each in _now_records(layout) if not each["alive"] and each.get("item") == task_id]
+    nothing: JsonObject = {}
+    record = next((each for each in heard if each.get("run") not in counted), nothing)
+    if spent_usd <= 0.0 and not record.get("run"):
+        return
+    used = record.get("tokens") or {}
+    is_known = spent_usd > 0.0 and not record.get("cost_unknown")
+    row: JsonObject = {"at": clock.timestamp(), "session": session, "task_id": task_id, "result": "interrupted"}
+    row |= {name: record.get(name) for name in ("agent", "model", "run", "turn")}
+    row |= {f"{name}_tokens": used.get(name) or 0 for name in ("input", "output", "cached")}
+    row |= {"cache_write_tokens": 0, "cost_usd": spent_usd if is_known else None, "order": order}
+    journal.append(layout.costs, row | ({} if is_known else {"assumed_usd": round(spent_usd, 4)}))
+
+
 def note_killed(layout: TaskListLayout) -> list[str]:
     """Adds the row of each attempt whose harness was killed, by what ``now.json`` had heard last; their tasks.
 
@@ -383,6 +409,7 @@ def note_killed(layout: TaskListLayout) -> list[str]:
     dead = [each for each in _now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:
         return []
+
     from agent_harness.agents.usage import Totals
 
     rows = list(journal.read(layout.costs))

@@ -35,6 +35,8 @@ from agent_harness.session.ledger import ClaimVerdict
 
 HANDS = "agent_harness.protocols.features.parallel.hands:carry_out"
 SUITE = "the suite"
+LEAST_USD = 0.0001
+"""Costs are rounded to that."""
 ORDERS = 256
 """So many orders are named in costs.yaml."""
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
@@ -332,10 +334,13 @@ class FeatureHome:
 
     # ---- what comes back
 
-    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
+    def ended(
+        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+    ) -> None:
         """Costs, records and logs once an order; what is proven keeps its claim until it has landed."""
-        found = well_formed(result if result is not None else self._lost(order, rescues))
+        found = well_formed(result if result is not None else self._lost(order, rescues, spent_usd))
         if found.get("id") or result is None:
+            found = self._with_all_costs(order, found, spent_usd)
             self._take_books(order, item, found)
         status = found.get("status")
         if status == ACCEPTED:
@@ -349,12 +354,23 @@ class FeatureHome:
         if found.get("state"):
             self._count(item, found)
 
-    def _lost(self, order: str, rescues: Sequence[str]) -> JsonObject:
+    def _with_all_costs(self, order: str, found: JsonObject, spent_usd: float) -> JsonObject:
+        """The same, with what the order has spent beside: by an agent that was killed, or before there was a record."""
+        row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
+        if spent is None:
+            known = self._lost(order, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
+            return {**found, **{name: value for name, value in known.items() if not found.get(name)}}
+        name = "assumed_usd" if spent.get("cost_usd") is None else "cost_usd"
+        left = spent_usd - records.amount(spent.get(name))
+        if left <= LEAST_USD:
+            return found
+        more = {"row": {**row, name: records.amount(row.get(name)) + left}} if row and name == "cost_usd" else {}
+        return {**found, "spent": {**spent, name: records.amount(spent.get(name)) + left}, **more}
+
+    def _lost(self, order: str, rescues: Sequence[str], spent: float) -> JsonObject:
         """What is known of an order from which nothing came back."""
         folder = order_folder(self._folder, order)
         paper = records.json_object(files.read_json_if_any(os.path.join(folder, ORDER)).get("papers")) or {}
-        name = os.path.basename(folder)
-        spent = files.read_json_if_any(os.path.join(self._folder, "spending", f"{name}.json")).get("spent")
         session = records.number(paper.get("session"))
         row = {
             "session_id": session,
@@ -365,7 +381,7 @@ class FeatureHome:
             "cost_usd": spent,
             "ended_at": clock.timestamp(),
         }
-        return {"session": session, "row": row, "spent": {"cost_usd": records.amount(spent)}} if session else {}
+        return {"session": session, "row": row, "spent": {"cost_usd": spent}} if session else {}
 
     def _take_books(self, order: str, item: str, found: JsonObject) -> None:
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))

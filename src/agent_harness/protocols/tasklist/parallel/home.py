@@ -44,6 +44,7 @@ from agent_harness.session.parallel_settings import ParallelSettings
 
 HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
+LEAST_USD = 0.0001  # rows are rounded to that
 OTHERS = 100  # open tasks whose proofs are protected in a place
 _TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints")
 _CHECK = "the check of every landing"
@@ -232,12 +233,14 @@ class TaskListHome:
 
     # ---- what comes back
 
-    def ended(self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str]) -> None:
+    def ended(
+        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+    ) -> None:
         """Costs, verdicts and transcripts once an order; then the task, unless somebody else has it meanwhile."""
+        if result is None or result.get("id"):
+            self._take_costs(order, item, result, spent_usd)
         if result is not None:
-            self._take_books(order, result)
-        else:
-            status.note_killed(self._layout)
+            self._take_books(result)
 
         def act(change: TaskListChange) -> None:
             publish.keep_config(change, self._config_before)
@@ -265,13 +268,19 @@ class TaskListHome:
 
         self._store.change(act)
 
-    def _take_books(self, order: str, result: JsonObject) -> None:
+    def _take_costs(self, order: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
+        """The rows of an order, each once, and one for what it has spent beside: by an agent that was killed."""
+        rows = (result or {}).get("costs") or []
+        known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == order]
+        for row in rows[len(known) :]:
+            journal.append(self._layout.costs, {**row, "order": order})
+        left = spent_usd - max(status.paid(rows), status.paid(known))
+        if left > LEAST_USD or (result is None and not known):
+            status.note_lost(self._layout, session=self._session, task_id=item, order=order, spent_usd=left)
+
+    def _take_books(self, result: JsonObject) -> None:
         if not result.get("id"):
             return
-        known = {row.get("order") for row in journal.tail(self._layout.costs, 1000)}
-        if order not in known:
-            for row in result.get("costs") or []:
-                journal.append(self._layout.costs, {**row, "order": order})
         if folder := result.get("sessions"):
             copy_plain(str(folder), self._layout.sessions)
         path = proven.ledger(self._layout)

@@ -1,0 +1,89 @@
+"""What agents have spent, whoever is killed meanwhile: in ``harness costs`` once, and so much as the budget counts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agent_harness.testing.task_list_project import TaskListProject
+
+from .test_parallel import WORKS, job, project, until
+from .test_parallel_failures import events
+from .test_parallel_rebuild import DYING
+
+AGENT = """\
+usage() {{ echo "{{\\"type\\": \\"usage\\", \\"input_tokens\\": 5, \\"output_tokens\\": 5, \\"cost_usd\\": $1}}"; }}
+heard() {{ until grep -q "\\"spent\\": $1" "$PWD"/../../spending/*.json; do sleep 0.05; done; }}
+if [ ! -e {folder}/once ]; then touch {folder}/once; usage 0.2; heard 0.2; {then}; fi
+usage 0.3; {works}"""
+
+
+def agent(work: TaskListProject, folder: Path, then: str) -> str:
+    """Spends $0.20 and ``then`` does something; the next one spends $0.30 and works."""
+    return work.agent(AGENT.format(folder=folder, then=then, works=WORKS))
+
+
+def kill_hands(home: int) -> None:
+    """Those of this coordinator: no agent can reach them."""
+    children = psutil.Process(home).children(recursive=True)
+    (first, *_) = [each for each in children if "agent_harness.parallel.hands" in each.cmdline()]
+    first.kill()
+
+
+def rows(work: TaskListProject) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(work.layout.costs).read_text().splitlines()]
+
+
+MOMENTS = [
+    *("after:ordered", "before:lost", "after:lost", "booked", "paid", "after:ordered@2"),
+    *("booked@2", "before:ended", "after:ended", "paid@2", "before:landed", "before:closed"),
+]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param(each, marks=() if each == "paid" else pytest.mark.scenario) for each in (None, "home", *MOMENTS)],
+)
+def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_counts_it(
+    tmp_path: Path, moment: str | None
+) -> None:
+    """SC-42: hands are killed after $0.20; so is the coordinator, with them or at a moment of what follows."""
+    work = project(tmp_path, job("a"))
+    words = ["run", "--workers", "1", "--agent", agent(work, tmp_path, f"touch {tmp_path}/spent; sleep 600"), "--json"]
+    command = [sys.executable, str(DYING), moment or "never", *words]
+    with subprocess.Popen(command, cwd=work.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        if moment != "after:ordered":
+            until((tmp_path / "spent").exists)
+            first.kill() if moment == "home" else kill_hands(first.pid)
+        out, err = first.communicate(timeout=120)
+    assert first.returncode == (-9 if moment else 0), (out, err)
+    if moment == "after:ordered":
+        (tmp_path / "once").touch()
+    if moment:
+        ran = work.harness(*words)
+        assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    if moment == "after:ordered":
+        assert [(each["result"], each["cost_usd"]) for each in rows(work)] == [("completed", 0.3)]
+        return
+    found = json.loads(work.harness("costs", "--json").out)
+    assert (found["spent_usd"], found["sessions_of_unknown_cost"]) == (0.5, 0), rows(work)
+    assert [(each["result"], each["cost_usd"]) for each in rows(work)] == [("interrupted", 0.2), ("completed", 0.3)]
+    if moment != "before:closed":
+        spent = {each["order"]: each["cost_usd"] for kind in ("lost", "ended") for each in events(work, kind)}
+        assert {each["order"]: each["cost_usd"] for each in rows(work)} == spent
+    assert work.harness("run", "--agent", work.agent("exit 1", name="none.sh")).code == 0
+    assert len(rows(work)) == 2
+
+
+@pytest.mark.scenario
+def test_what_an_attempt_has_spent_whose_candidate_cannot_be_taken_home_is_in_the_costs(tmp_path: Path) -> None:
+    """Its place is destroyed behind it, so that nothing comes back of it but what the budget had heard."""
+    work = project(tmp_path, job("a"))
+    ran = work.harness("run", "--workers", "1", "--json", "--agent", agent(work, tmp_path, "rm -rf .git; exit 0"))
+    assert (ran.code, ran.json["lost"], ran.json["cost_usd"]) == (0, 1, 0.5), ran
+    assert json.loads(work.harness("costs", "--json").out)["spent_usd"] == 0.5
+    assert [each["cost_usd"] for each in rows(work)] == [0.2, 0.3]
