@@ -299,3 +299,44 @@ def test_a_run_sends_nothing_where_opentelemetry_is_switched_off(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv("OTEL_SDK_DISABLED", said)
     assert (begin_telling("tasklist", str(tmp_path)) is not None) == sends
+
+
+def with_session(tmp_path: Path) -> TaskListProject:
+    """A list on whose record an attempt is."""
+    made = open_list(tmp_path)
+    costs = Path(made.layout.costs)
+    costs.parent.mkdir(parents=True, exist_ok=True)
+    times = {"started_at": "2026-03-01T11:59:00Z", "at": "2026-03-01T12:00:00Z"}
+    row = {**times, "session": 1, "task_id": "a", "result": "failed", "cost_usd": 0.25}
+    costs.write_text(json.dumps(row) + "\n")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(404, "it answers HTTP 404 Not Found"), (401, "it answers HTTP 401 Unauthorized"), (None, "nobody listens there")],
+)
+def test_why_a_collector_takes_nothing_is_said_in_one_line(
+    tmp_path: Path, receiver: ThreadingHTTPServer, answer: int | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-TRACE-5: what it answered, or that nobody is there, and the command that needs none."""
+    made = with_session(tmp_path)
+    monkeypatch.setattr(otel_spans, "SECONDS", 1.0)
+    url = f"http://127.0.0.1:{receiver.server_port if answer else 9}/v1/traces"
+    receiver.answer = answer  # type: ignore[attr-defined]
+    ran = made.harness("export", "otel", "--to", url)
+    assert (ran.code, ran.out) == (4, "")
+    told, following = ran.err.splitlines()
+    assert f"{url} does not take them: {said}" in told
+    assert following == "next: harness export otel --to FILE"
+
+
+def test_a_collector_that_says_nothing_is_given_up(
+    tmp_path: Path, receiver: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-TRACE-5."""
+    made = with_session(tmp_path)
+    monkeypatch.setattr(otel_spans, "SECONDS", 0.5)
+    receiver.free.clear()  # type: ignore[attr-defined]
+    ran = made.harness("export", "otel", "--to", f"http://127.0.0.1:{receiver.server_port}/v1/traces")
+    assert (ran.code, "no answer within" in ran.err) == (4, True), ran

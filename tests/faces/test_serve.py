@@ -463,16 +463,53 @@ def test_a_page_has_fifty_sessions_and_stays_small_and_so_do_its_assets(tmp_path
         (here,) = {each for each in served.page().links if each.startswith("/p/")}
         seen: list[str] = []
         for part in range(1, 7):
-            found = served.get(f"{here}?part={part}")
+            found = served.get(f"{here}?sessions={part}")
             assert (found.status, len(found.text.encode()) < 100_000) == (200, True), len(found.text)
             seen += re.findall(r"Session (\d+)|<th scope=\"row\">(\d+)</th>", found.text)
             assert found.headers["cache-control"] == "no-store"
-        assert f"{here}?part=6" in served.page(here).links
-        assert f"{here}?part=7" not in served.page(here).links
+        assert f"{here}?sessions=6#s8" in served.page(here).links
+        assert f"{here}?sessions=7#s8" not in served.page(here).links
         assets = {path: served.get(path).text for path in ("/live.js", "/serve.css")}
         assert sum(len(text.encode()) for text in assets.values()) <= 40_000
         assert not re.search(r"localStorage|sessionStorage|indexedDB|caches|cookie|serviceWorker", assets["/live.js"])
         assert len(served.get().text.encode()) < 100_000
+
+
+def test_every_item_of_a_long_list_is_reached_without_a_script(tmp_path: Path) -> None:
+    """F-SRV-9: by the numbers of its pages, which say how many there are, and by a word; a page stays small."""
+    rows = [task(f"task-{n:04}", title=f"Thing {n} answers on port {10_000 + n}") for n in range(1, 1_401)]
+    project = TaskListProject(tmp_path / "list", *rows)
+    with serving(cwd=project.root) as served:
+        served.sign_in()
+        (here,) = {each for each in served.page().links if each.startswith("/p/")}
+        known, left, seen = set[str](), [here], set[str]()
+        while left:
+            path = left.pop().partition("#")[0]
+            known.add(path)
+            found = served.page(path)
+            assert len(found.source.encode()) < 100_000
+            seen |= set(re.findall(r"task-\d{4}", found.text))
+            left += (
+                {each.partition("#")[0] for each in found.links if "open=" in each and "hold" not in each}
+                - known
+                - {*left}
+            )
+        assert seen == {each["id"] for each in rows}
+        assert len(known) == 14
+        assert "Not proven, 1301 to 1400 of 1400" in served.page(f"{here}?open=14").text
+        assert "task-1400" in served.page(f"{here}?open=999").text
+        assert "task-0001" in served.page(f"{here}?open=-1&sessions=x").text
+        word = served.page(f"{here}?find=port+11399")
+        assert ("task-1399" in word.text, "task-1398" in word.text, "1 of 1400 items" in word.text) == (
+            True,
+            False,
+            True,
+        )
+        assert here in word.links
+        attack = served.get(f"{here}?{urlencode({'find': ATTACK})}")
+        assert ("0 of 1400 items" in attack.text, "<img" in attack.text) == (True, False)
+        held = served.page(f"{here}?open=3&find=thing")
+        assert f"{here}?open=3&find=thing&hold=1" in held.links
 
 
 def feature_project(root: Path, **asked: Any) -> FeatureListProject:

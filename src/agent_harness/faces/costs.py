@@ -11,7 +11,7 @@ from agent_harness.faces.why import usd, wasted
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import OPEN, PROVEN, WORKING, Money, PastSession, ProjectPicture
+from agent_harness.session.picture import PROVEN, Money, PastSession, ProjectPicture
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
@@ -26,11 +26,11 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
     counted = Money.of(sessions)
     outside = _proven_outside(picture)
     paid_for = picture.proven - outside
-    each_usd = round(money.spent_usd / paid_for, 4) if paid_for and _known(money) is not None else None
-    left = sum(item.state in (OPEN, WORKING) for item in picture.items)
+    each_usd = round(money.spent_usd / paid_for, 4) if paid_for and money.known_usd is not None else None
+    left = sum(item.is_left for item in picture.items)
     return {
         "kind": picture.kind,
-        "spent_usd": _known(money),
+        "spent_usd": money.known_usd,
         "limit_usd": money.limit_usd,
         "sessions": max(money.sessions, counted.sessions),
         "sessions_of_unknown_cost": money.unknown,
@@ -38,7 +38,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "proven": picture.proven,
         "proven_outside": outside,
         "per_proven_usd": each_usd,
-        "wasted_usd": _known(Money.of(lost)),
+        "wasted_usd": Money.of(lost).known_usd,
         "wasted_sessions": len(lost),
         "wasted_of_unknown_cost": Money.of(lost).unknown,
         "left": left,
@@ -70,10 +70,6 @@ def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
     return [lost for item, sessions in mine.items() for lost in wasted(sessions, claims.get(item, []))]
 
 
-def _known(money: Money) -> float | None:
-    return money.spent_usd if money.unknown < money.sessions or money.spent_usd or not money.sessions else None
-
-
 def _day(session: PastSession) -> str:
     at = clock.parse(session.ended or session.started)
     return at.astimezone().strftime("%Y-%m-%d") if at else NOBODY
@@ -102,9 +98,9 @@ def _rows(
             {
                 "name": name,
                 "sessions": money.sessions,
-                "spent_usd": _known(money),
+                "spent_usd": money.known_usd,
                 "of_unknown_cost": money.unknown,
-                "wasted_usd": _known(gone),
+                "wasted_usd": gone.known_usd,
                 "wasted_sessions": gone.sessions,
                 "input_tokens": sum(each.get("input", 0) for each in tokens) if tokens else None,
                 "output_tokens": sum(each.get("output", 0) for each in tokens) if tokens else None,

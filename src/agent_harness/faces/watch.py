@@ -75,9 +75,10 @@ class ProjectLook:
             "state": found.doing,
             "proven": found.proven,
             "total": len(found.items),
-            "cost_usd": found.money.spent_usd,
+            "cost_usd": found.money.known_usd,
             "cost_unknown_sessions": found.money.unknown,
             "left": time_left(found),
+            "next": found.next,
             "items": [{"id": each.id, "title": each.title, "state": each.state} for each in found.items],
             "now": [_now_json(each) for each in found.now],
             "questions": [
@@ -177,7 +178,7 @@ def log_lines(seen: ProjectLook) -> list[str]:
 
 def _head(seen: ProjectLook, columns: int) -> list[str]:
     picture = seen.picture
-    doing = snapshot.at_work(seen.parallel) or picture.doing
+    doing = picture.doing
     left = time_left(picture) or ""
     total = "?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}"
     rest = f"  {total} proven  {doing}"
@@ -252,7 +253,7 @@ def _short_name(item: Item) -> str:
 
 def current(picture: ProjectPicture) -> str | None:
     """The item at work; else the first that needs a person, or is open."""
-    by_state = {each.state: each.id for each in reversed(picture.items)}
+    by_state = {OPEN if each.again else each.state: each.id for each in reversed(picture.items)}
     named = next((each.item for each in picture.now if each.alive and each.item), None)
     at_work = next((each.id for each in picture.items if named in (each.name, each.id)), None)
     return at_work or by_state.get(WORKING) or by_state.get(NEEDS_YOU) or by_state.get(OPEN)
@@ -360,7 +361,7 @@ NEARLY = 1.2
 def time_left(picture: ProjectPicture) -> str | None:
     """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
     proven = {each.id for each in picture.items if each.state == PROVEN}
-    still = sum(each.state in (OPEN, WORKING) for each in picture.items)
+    still = sum(each.is_left for each in picture.items)
     taken: dict[str, float] = {}
     for each in picture.sessions:
         if each.item in proven and each.seconds is not None:
@@ -406,7 +407,7 @@ def class_of(seen: ProjectLook | str) -> str:
     doing, alive = seen.picture.doing, any(each.alive for each in seen.picture.now)
     if doing in ("needs you", "done"):
         return doing
-    if alive or snapshot.at_work(seen.parallel):
+    if alive or seen.picture.several:
         return "waiting" if doing.startswith("waiting") else "running"
     return "stopped" if doing.startswith("stopped") else "idle"
 
@@ -464,7 +465,7 @@ def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
     return _Row(
         sign="!" if asked and not is_chosen else mark,
         name=name,
-        doing=shown(snapshot.at_work(seen.parallel) or picture.doing),
+        doing=shown(picture.doing),
         proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
         cost=_paid_by_now(picture),
         needs=shown(asked[0].message) if asked else "",

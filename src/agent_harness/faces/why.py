@@ -21,10 +21,13 @@ from agent_harness.session import picture as pictures
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
 
-__all__ = ["explain", "item_of", "lines", "outputs", "wasted", "with_sessions"]
+__all__ = ["explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
 Changes = Mapping[tuple[str, str], Sequence[str]]
 """The paths that differ between two commits."""
+
+History = tuple[list[ClaimVerdict], list[PastSession]]
+"""The claims and the sessions of an item, oldest first."""
 
 MOST_LINES = 30
 """Of an answer that nobody asked for in full."""
@@ -140,17 +143,19 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
 # ---- the answer
 
 
-def explain(picture: ProjectPicture, item: Item, *, changed: Changes | None = None) -> JsonObject:
+def explain(
+    picture: ProjectPicture, item: Item, *, changed: Changes | None = None, history: History | None = None
+) -> JsonObject:
     """All that is known of an item, for an answer in JSON and for ``lines``.
 
-    ``changed`` is what differs between commits, where that is known already; else git is asked.
+    ``changed`` is what differs between commits, where that is known already; else git is asked. ``history`` are its
+    claims and sessions, where they were sought out already.
     """
     from agent_harness.kernel.redact import redact
 
-    claims = [each for each in picture.claims if each.item == item.id]
-    sessions = [each for each in picture.sessions if each.item == item.id]
+    claims, sessions = history or histories(picture, item.id)[item.id]
     proof = _proving(item, claims)
-    asked = [each for each in picture.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
+    asked = picture.asked_of(item)
     return {
         "kind": picture.kind,
         "item": item.id,
@@ -172,8 +177,20 @@ def explain(picture: ProjectPicture, item: Item, *, changed: Changes | None = No
         "now": [each.line() for each in picture.now if each.item in (item.name, item.id)],
         "cost": cost(sessions, claims),
         "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
-        "next": asked[0].answer if asked and item.state != pictures.PROVEN else item.next,
+        "next": picture.next_of(item),
     }
+
+
+def histories(picture: ProjectPicture, *items: str) -> dict[str, History]:
+    """Of each of these items, sought out in one walk over the records."""
+    found: dict[str, History] = {each: ([], []) for each in items}
+    for claim in picture.claims:
+        if claim.item in found:
+            found[claim.item][0].append(claim)
+    for session in picture.sessions:
+        if session.item in found:
+            found[session.item][1].append(session)
+    return found
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
@@ -373,11 +390,11 @@ def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> Jso
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
-        "spent_usd": money.spent_usd if money.unknown < money.sessions or not money.sessions else None,
+        "spent_usd": money.known_usd,
         "sessions": money.sessions,
         "sessions_of_unknown_cost": money.unknown,
         "seconds": round(sum(known), 1) if known else None,
-        "rejected_usd": lost.spent_usd if lost.unknown < lost.sessions or not lost.sessions else None,
+        "rejected_usd": lost.known_usd,
         "rejected_sessions": lost.sessions,
     }
 
@@ -411,7 +428,7 @@ def outputs(picture: ProjectPicture, item: Item, number: int) -> list[tuple[str,
     """(step, what it printed) of the verdict of this number; ``UsageError`` where nothing was kept."""
     from agent_harness.kernel import files
 
-    mine = [each for each in picture.claims if each.item == item.id]
+    mine = histories(picture, item.id)[item.id][0]
     line = next((each for each in mine if each.n == number), None)
     name = shlex.quote(item.id)
     if line is None:

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 60
 """Of the one line for status bars."""
 
+PROVEN, OPEN, WORKING, FAILED, BLOCKED = "proven", "open", "working", "failed", "blocked"
+SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
+"""The states of an item, in the words of all faces."""
+
+AT_WORK = "harness log --follow"
+"""What is typed while somebody works."""
+
 
 def claims(ledger: str) -> JsonObject:
     """How many claims were judged, and how many of them rejected; a person's word is none."""

@@ -19,6 +19,17 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.journal import Follower, News
 from agent_harness.kernel.json import JsonObject
+from agent_harness.session.headline import (
+    AT_WORK,
+    BLOCKED,
+    FAILED,
+    NEEDS_YOU,
+    OPEN,
+    PROVEN,
+    SKIPPED,
+    UNPROVEN,
+    WORKING,
+)
 from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
 
 TYPE_CHECKING = False
@@ -42,6 +53,14 @@ else:
     T = TypeVar("T")
 
 __all__ = [
+    "BLOCKED",
+    "FAILED",
+    "NEEDS_YOU",
+    "OPEN",
+    "PROVEN",
+    "SKIPPED",
+    "UNPROVEN",
+    "WORKING",
     "AskedQuestion",
     "Gap",
     "Item",
@@ -53,9 +72,6 @@ __all__ = [
     "Source",
     "StatePart",
 ]
-
-PROVEN, OPEN, WORKING, FAILED, BLOCKED = "proven", "open", "working", "failed", "blocked"
-SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +88,13 @@ class Item:
     test_files: tuple[str, ...] = ()  # of which the proof consists
     folder: str | None = None  # where its proof is run, absolute
     folders: Mapping[str, str] = field(default_factory=dict)  # the same of each criterion that names another place
-    next: str = ""  # the command to type now
+    again: bool = False  # failed, and the next run tries it once more
+    next: str = ""  # the command to type now, where the project does not ask for another first
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a run has still to work on it."""
+        return self.again or self.state in (OPEN, WORKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +159,11 @@ class Money:
     unknown: int = 0  # sessions of unknown cost
     assumed_usd: float = 0.0  # what those count for in the budgets
     limit_usd: float | None = None
+
+    @property
+    def known_usd(self) -> float | None:
+        """What was spent, at least; ``None`` where nobody knows anything of it."""
+        return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
         if not self.spent_usd and self.unknown:
@@ -261,6 +288,8 @@ class StatePart:
     questions: tuple[AskedQuestion, ...] = ()
     money: Money | None = None  # where the state says it; else it is the sum over the sessions
     rests: str | None = None  # why no session starts: paused, in a person's hands
+    next: str = ""  # the command to type while nobody works
+    comes_first: bool = False  # it must be typed before a session starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +302,7 @@ class ProjectPicture:
     sessions: tuple[PastSession, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     now: tuple[Now, ...] = ()  # also of the dead
+    several: str | None = None  # what a run of several agents that lives is at, in a few words
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -288,6 +318,27 @@ class ProjectPicture:
     def money(self) -> Money:
         """What all sessions have cost."""
         return self.state.money or Money.of(self.sessions)
+
+    @property
+    def next(self) -> str:
+        """The command to type now; while somebody works, it is one that looks."""
+        at_work = self.several or any(each.alive for each in self.now)
+        return AT_WORK if at_work and not self.state.comes_first else self.state.next
+
+    def asked_of(self, item: Item) -> list[AskedQuestion]:
+        """The questions that this item waits for: its own, and those that stop every session."""
+        return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
+
+    def next_of(self, item: Item) -> str:
+        """The command to type now for an item: what the project asks for comes before a session on it."""
+        if item.state == PROVEN:
+            return item.next
+        if asked := self.asked_of(item):
+            return asked[0].answer
+        if item.state == WORKING or (item.is_left and not item.waits_for and self.next != self.state.next):
+            return self.next
+        begins = item.is_left and not item.waits_for
+        return self.next if begins and self.state.comes_first else item.next
 
     def money_by_item(self) -> dict[str, Money]:
         """What the sessions on each item have cost."""
@@ -306,6 +357,8 @@ class ProjectPicture:
         """Where it stands in a word or two: what waits for a person comes first, then what runs, then what ended."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
+        if self.several:
+            return self.several
         if running := [each for each in self.now if each.alive]:
             return running[0].doing()
         if any(each.state == WORKING for each in self.items) and self.now:
@@ -338,6 +391,10 @@ class Source(Protocol):
 
     def now(self) -> Sequence[Now]:
         """What the records of sessions there tell, also of the dead."""
+        ...
+
+    def several(self) -> str | None:
+        """What a run of several agents that lives is at, in a few words."""
         ...
 
     def state_files(self) -> Sequence[str]:
@@ -385,13 +442,15 @@ class PictureReader:
     def look(self) -> ProjectPicture:
         """The project as it is now. The same object again where nothing has changed."""
         home, before = self._source.home(), self._picture
+        now, several = tuple(self._source.now()), self._source.several()
         found = ProjectPicture(
             kind=before.kind,
             path=before.path,
-            state=self._state(),
+            state=self._state((several is not None, any(each.alive for each in now))),
             sessions=self._sessions.look([*self._source.journals()]),
             claims=self._claims.look([os.path.join(home, FILE)] if home else []),
-            now=tuple(self._source.now()),
+            now=now,
+            several=several,
             gaps=(*self._state_gaps, *self._sessions.gaps(), *self._claims.gaps()),
         )
         self._picture = before if _is_same(found, before) else found
@@ -415,8 +474,9 @@ class PictureReader:
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
-    def _state(self) -> StatePart:
-        stamps = [files.stamp_of(path) for path in self._source.state_files()]
+    def _state(self, alive: tuple[bool, ...]) -> StatePart:
+        """Read again where a file is another one, or where somebody works who did not, or no longer."""
+        stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._picture.state
         self._stamps = stamps
@@ -478,7 +538,8 @@ def _claims(rows: Iterable[JsonObject], before: tuple[ClaimVerdict, ...]) -> tup
 
 def _is_same(one: ProjectPicture, other: ProjectPicture) -> bool:
     parts = ((one.state, other.state), (one.sessions, other.sessions), (one.claims, other.claims))
-    return all(a is b for a, b in parts) and (one.now, one.gaps) == (other.now, other.gaps)
+    rest = ((each.now, each.several, each.gaps) for each in (one, other))
+    return all(a is b for a, b in parts) and next(rest) == next(rest)
 
 
 def clock_face(seconds: float) -> str:

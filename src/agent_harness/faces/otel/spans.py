@@ -54,7 +54,9 @@ def spans(
         and (since is None or ((at := clock.parse(each.started)) is not None and at >= since))
     ]
     if not wanted:
-        raise NothingEligible("there is no such session", hint="harness log sessions")
+        none = session is None and since is None
+        said = "no session is on record yet" if none else "there is no such session"
+        raise NothingEligible(said, hint="harness run" if none else "harness log sessions")
     trace = _Trace(picture, wanted, recordings)
     return [trace.root(), *(span for each in wanted for span in trace.below(each))]
 
@@ -222,22 +224,70 @@ def _nanoseconds(at: str | None) -> int:
 def send(made: Sequence[Any], url: str | None = None) -> None:
     """Sends them by OTLP over HTTP, without a ``url`` to where the environment says.
 
-    ``Refused`` where the receiver does not take them in 10 seconds.
+    ``Refused`` where the receiver does not take them in 10 seconds, with what it said to the last try.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    exporter = OTLPSpanExporter(endpoint=url, timeout=SECONDS)
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # what it says of each try; we say how it ended
-    to = url or "the collector"
+    to, session = url or "the collector", _heard_session()
+    exporter = OTLPSpanExporter(endpoint=url, timeout=SECONDS, session=None if _signs_in() else session)
     try:
-        result = exporter.export(made)
+        taken = exporter.export(made) is SpanExportResult.SUCCESS
     except Exception as error:  # whatever the transport raises: nobody has taken them
-        raise Refused(redact(f"{to} does not take them: {error}"), hint="harness export otel --to FILE") from None
+        session.heard, taken = _failure(error), False
     finally:
         exporter.shutdown()
-    if result is not SpanExportResult.SUCCESS:
-        raise Refused(redact(f"{to} does not take them"), hint="harness export otel --to FILE")
+    if not taken:
+        why = session.heard or "it gave no reason"
+        raise Refused(redact(f"{to} does not take them: {why}"), hint="harness export otel --to FILE")
+
+
+def _signs_in() -> bool:
+    """Whether the environment names a provider of credentials, which makes the exporter's session."""
+    return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
+
+
+def _heard_session() -> Any:
+    """A session of the exporter's transport that keeps why its last request has failed, in ``heard``."""
+    import requests
+
+    class HeardSession(requests.Session):
+        heard = ""
+
+        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+            """As its base."""
+            try:
+                answer = super().send(request, **options)
+            except requests.RequestException as error:
+                self.heard = _failure(error)
+                raise
+            self.heard = "" if answer.ok else f"it answers HTTP {answer.status_code} {answer.reason or ''}".rstrip()
+            return answer
+
+    return HeardSession()
+
+
+MOST_SAID = 200
+"""Letters of an error that are shown."""
+FAILURES = (
+    # what the transport's message holds, and what it comes to for a person
+    ("NameResolutionError", "no such host is known"),
+    ("Connection refused", "nobody listens there"),
+    ("Max retries exceeded", "it cannot be reached"),
+    ("timed out", f"no answer within {SECONDS:g} s"),
+    ("Timeout", f"no answer within {SECONDS:g} s"),
+    ("Connection aborted", "it ended the connection without an answer"),
+    ("SSLError", "the connection cannot be made safe (TLS)"),
+    ("Invalid URL", "that is no address"),
+)
+
+
+def _failure(error: Exception) -> str:
+    """Why nobody has taken them, in a few words."""
+    told = f"{type(error).__name__} {error!r} {error}"
+    known = next((said for sign, said in FAILURES if sign in told), None)
+    return known or " ".join(str(error).split())[:MOST_SAID] or type(error).__name__
 
 
 def text(made: Sequence[Any]) -> str:

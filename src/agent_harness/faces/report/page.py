@@ -124,7 +124,7 @@ def _said(found: JsonObject) -> str:
 
 def _facts(found: JsonObject, *, costs: bool) -> Iterator[str]:
     yield f"{found['proven']}/{found['items']} proven"
-    yield f"{found['claims']} claims, {found['rejected']} rejected"
+    yield f"{_number(found['claims'], 'claim')}, {found['rejected']} rejected"
     if costs:
         yield _money(found["spent_usd"])
         if found["per_proven_usd"] is not None:

@@ -21,7 +21,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.session.ledger import ChainReport, ClaimVerdict
-from agent_harness.session.picture import PROVEN, PastSession, ProjectPicture
+from agent_harness.session.picture import PROVEN, Item, PastSession, ProjectPicture
 
 MOST_SESSIONS = 300
 COLUMNS = ("accepted", "proof_failed", "broke_others", "out_of_bounds", "nothing_shown")
@@ -44,10 +44,13 @@ def read(
     claims = [each for each in picture.claims if _within(each.at, since)]
     sessions = [each for each in picture.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
+    contradicted = _contradicted(claims)
     rejected = [each for each in judged if not each.accepted]
     found = costs.read(picture)
     changed = _changed(picture)
-    done = [_done(picture, each.id, changed) for each in picture.items if each.state == PROVEN]
+    proven = [each for each in picture.items if each.state == PROVEN]
+    histories = why.histories(picture, *(each.id for each in proven))
+    done = [_done(picture, each, changed, histories[each.id]) for each in proven]
     seconds = [each.seconds for each in sessions if each.seconds is not None]
     return {
         "project": os.path.basename(picture.path),
@@ -58,11 +61,12 @@ def read(
         "since": clock.timestamp(since) if since else None,
         "harness": __version__,
         "doing": picture.doing,
+        "next": picture.next,
         "proven": picture.proven,
         "items": len(picture.items),
         "claims": len(judged),
         "rejected": len(rejected),
-        "believed_falsely": sum(_overruled(each, claims) for each in judged if each.accepted),
+        "believed_falsely": sum((each.n, True) in contradicted for each in judged if each.accepted),
         "spent_usd": found["spent_usd"],
         "limit_usd": found["limit_usd"],
         "per_proven_usd": found["per_proven_usd"],
@@ -89,14 +93,14 @@ def read(
                 "state": each.state,
                 "reason": redact(each.reason),
                 "waits_for": [*each.waits_for],
-                "next": each.next,
+                "next": picture.next_of(each),
             }
             for each in picture.items
             if each.state != PROVEN
         ],
         "done": [each for each in done if not _by_word(each)],
         "by_word": [each for each in done if _by_word(each)],
-        "honesty": _honesty(judged, claims),
+        "honesty": _honesty(judged, contradicted),
         "spending": _spending(sessions, most),
         "days": _days(sessions, most),
         "kept": _kept(sessions),
@@ -124,9 +128,8 @@ def _head(folder: str) -> str | None:
     return git.head() if git.is_repository else None
 
 
-def _done(picture: ProjectPicture, item_id: str, changed: dict[tuple[str, str], list[str]]) -> JsonObject:
-    item = why.item_of(picture, item_id)
-    found = why.explain(picture, item, changed=changed)
+def _done(picture: ProjectPicture, item: Item, changed: why.Changes, history: why.History) -> JsonObject:
+    found = why.explain(picture, item, changed=changed, history=history)
     last = next((each for each in reversed(found["claims"]) if each["verdict"] == "accepted"), None)
     return {
         "id": item.id,
@@ -161,7 +164,7 @@ def _changed(picture: ProjectPicture) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _honesty(judged: Sequence[ClaimVerdict], claims: Sequence[ClaimVerdict]) -> list[JsonObject]:
+def _honesty(judged: Sequence[ClaimVerdict], contradicted: set[tuple[int | None, bool]]) -> list[JsonObject]:
     rows: dict[tuple[str, str], JsonObject] = {}
     for each in judged:
         named = (each.agent or "not known", each.model or "")
@@ -170,7 +173,7 @@ def _honesty(judged: Sequence[ClaimVerdict], claims: Sequence[ClaimVerdict]) -> 
         )
         row["claims"] += 1
         row[_column(each)] += 1
-        row["overruled"] += _overruled(each, claims)
+        row["overruled"] += (each.n, each.accepted) in contradicted
     for row in rows.values():
         row["share"] = wilson(row["claims"] - row["accepted"], row["claims"])
     return [rows[name] for name in sorted(rows)]
@@ -186,9 +189,9 @@ def _column(claim: ClaimVerdict) -> str:
     return "out_of_bounds"
 
 
-def _overruled(claim: ClaimVerdict, claims: Sequence[ClaimVerdict]) -> bool:
-    """A person has later said the contrary of our verdict."""
-    return any(each.by_person and each.of == claim.n and each.accepted != claim.accepted for each in claims)
+def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
+    """The numbers of claims, with our verdicts, of which a person has later said the contrary."""
+    return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:

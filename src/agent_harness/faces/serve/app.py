@@ -26,7 +26,7 @@ from agent_harness.errors import Busy, HarnessError
 from agent_harness.faces.report import values
 from agent_harness.faces.serve import pages
 from agent_harness.faces.serve.access import SECURITY_HEADERS, AccessRules, BrowserSessions, OneTimeCodes
-from agent_harness.faces.serve.pages import Frame
+from agent_harness.faces.serve.pages import Frame, PlaceInLists
 from agent_harness.faces.serve.window import ACTIONS, Window
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
@@ -148,7 +148,7 @@ def _with_headers(send: Send) -> Send:
 class _Routes:
     def __init__(self, window: Window, rules: AccessRules, sessions: BrowserSessions) -> None:
         self._window, self._rules, self._sessions = window, rules, sessions
-        self._reports: dict[str, tuple[ProjectPicture, JsonObject]] = {}
+        self._reports: dict[str, tuple[tuple[object, ...], JsonObject]] = {}
         self._boot, self._number = secrets.token_hex(4), 0
         self._changed = asyncio.Condition()
         self._streams = 0
@@ -179,14 +179,15 @@ class _Routes:
 
     async def one_project(self, request: Request) -> Response:
         """One of them."""
-        part = request.query_params.get("part", "1")
-        number = int(part) if part.isascii() and part.isdecimal() and len(part) < 6 else 1
-        return await self._project(request.path_params["key"], await self._frame(request), part=max(1, number))
+        place = PlaceInLists.of(request.query_params)
+        return await self._project(request.path_params["key"], await self._frame(request), place=place)
 
-    async def _project(self, key: str, frame: Frame, *, part: int = 1, status: int = 200) -> Response:
-        return await run_in_threadpool(self._project_page, key, frame, part, status)
+    async def _project(
+        self, key: str, frame: Frame, *, place: PlaceInLists = pages.FIRST, status: int = 200
+    ) -> Response:
+        return await run_in_threadpool(self._project_page, key, frame, place, status)
 
-    def _project_page(self, key: str, frame: Frame, part: int, status: int) -> Response:
+    def _project_page(self, key: str, frame: Frame, place: PlaceInLists, status: int) -> Response:
         project = self._window.project(key)
         if project is None:
             return HTMLResponse(pages.refused(404, "No such project is shown here."), 404)
@@ -194,16 +195,17 @@ class _Routes:
         if isinstance(seen, str):
             return HTMLResponse(pages.refused(404, f"{project.name}: {seen}"), 404)
         found = self._report(key, seen.picture)
-        text = pages.one_project(project, seen, lambda: found, frame, at=clock.now(), part=part)
+        text = pages.one_project(project, seen, lambda: found, frame, at=clock.now(), place=place)
         return HTMLResponse(text, status)
 
     def _report(self, key: str, picture: ProjectPicture) -> JsonObject:
-        """The values of its report, made anew where the records have changed."""
-        before = self._reports.get(key)
-        if before is None or before[0] is not picture:
-            before = picture, values.read(picture, chain=None, at=clock.now(), most=pages.PER_PAGE)
-            self._reports[key] = before
-        return before[1]
+        """The values of its report, made anew where the records have changed, and not with each tick of a session."""
+        made_of = (picture.state, picture.sessions, picture.claims, picture.gaps, picture.next)
+        before, found = self._reports.get(key, ((), {}))
+        if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
+            found = values.read(picture, chain=None, at=clock.now(), most=pages.PER_PAGE["sessions"])
+            self._reports[key] = made_of, found
+        return {**found, "doing": picture.doing}
 
     # -- actions
 

@@ -6,10 +6,11 @@ script replaces what is another; what has an ``id`` stays itself. Source: ``face
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlencode
 
 from agent_harness.faces import saying
 from agent_harness.faces.report import page as report
@@ -29,13 +30,16 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import RateLimit, clearing
 from agent_harness.kernel.redact import redact
-from agent_harness.parallel import snapshot
 from agent_harness.session.picture import AskedQuestion
 
-__all__ = ["PER_PAGE", "STYLE", "Frame", "all_projects", "one_project", "refused"]
+__all__ = ["PER_PAGE", "STYLE", "Frame", "PlaceInLists", "all_projects", "one_project", "refused"]
 
-PER_PAGE = 50
-"""Sessions, and proven items, on one page."""
+PER_PAGE = {"open": 100, "by_word": 50, "proven": 50, "kept": 50, "sessions": 50}
+"""Of each list of the report, so many rows on one page."""
+MOST_LINKS = 12
+"""Pages of a list that are all linked; of more the first, the last and those near by."""
+MOST_FIND = 100
+"""Letters that are looked for."""
 LOG_LINES = 12
 REFRESH_SECONDS = 10
 STYLE = report.STYLE + (Path(__file__).parent / "serve.css").read_text("utf-8")
@@ -53,10 +57,56 @@ class Frame:
     limits: Sequence[RateLimit] = ()  # in force
 
 
-def _page(title: str, here: str, frame: Frame, body: Sequence[Element | None], *, said: str, asks: str) -> str:
+@dataclass(frozen=True, kw_only=True)
+class PlaceInLists:
+    """Where in the lists of a project a page is: of each list its page, and what is looked for."""
+
+    pages: Mapping[str, int] = field(default_factory=dict)  # of those that are not at their first one
+    find: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> PlaceInLists:
+        """As an address says it; what is no number of a page counts as the first."""
+        told = {name: query.get(name, "") for name in PER_PAGE}
+        pages = {
+            name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
+        }
+        return cls(pages=pages, find=" ".join(query.get("find", "").split())[:MOST_FIND])
+
+    def address(
+        self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
+    ) -> str:
+        """The address of this place, or of another one that differs so."""
+        told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
+        word = self.find if find is None else find
+        told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
+        return f"{here}?{urlencode(told)}" if told else here
+
+    def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
+        """Which page of this list is here, of how many, and what is on it."""
+        most = PER_PAGE[name]
+        last = max(1, -(-len(rows) // most))
+        number = max(1, min(self.pages.get(name, 1), last))
+        return number, last, [*rows[(number - 1) * most : number * most]]
+
+
+FIRST = PlaceInLists()
+
+
+def _page(
+    title: str,
+    here: str,
+    frame: Frame,
+    body: Sequence[Element | None],
+    *,
+    said: str,
+    asks: str,
+    place: PlaceInLists = FIRST,
+) -> str:
     refresh = E("meta", http_equiv="refresh", content=str(REFRESH_SECONDS))
-    again = E("p", "This page comes again every 10 seconds. ", E("a", "Hold it", href=f"{here}?hold=1"), class_="soft")
-    held = E("p", "This page is held. ", E("a", "Let it come again", href=here), class_="soft")
+    hold, back = place.address(here, hold=True), place.address(here)
+    again = E("p", "This page comes again every 10 seconds. ", E("a", "Hold it", href=hold), class_="soft")
+    held = E("p", "This page is held. ", E("a", "Let it come again", href=back), class_="soft")
     head = E(
         "head",
         E("meta", charset="utf-8"),
@@ -143,7 +193,7 @@ def _announced(project: ServedProject) -> str:
 
 def _state(project: ServedProject) -> str:
     seen = project.seen
-    return seen if isinstance(seen, str) else redact(snapshot.at_work(seen.parallel) or seen.picture.doing)
+    return seen if isinstance(seen, str) else redact(seen.picture.doing)
 
 
 def _numbers(seen: ProjectLook) -> Iterator[str]:
@@ -170,55 +220,94 @@ def one_project(
     frame: Frame,
     *,
     at: datetime,
-    part: int = 1,
+    place: PlaceInLists = FIRST,
 ) -> str:
-    """What runs, what is asked and what can be done, then the sections of the report; ``part`` counts from the newest
-    sessions on."""
+    """What runs, what is asked and what can be done, then the sections of the report, of its lists what ``place`` says.
+
+    Sessions are counted from the newest on.
+    """
     here = f"/p/{project.key}"
     found = report_of()
-    last, shown = _parted(found, part)
+    lists = _lists(found, place.find)
+    part = {name: place.part(rows, name)[2] for name, rows in lists.items()}
+    shown: JsonObject = {**found, "waits": (), "rows": part["sessions"][::-1]}
+    shown |= {member: part[name] for name, member in _MEMBERS.items()}
     body: list[Element | None] = [
         E("p", E("a", "All projects", href="/")),
         *report.top(found, costs=True),
         _clock(at),
         E("p", ", ".join([_state(project), *_numbers(seen)]), id="stands"),
+        E("p", "Next: ", E("code", found["next"]), id="next") if found["next"] else None,
         *_questions(project, seen, frame, here),
         _controls(project, frame, here),
         *_limits(frame, project.key),
         *_deeds(project.deeds),
         *_running(seen),
-        *_parts(here, part, last),
+        *_way_through(found, lists, here, place),
         *list(report.sections(shown, costs=True, full=True))[:-1],
     ]
     if seen.picture.gaps:
         gaps = ", ".join(f"{each.file} ({each.why})" for each in seen.picture.gaps)
         body.insert(2, E("p", f"Cannot be read: {gaps}", class_="bad"))
     title = f"{project.name}: {_state(project)}"
-    return _page(title, here, frame, body, said=_announced(project), asks=_first_question([project]))
+    asks = _first_question([project])
+    return _page(title, here, frame, body, said=_announced(project), asks=asks, place=place)
 
 
-def _parted(found: JsonObject, part: int) -> tuple[int, JsonObject]:
-    """How many parts there are, and one of them: the newest sessions are in the first, the first items too."""
-    rows, done = found["rows"], found["done"]
-    last = max(1, -(-len(rows) // PER_PAGE), -(-len(done) // PER_PAGE))
-    end = max(0, len(rows) - (part - 1) * PER_PAGE)
-    shown = rows[max(0, end - PER_PAGE) : end]
-    return last, {
-        **found,
-        "waits": [],
-        "rows": shown,
-        "done": done[(part - 1) * PER_PAGE : part * PER_PAGE],
-        "open": found["open"][: 2 * PER_PAGE],
-    }
+def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
+    """What is gone through in parts, of the items those that have the word; by what is asked for in addresses."""
+
+    def fits(each: JsonObject) -> bool:
+        told = (each["id"], each["name"], each["title"], each.get("state", ""))
+        return word.lower() in " ".join(map(str, told)).lower()
+
+    items = {name: [each for each in found[_MEMBERS[name]] if fits(each)] for name in ("open", "by_word", "proven")}
+    return {**items, "kept": found["kept"], "sessions": found["rows"][::-1]}
 
 
-def _parts(here: str, part: int, last: int) -> Iterator[Element]:
-    if last == 1:
+_MEMBERS = {"open": "open", "by_word": "by_word", "proven": "done", "kept": "kept"}
+"""Where the values of the report have a list of this name."""
+_LISTS = {
+    # the title of each list, and where on the page it is
+    "open": ("Not proven", "s2"),
+    "by_word": ("Done by a person's word", "s2"),
+    "proven": ("Proven", "s3"),
+    "kept": ("Kept work", "s7"),
+    "sessions": ("Sessions, the newest first", "s8"),
+}
+
+
+def _way_through(
+    found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
+) -> Iterator[Element]:
+    """How what is not on this page is reached: by its number, or by a word; absent where all of it is here."""
+    if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
-    here_now = {part: "page"}
-    links = [E("a", str(n), href=f"{here}?part={n}", aria_current=here_now.get(n)) for n in range(1, last + 1)]
-    said = f"Part {part} of {last}: sessions from the newest on, proven items from the first on"
-    yield E("nav", E("p", said), E("p", *links, class_="row"), aria_label="Parts", id="parts")
+    field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
+    found_word = [E("label", "An item that has ", field), " ", E("button", "find")]
+    yield E("form", *found_word, method="get", action=here, role="search", autocomplete="off", id="search")
+    if place.find:
+        count = sum(len(lists[name]) for name in ("open", "by_word", "proven"))
+        said = f"{count} of {found['items']} items have {place.find!r}. "
+        yield E("p", said, E("a", "All of them", href=place.address(here, find="")), id="found")
+    ways = [way for name in _LISTS if (way := _pages_of(name, lists[name], here, place))]
+    if ways:
+        yield E("nav", *ways, aria_label="Parts", id="parts")
+
+
+def _pages_of(name: str, rows: list[JsonObject], here: str, place: PlaceInLists) -> Element | None:
+    title, mark = _LISTS[name]
+    part, last, here_now = place.part(rows, name)
+    if last == 1:
+        return None
+    first = (part - 1) * PER_PAGE[name] + 1
+    near = {1, last, *range(part - 2, part + 3)} if last > MOST_LINKS else range(1, last + 1)
+    row: list[Element | str] = [f"{title}, {first} to {first + len(here_now) - 1} of {len(rows)}: "]
+    for number in sorted(each for each in near if 1 <= each <= last):
+        current = "page" if number == part else None
+        to = place.address(here, pages={name: number})
+        row.append(E("a", str(number), href=f"{to}#{mark}", aria_current=current))
+    return E("p", *row, class_="row")
 
 
 def _running(seen: ProjectLook) -> Iterator[Element]:

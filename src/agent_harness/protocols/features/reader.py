@@ -12,7 +12,7 @@ from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
-from agent_harness.protocols.features.store import OPEN_SESSION, PAUSE, FeatureStore
+from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
 from agent_harness.session import now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
@@ -44,6 +44,10 @@ class FeatureSource:
         """The sessions that say there what they do."""
         return now.read(self.home())
 
+    def several(self) -> str | None:
+        """What a run of several agents that lives is at."""
+        return status.several(self._layout)
+
     def state_files(self) -> Sequence[str]:
         """All of which the state part is made."""
         at, home = self._layout, self.home()
@@ -62,15 +66,20 @@ class FeatureSource:
         )
         state = read(at.relative(at.session_state), store.state, records.SessionState({}))
         asked = questions.waiting(state, document)
-        works_on = (under_way or {}).get("feature_id")
+        works_on = status.at_work_on(store, under_way)
         waiting = {each.feature_id: questions.hint(each) for each in asked}
         done = selection.settled(document)
+        found = status.what_decides(store, document, state, asked)
         return StatePart(
             name=document.project,
-            items=tuple(_item(each, works_on, waiting, done) for each in document.features),
+            items=tuple(
+                _item(each, status.standing(each, works_on, asked), waiting, done) for each in document.features
+            ),
             questions=tuple(asked_question(each) for each in asked),
             money=read(at.relative(at.costs), lambda: _money(store.costs()), None),
-            rests="in your hands" if state.handoff else "paused" if store.pause() or state.paused else None,
+            rests="in your hands" if state.handoff else "paused" if found["paused"] else None,
+            next=status.next_command(found),
+            comes_first=status.comes_first(found) is not None,
         )
 
     def journals(self) -> Sequence[str]:
@@ -88,7 +97,7 @@ class FeatureSource:
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
-_KEPT = (OPEN_SESSION, PAUSE)
+_KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
@@ -124,20 +133,20 @@ def _outcome(row: JsonObject) -> str:
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
 
-def _item(feature: records.Feature, works_on: object, waiting: Mapping[int | None, str], done: set[int]) -> Item:
+def _item(feature: records.Feature, state: str, waiting: Mapping[int | None, str], done: set[int]) -> Item:
     missing = [each for each in feature.depends_on if each not in done and not feature.passes]
-    state, reason, following = picture.OPEN, "", f"harness run --feature {feature.id}"
-    if feature.passes:
-        state, following = picture.PROVEN, "harness status"
+    reason, following = "", f"harness run --feature {feature.id}"
+    if state == picture.PROVEN:
+        following = "harness status"
         reason = "marked by a person's word" if feature.marked_by_person else ""
-    elif feature.skipped:
-        state, reason, following = picture.SKIPPED, feature.skip_reason, f"harness skip --feature {feature.id} --undo"
-    elif feature.id == works_on:
-        state, following = picture.WORKING, "harness status"
+    elif state == picture.SKIPPED:
+        reason, following = feature.skip_reason, f"harness skip --feature {feature.id} --undo"
+    elif state == picture.WORKING:
+        following = "harness status"
     elif feature.id in waiting:
-        state, following = picture.NEEDS_YOU, waiting[feature.id]
-    elif feature.awaits_person:
-        state, following = picture.NEEDS_YOU, f"harness manual-verify --feature {feature.id}"
+        following = waiting[feature.id]
+    elif state == picture.NEEDS_YOU:
+        following = f"harness manual-verify --feature {feature.id}"
         reason = "its code is accepted; a person confirms it"
     elif missing:
         following = f"harness why {missing[0]}"
@@ -171,10 +180,11 @@ def asked_question(found: records.Question) -> AskedQuestion:
 
 def _money(costs: records.CostRecord) -> Money:
     budgets = records.json_object(costs.record.get("budgets")) or {}
+    sessions = records.number(costs.cumulative.get("total_sessions"))
     return Money(
         spent_usd=costs.total_usd,
-        sessions=records.number(costs.cumulative.get("total_sessions")),
-        unknown=costs.unpriced_sessions or int(costs.silent),
+        sessions=sessions,
+        unknown=costs.unpriced_sessions or (max(1, sessions) if costs.silent else 0),
         assumed_usd=costs.assumed_usd,
         limit_usd=picture.amount(budgets.get("total_project_usd")),
     )

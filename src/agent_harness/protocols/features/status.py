@@ -15,7 +15,7 @@ from agent_harness.session import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping, Sequence
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
@@ -29,43 +29,74 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     document, state = proven_features(store, believed, under_way), store.state()
     passing, total = document.counts()
     asked = questions.waiting(state, document)
-    circle = any(each.kind == "dependency_cycle" for each in asked)
-    feature = None if circle else selection.next_feature(document, state).feature
+    works_on = at_work_on(store, under_way)
     score = _score(store, state, passing, total)
-    return {
+    found = {
         "project": document.project,
         "root": layout.root,
         "initialised": store.initialised(),
         "session": state.last_session,
         "status": state.status,
-        "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
-        "feature": feature and {"id": feature.id, "description": feature.description},
+        **what_decides(store, document, state, asked),
+        "items": [{"id": each.id, "state": standing(each, works_on, asked)} for each in document.features],
         "next_prompt": state.next_prompt,
         "termination_reason": state.termination_reason,
         "stuck_count": state.stuck_count,
         "costs": _spent(store.costs(), len(document.passing)),
         "lint": _lint(store.quality()),
         "health": {"score": round(score, 3), "word": health_word(score)},
-        "skipped": [f.id for f in document.features if f.skipped],
         "skipped_features": [
             {"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped
         ],
         "file_alerts": list(records.texts(store.quality().get("file_alerts"))),
         "escalation": asked[0].record if asked else None,
-        "questions": [each.record for each in asked],
-        "paused": store.pause() or state.paused,
-        "handoff": state.handoff,
-        "awaiting_manual": [f.id for f in document.features if f.awaits_person],
         "last_failure": state.last_failure,
         "open_session": _open(under_way),
         "client_retry": _client_retry(layout) if under_way else None,
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now(store),
-        "left_by_run": _left(store),
         "claims": headline.claims(store.ledger(make=False)),
         "kept": headline.kept(layout.log("sessions.jsonl")),
         "parallel": _parallel(layout),
     }
+    return {**found, "next": next_command(found)}
+
+
+def what_decides(
+    store: FeatureStore, document: records.FeatureList, state: records.SessionState, asked: "Sequence[records.Question]"
+) -> "JsonObject":
+    """The members of ``read`` by which ``next_command`` decides while nobody works."""
+    passing, total = document.counts()
+    circle = any(each.kind == "dependency_cycle" for each in asked)
+    feature = None if circle else selection.next_feature(document, state).feature
+    return {
+        "features": {"passing": passing, "total": total, "percent": records.percent(passing, total)},
+        "feature": feature and {"id": feature.id, "description": feature.description},
+        "skipped": [f.id for f in document.features if f.skipped],
+        "questions": [each.record for each in asked],
+        "paused": store.pause() or state.paused,
+        "handoff": state.handoff,
+        "awaiting_manual": [f.id for f in document.features if f.awaits_person],
+        "left_by_run": _left(store),
+    }
+
+
+def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
+    """The ids of the features that somebody works on, or did until they were killed."""
+    one = (under_way or {}).get("feature_id")
+    claimed = records.json_object(store.claims_of_run().get("items")) or {}
+    return {*claimed, *([] if one is None else [str(one)])}
+
+
+def standing(feature: records.Feature, works_on: "Container[str]", asked: "Sequence[records.Question]") -> str:
+    """The state of a feature in the words of all faces; ``asked`` are the questions that wait."""
+    states = (
+        (feature.passes, headline.PROVEN),
+        (feature.skipped, headline.SKIPPED),
+        (str(feature.id) in works_on, headline.WORKING),
+        (feature.awaits_person or any(each.feature_id == feature.id for each in asked), headline.NEEDS_YOU),
+    )
+    return next((state for holds, state in states if holds), headline.OPEN)
 
 
 def _parallel(layout: FeatureLayout) -> "JsonObject | None":
@@ -83,6 +114,11 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
     from agent_harness.parallel import snapshot
 
     return snapshot.lines(found, lambda item: f"#{item}", most=None if everything else snapshot.MOST_AGENTS)
+
+
+def several(layout: FeatureLayout) -> str | None:
+    """What a run of several agents that lives is at, in a few words."""
+    return _at_work(_parallel(layout))
 
 
 def _at_work(found: "JsonObject | None") -> str | None:
@@ -139,7 +175,7 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{kept} rolled back: harness log sessions" if kept else None,
-        following=next_command(found),
+        following=found["next"],
         untold=found.get("undelivered") or (),
         untaken=found.get("unexported"),
     )
@@ -164,21 +200,31 @@ def glance(found: "Mapping[str, Any]") -> str:
 
 
 def next_command(found: "Mapping[str, Any]") -> str:
-    """The one command to type now."""
-    stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
-    features, left, waits = found["features"], found["left_by_run"], found["awaiting_manual"]
-    skipped = found["skipped"]
+    """The one command to type now, by the members of ``read``; without ``now`` and ``parallel`` while nobody works."""
+    features, waits, skipped = found["features"], found["awaiting_manual"], found["skipped"]
+    at_work = _at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
+    first = comes_first(found)
     rows: tuple[tuple[object, str], ...] = (
-        (found["handoff"], "harness takeback"),
-        (stopping, questions.hint(stopping[0]) if stopping else ""),
-        (found["paused"], "harness resume"),
-        (left and not _at_work(found["parallel"]), str(left["next"]) if left else ""),
-        (_at_work(found["parallel"]) or any(each["alive"] for each in found["now"]), "harness log --follow"),
+        (first, first or ""),
+        (at_work, headline.AT_WORK),
         (features["total"] and features["passing"] == features["total"], "harness report --open"),
         (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
         (skipped and not found["feature"], f"harness why {skipped[0]}" if skipped else ""),
     )
     return next((command for holds, command in rows if holds), "harness run")
+
+
+def comes_first(found: "Mapping[str, Any]") -> str | None:
+    """The command without which no session starts; ``None`` where one may."""
+    stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
+    left = found["left_by_run"]
+    rows: tuple[tuple[object, str], ...] = (
+        (found["handoff"], "harness takeback"),
+        (stopping, questions.hint(stopping[0]) if stopping else ""),
+        (found["paused"], "harness resume"),
+        (left and not _at_work(found.get("parallel")), str(left["next"]) if left else ""),
+    )
+    return next((command for holds, command in rows if holds), None)
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:

@@ -94,6 +94,8 @@ LEVELS = ("critical", "important", "routine", "debug")
 OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
+CLAIMS_OF_RUN = os.path.join("parallel", "claims.json")
+"""Which features a run of several agents has claimed, in the folder of the project outside of it."""
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 REVERSAL = "undo.json"
@@ -367,17 +369,23 @@ class FeatureStore:
                 os.rename(f"{path}.bak", free_name(f"{path}.bak.aside"))
         return kept
 
+    def claims_of_run(self) -> "JsonObject":
+        """What a run of several agents has claimed, alive or dead: ``owner``, ``workers``, ``branch``, ``items``."""
+        path = self._trusted(CLAIMS_OF_RUN)
+        if path is None or not os.path.exists(path):
+            return {}
+        try:
+            return files.read_json(path)
+        except (OSError, StateDamaged):
+            return {}
+
     def left_by_run(self) -> "JsonObject | None":
         """What a run of several agents has left that is dead: ``workers``, ``branch`` if named, and its ``items``."""
-        path = self._trusted(os.path.join("parallel", "claims.json"))
-        if path is None or not os.path.exists(path):
+        found = self.claims_of_run()
+        if not found:
             return None
         from agent_harness.kernel import owner
 
-        try:
-            found = files.read_json(path)
-        except (OSError, StateDamaged):
-            return None
         who = owner.Owner.from_record(found.get("owner"))
         claimed = records.json_object(found.get("items")) or {}
         items = {item: each for item, each in claimed.items() if isinstance(each, dict)}

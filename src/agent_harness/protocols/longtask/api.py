@@ -66,10 +66,13 @@ def reader(task_dir: str | os.PathLike[str]) -> PictureReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """The events of the task, the newest first, as ``session.log_rows`` has them."""
+    """The events of the task, the newest first, as ``session.log_rows`` has them; each is about the task."""
     from agent_harness.protocols.longtask import log
+    from agent_harness.protocols.longtask.store import LongTaskStore
 
-    return log.rows(LongTaskLayout(task_dir))
+    layout = LongTaskLayout(task_dir)
+    task_id = LongTaskStore(layout).task_id()
+    return ({"taskId": task_id, **row} for row in log.rows(layout))
 
 
 def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:

@@ -247,16 +247,19 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """The sum over every worker that ended: of how many it is known, of how many not, tokens, cost.
+    """The sum over every worker that was started: of how many it is known, of how many not, tokens, cost.
 
-    The cost is ``None`` as soon as one of the known runs does not say it.
+    One that never ended, or has not yet, is of those that do not say it. The cost is ``None`` as soon as one of the
+    known runs does not say it.
     """
-    ended = [event for event in events if event.type in ENDS]
+    told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
+    ended = [event for event in told if event.type in ENDS]
+    silent = max(0, len(told) - 2 * len(ended))
     known = [used for event in ended if isinstance(used := event.raw.get("usage"), dict)]
     costs = [dollars(each.get("costUsd")) for each in known]
     sums = {name: sum(token_count(each.get(name)) or 0 for each in known) for name in COUNTED}
     cost = None if not costs or None in costs else round(sum(filter(None, costs)), 6)
-    return {"knownRuns": len(known), "unknownRuns": len(ended) - len(known), **sums, "costUsd": cost}
+    return {"knownRuns": len(known), "unknownRuns": len(ended) - len(known) + silent, **sums, "costUsd": cost}
 
 
 def days(layout: LongTaskLayout) -> list[str]:

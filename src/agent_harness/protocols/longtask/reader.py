@@ -44,6 +44,10 @@ class LongTaskSource:
         """The sessions that say there what they do."""
         return now.read(self.home())
 
+    def several(self) -> str | None:
+        """A long task has one worker at a time."""
+        return None
+
     def state_files(self) -> Sequence[str]:
         """All of which the state part is made; the log says whether a claim of ``done`` is proven."""
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
@@ -63,11 +67,12 @@ class LongTaskSource:
         said = seen.due.reason if seen else ""
         if asks and held.blocker:
             said = held.blocker.text("message") or said
-        question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer="lth status .")
+        question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer=LOOKS)
         return StatePart(
             name=task.title or task.id,
             items=(self._item(task, picture.NEEDS_YOU if asks else state, said),),
             questions=(question,) if asks else (),
+            next=LOOKS,
             rests=f"blocked until {held.blocked_until}" if status == "blocked" and held.blocked_until else None,
         )
 
@@ -85,7 +90,7 @@ class LongTaskSource:
             proof="; ".join(commands) or None,
             folder=usual,
             folders={name: forbidden.expanded(place, root) for name, place in places.items() if place},
-            next="lth summary ." if state == picture.PROVEN else "lth status .",
+            next="lth summary ." if state == picture.PROVEN else LOOKS,
         )
 
     def journals(self) -> Sequence[str]:
@@ -112,6 +117,7 @@ class LongTaskSource:
         return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]
 
 
+LOOKS = "lth status ."
 _STATES = {"done": picture.PROVEN, "needs-human": picture.NEEDS_YOU, "blocked": picture.BLOCKED}
 
 

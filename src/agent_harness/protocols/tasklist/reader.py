@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.tasklist import proven, store
+from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
 from agent_harness.session import now, picture
@@ -42,21 +42,29 @@ class TaskListSource:
         """The sessions that say there what they do."""
         return now.read(self.home())
 
+    def several(self) -> str | None:
+        """What a run of several agents that lives is at."""
+        return status.several(self._layout)
+
     def state_files(self) -> Sequence[str]:
         """All of which the state part is made."""
         home = self.home()
-        return [self._layout.tasks, self._layout.pause, *([os.path.join(home, proven.PROVEN)] if home else [])]
+        held = [] if self.several() else [self._layout.parallel]  # a run that works writes it all the time
+        return [self._layout.tasks, self._layout.pause, *held, *([os.path.join(home, proven.PROVEN)] if home else [])]
 
     def state(self, read: Read) -> StatePart:
         """The tasks, completed only where the harness has proven them; a halt is a question."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         unproven = {task.id for task in proven.unproven(layout, state)}
+        paused = os.path.lexists(layout.pause)
         return StatePart(
             name=os.path.basename(layout.root),
             items=tuple(_item(task, unproven, state, layout.root) for task in state.tasks),
             questions=asked_questions(state),
-            rests="paused" if os.path.lexists(layout.pause) else None,
+            rests="paused" if paused else None,
+            next=status.next_command(state, paused=paused, held=status.held(layout)),
+            comes_first=status.comes_first(state, paused=paused),
         )
 
     def journals(self) -> Sequence[str]:
@@ -74,27 +82,29 @@ class TaskListSource:
         return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
 
 
-_STATES = {"completed": picture.PROVEN, "in_progress": picture.WORKING}
+BY_HAND = "it was set to failed by hand; the next run tries it again"
 
 
 def _item(task: Task, unproven: set[str], state: State, root: str) -> Item:
     known = state.by_id
     needs = task.depends_on or []
     missing = [each for each in needs if each not in known or known[each].status != "completed"]
-    word = picture.UNPROVEN if task.id in unproven else _STATES.get(task.status, picture.OPEN)
-    if task.given_up:
-        word = picture.BLOCKED if task.blocked_only else picture.FAILED
-    waits = tuple(missing) if word in (picture.OPEN, picture.BLOCKED) else ()
+    word = status.standing(task, unproven)
+    tries_left = task.attempts < task.max_attempts
+    again = not task.given_up if word == picture.FAILED else word == picture.BLOCKED and tries_left and not missing
+    said = task.error_log[-1] if task.error_log else BY_HAND if again else ""
+    waits = tuple(missing) if again or word in (picture.OPEN, picture.BLOCKED) else ()
     return Item(
         id=task.id,
         name=task.id,
         title=task.title,
         state=word,
-        reason=task.error_log[-1] if task.error_log and word != picture.PROVEN else "",
+        reason=said if word != picture.PROVEN else "",
         waits_for=waits,
         proof=task.validation_command,
         folder=task.worktree or root,
-        next=_next(task.id, word, waits, task.validation_command),
+        again=again,
+        next=_next(task.id, picture.OPEN if again else word, waits, task.validation_command),
     )
 
 

@@ -24,7 +24,7 @@ from agent_harness.session import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
@@ -36,8 +36,8 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
     """The answer of ``harness status``. ``StateDamaged`` when the state does not parse."""
     state, now = store.read(layout), clock.now()
     holder, following = leases.holder(state, now), selection.next_task(state)
-    parallel = _parallel(layout)
-    return {
+    unproven = [task.id for task in proven.unproven(layout, state)]
+    found: JsonObject = {
         "kind": "tasklist",
         "root": layout.root,
         "active": os.path.isfile(layout.marker),
@@ -57,20 +57,20 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         else None,
         "in_progress": [_claim_of(task) for task in selection.in_progress(state)],
         "left_by_run": _left_by_run(state),
-        "next": next_command(state, paused=os.path.lexists(layout.pause), held=_held(parallel)),
         "next_task": {"id": following.id, "title": following.title} if following else None,
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
-        "unproven": [task.id for task in proven.unproven(layout, state)],
+        "unproven": unproven,
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now_records(layout),
-        "parallel": parallel,
+        "parallel": _parallel(layout),
         "log": progress.tail(layout, tail),
         "claims": headline.claims(proven.ledger(layout, make=False)),
-        **({"tasks": [_row(task) for task in state.tasks]} if tasks else {}),
+        **({"tasks": [_row(task, unproven) for task in state.tasks]} if tasks else {}),
     }
+    return found | {"next": _following(found, state)}
 
 
 def _now_records(layout: TaskListLayout) -> list[JsonObject]:
@@ -96,6 +96,11 @@ def _workers(found: JsonObject | None) -> list[JsonObject]:
     """Those that its own lines show."""
     workers = (found or {}).get("workers")
     return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
+
+
+def several(layout: TaskListLayout) -> str | None:
+    """What a run of several agents that lives is at, in a few words."""
+    return _at_work(_parallel(layout))
 
 
 def _at_work(found: JsonObject | None) -> str | None:
@@ -131,13 +136,22 @@ def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()
     return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
 
 
-def _held(parallel: JsonObject | None) -> list[str]:
+def held(layout: TaskListLayout) -> list[str]:
     """What a run that is over has left because a person holds it."""
+    return _held(_parallel(layout))
+
+
+def _held(parallel: JsonObject | None) -> list[str]:
     if not parallel or parallel["alive"]:
         return []
     from agent_harness.parallel import snapshot
 
     return snapshot.held(parallel)
+
+
+def comes_first(state: State, *, paused: bool) -> bool:
+    """Whether ``next_command`` must be typed before anything else is begun."""
+    return bool(state.halt or paused or leases.left_by_run(state))
 
 
 def _left_by_run(state: State) -> JsonObject | None:
@@ -159,11 +173,24 @@ def _claim_of(task: Task) -> JsonObject:
     }
 
 
-def _row(task: Task) -> JsonObject:
+def standing(task: Task, unproven: Container[str]) -> str:
+    """The state of a task in the words of all faces. What a person has set to ``failed`` is that, whatever is left."""
+    if task.id in unproven:
+        return headline.UNPROVEN
+    if task.status == "failed" and task.given_up and task.blocked_only:
+        return headline.BLOCKED
+    return _STANDINGS.get(task.status, headline.OPEN)
+
+
+_STANDINGS = {"completed": headline.PROVEN, "in_progress": headline.WORKING, "failed": headline.FAILED}
+
+
+def _row(task: Task, unproven: Container[str]) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
         "status": task.status,
+        "state": standing(task, unproven),
         "priority": task.priority,
         "attempts": task.attempts,
         "max_attempts": task.max_attempts,
@@ -196,16 +223,17 @@ def head(found: JsonObject) -> list[str]:
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
-        following=_following(found),
+        following=str(found["next"]),
         untold=found.get("undelivered") or (),
         untaken=found.get("unexported"),
     )
 
 
-def _following(found: JsonObject) -> str:
+def _following(found: JsonObject, state: State) -> str:
     """The command to type now; while somebody works, it is one that looks."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
-    return "harness log --follow" if at_work else str(found["next"])
+    looks = at_work and not comes_first(state, paused=found["paused"])
+    return headline.AT_WORK if looks else next_command(state, paused=found["paused"], held=_held(found["parallel"]))
 
 
 def glance(found: JsonObject) -> str:
@@ -277,7 +305,7 @@ def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> l
     text += _task_lines(found, columns or COLUMNS, everything=everything)
     if found["log"]:
         text += ["", *found["log"]]
-    return [printable(line) for line in (*text, "", f"next: {_following(found)}")]
+    return [printable(line) for line in (*text, "", f"next: {found['next']}")]
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
