@@ -1,5 +1,6 @@
 """What is installed beside a project that several agents work on at once: what one of them changes there."""
 
+import json
 import os
 import subprocess
 import time
@@ -49,6 +50,30 @@ else touch {second}; fi"""
         told, _ = process.communicate()
     assert {each["id"]: each["status"] for each in work.raw["tasks"]} == {"a": "failed", "b": "failed"}, told.decode()
     assert [any(f"[{name}]" in line and CHANGED in line for line in work.log()) for name in "ab"] == [True, True]
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("by", ["a person", "a proof"])
+def test_what_is_installed_between_two_attempts_is_a_persons_once_the_run_is_over(tmp_path: Path, by: str) -> None:
+    """A slot makes one attempt after the other with no look between them; the run's end looks once for all."""
+    venv.create(tmp_path / "shared", symlinks=True)
+    site = next((tmp_path / "shared/lib").glob("python*/site-packages"))
+    (tmp_path / "plant.sh").write_text(f"echo 'x = 1' > {site}/sitecustomize.py\n")
+    proofs = {name: f"grep -q . {name}.txt" for name in "abc"}
+    proofs["b"] += f" && sh {tmp_path}/plant.sh" if by == "a proof" else ""
+    jobs = [task(name, validation={"command": proof}, max_attempts=1) for name, proof in proofs.items()]
+    work = TaskListProject(tmp_path / "list", *jobs, git=True, session_count=0)
+    work.edit(session_config={**work.raw["session_config"], "max_tasks_per_session": 0, "fix_rounds": 0})
+    environment = {"PATH": f"{tmp_path}/shared/bin:{os.environ['PATH']}", "HARNESS_SANDBOX": "off"}
+    words = ("run", "--workers", "1", "--agent", work.agent("echo 1 > $HARNESS_TASK_ID.txt"), "--max-tasks")
+    work.harness(*words, "2", **environment)
+    assert [each["status"] for each in work.raw["tasks"]] == ["completed", "completed", "pending"]
+    records = [json.loads(each.read_text().partition("\n")[0]) for each in Path(os.environ["XDG_STATE_HOME"]).rglob("installed-w1.json")]
+    assert [each["open"] for each in records] == [False]
+    if by == "a person":
+        (site / "sitecustomize.py").write_text("x = 2\n")
+    ran = work.harness(*words, "1", **environment)
+    assert work.raw["tasks"][2]["status"] == ("completed" if by == "a person" else "failed"), ran
 
 
 @pytest.mark.scenario

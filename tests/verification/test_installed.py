@@ -409,6 +409,38 @@ def test_another_process_of_the_run_goes_on_where_a_session_has_ended_just_now(s
     assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")
 
 
+def test_a_session_that_is_left_open_is_gone_on_with_by_the_next_process_of_its_run_until_it_is_closed(
+    site: Path,
+) -> None:
+    record, project, path = record_of(site), site.parents[1], site.parents[2] / "installed.json"
+    record.begin(looked(site), project=project, by="hands-1")
+    assert not record.leave()  # nobody has looked since
+    assert said(record.changes(project=project)) == []
+    assert record.leave()
+    assert not record.is_open
+    written = path.read_bytes()
+    assert not InstalledRecord(record.path).goes_on(looked(site), "hands-2")
+    (site / "sitecustomize.py").write_text("x = 2\n")  # by the proof of that session, which runs what the agent wrote
+    later = InstalledRecord(record.path)
+    assert later.goes_on(looked(site), "hands-1")
+    assert path.read_bytes() == written
+    assert said(later.changes(project=project)) == STEERS
+    assert not later.leave()
+    later.end(project=project, by="hands-1")
+    (site / "sitecustomize.py").unlink()
+    record.begin(looked(site), project=project, by="hands-1")
+    record.changes(project=project)
+    assert record.leave()
+    long_ago = time.time() - 100
+    os.utime(path, (long_ago, long_ago))
+    assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")
+    InstalledRecord(record.path).close(project=project)
+    (site / "sitecustomize.py").write_text("x = 3\n")  # by a person
+    record = InstalledRecord(record.path)
+    record.begin(looked(site), project=project)
+    assert said(record.changes(project=project)) == []
+
+
 def test_a_look_at_the_programs_alone(site: Path) -> None:
     record, project = record_of(site), site.parents[1]
     record.begin(looked(site), project=project)

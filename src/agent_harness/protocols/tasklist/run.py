@@ -96,12 +96,14 @@ def run(
     begin: Callable[[], None] | None = None,
     elsewhere: Callable[[float], float] | None = None,
     goes_on: str = "",
+    is_closed_later: bool = False,
     first_look: tuple[str, str, str] | None = None,
 ) -> JsonObject:
     """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
 
     ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``goes_on`` names the run that this is a part
-    of, where another process makes its next attempt; ``first_look`` is what ``FirstLook`` of all its agents is made of.
+    of, where another process makes its next attempt, and ``is_closed_later`` says that whoever ends that run closes
+    what was left open (``surroundings.close``); ``first_look`` is what ``FirstLook`` of all its agents is made of.
 
     ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
@@ -157,7 +159,7 @@ def run(
         finally:
             dispatcher.rest()
             with stop.held():
-                surroundings.rest(worker)
+                surroundings.rest(worker, is_left_open=is_closed_later)
                 ended = sessions.end(worker)
     following = next_command(worker)
     say(ending.message)

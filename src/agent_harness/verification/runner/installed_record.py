@@ -28,8 +28,9 @@ class InstalledRecord:
     What a session has changed that steers tests stays a change in the sessions after it, until it is put back, somebody
     else changes it again, or a person releases it. A session that did not end counts as one that lasts until now.
 
-    One that has changed nothing, as far as its last look goes, may be left open for the next one of this process, which
-    then ``goes_on``: what changes between the two, or has since that look, counts as changed by an agent.
+    One that has changed nothing, as far as its last look goes, may be left open for the next one of this process, or of
+    the same run (``leave``), which then ``goes_on``: what changes between the two, or has since that look, counts as
+    changed by an agent. Whoever ends the run closes what was left open (``close``).
     """
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
@@ -51,9 +52,9 @@ class InstalledRecord:
     def was_left(self, by: str) -> bool:
         """Whether a session of the same run has ended just now, and nothing that an agent has changed is left."""
         found = self._read()
-        at = found.get("at")
+        at = self._touched_at() if found.get("open") else found.get("at")
         fresh = isinstance(at, float) and 0 <= time.time() - at < _JUST_NOW
-        return bool(by) and found.get("by") == by and fresh and not found.get("open") and not found["left"]
+        return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
         """Begins the next session without a look, with what the one before it has left: open, or ended just now.
@@ -64,10 +65,27 @@ class InstalledRecord:
         known = self.places() if self.is_unchanged or self.was_left(by) else None
         if known is None or not known.includes(wanted):
             return False
-        if not self.is_open:
-            self._write(known, {}, is_open=True)
+        if not self.is_open and not self._read().get("open"):
+            self._write(known, {}, is_open=True, by=by)
         self._state = _BEGUN
         return True
+
+    def leave(self) -> bool:
+        """Leaves the session open for the next one of its run, in another process; false where something has changed.
+
+        A session that was begun without the name of a run is not gone on with.
+        """
+        if not self.is_unchanged or not self.path:
+            return False
+        with suppress(OSError):
+            os.utime(self.path, follow_symlinks=False)
+        self._state = _CLOSED
+        return True
+
+    def close(self, *, project: Path) -> None:
+        """Ends a session that was left open, or was killed: what has changed since it began is an agent's."""
+        if self._read().get("open"):
+            self.end(project=project)
 
     def places(self) -> Installed | None:
         """What was looked at last, with nothing of what is there now."""
@@ -116,11 +134,11 @@ class InstalledRecord:
         back = {key: entries.get(key) for key in kept}
         return replace(now, entries=now.entries.with_changes(back), left=frozenset(left))
 
-    def begin(self, now: Installed, *, project: Path) -> Installed:
-        """The same, written down as the state before a session that begins."""
+    def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
+        """The same, written down as the state before a session that begins, of a run that is called ``by``."""
         before = self.before(now, project=project)
         before = self.first.before(before, now) if self.first else before
-        self._write(before, {}, is_open=True)
+        self._write(before, {}, is_open=True, by=by)
         self._state = _BEGUN
         return before
 
@@ -163,6 +181,13 @@ class InstalledRecord:
         except (OSError, ValueError, RecursionError, HarnessError):
             return {}
         return _LAST[self.path][1]
+
+    def _touched_at(self) -> float | None:
+        """When the session was begun or left, in seconds since the epoch."""
+        try:
+            return os.lstat(self.path or "").st_mtime
+        except OSError:
+            return None
 
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
         """A folder that cannot be written is passed over, as in the sandbox of an agent."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import HarnessError
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, place_of
+from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE
 from agent_harness.verification.command import Differences, FirstLook, InstalledRecord, around, released, stands_alone
 
@@ -39,7 +40,7 @@ def look(worker: "Worker", task: "Task") -> None:
         return
     if record.is_open:
         record.end(project=Path(folder))
-    record.begin((known.together(wanted) if known else wanted).now(), project=Path(folder))
+    record.begin((known.together(wanted) if known else wanted).now(), project=Path(folder), by=by)
 
 
 def since(worker: "Worker", task: "Task") -> Differences:
@@ -62,12 +63,21 @@ def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
         record.end(project=Path(folder_of(worker)), frees=released(task.may_change if completed else ()))
 
 
-def rest(worker: "Worker") -> None:
-    """Before a run waits or ends: what is installed from now on is no agent's doing, where that can be written down."""
+def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
+    """Before a run waits or ends: what is installed from now on is no agent's doing, where that can be written down.
+
+    ``is_left_open``: it is a part of another run, which goes on, and calls ``close`` for each place in the end.
+    """
     with suppress(HarnessError):
         record = _record_of(worker)
-        if record.is_open:
+        if record.is_open and not (is_left_open and record.leave()):
             record.end(project=Path(folder_of(worker)), by=worker.goes_on)
+
+
+def close(folder: str, slot: str) -> None:
+    """Ends what attempts of a slot have left open in this folder of its place."""
+    with suppress(HarnessError, OSError):
+        InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 
 
 def _record_of(worker: "Worker") -> InstalledRecord:

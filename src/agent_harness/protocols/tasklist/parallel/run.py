@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel import places
 from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.parallel.run import (
@@ -24,7 +25,7 @@ from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.tasklist import lifecycle, publish, run
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
-from agent_harness.protocols.tasklist.claims import leases, sessions
+from agent_harness.protocols.tasklist.claims import leases, sessions, surroundings
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.parallel.home import TaskListHome, left_run, open_items, settings_of
 from agent_harness.protocols.tasklist.records import State, Task
@@ -70,7 +71,7 @@ def run_parallel(
         begun.say_odd_touches({task.id: task.raw.get("touches") for task in state.tasks})
         begun.rebuild_ledger(left_run(worker))
         limits = {"max_minutes": max_minutes, "max_cost_usd": max_cost_usd}
-        attempt = {**wish.told_attempts(), **limits, "parallel": folder}
+        attempt = {**wish.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
         claimed = {"workers": wish.workers, **({"branch": wish.branch} if wish.branch else {})}
         try:
             push_target = publish.target_of(place.git, settings.push, target, folder)
@@ -91,9 +92,17 @@ def run_parallel(
             with stop.held(), suppress(HarnessError):
                 sessions.end(worker)
             raise
+        finally:
+            _close_looks(folder, os.path.relpath(place.folder, place.git.top()))
     otherwise = "harness run" if done.get("unpushed") else run.next_command(worker)
     following = next_command(done, otherwise, paused=worker.store.paused())
     return {"session": session["session"], **done, "next": following}
+
+
+def _close_looks(folder: str, prefix: str) -> None:
+    """What is installed from now on is no agent's doing: attempts have left that open for the next one of their slot."""
+    for place in places.existing(os.path.join(folder, "places")):
+        surroundings.close(os.path.join(place.folder, prefix), place.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
