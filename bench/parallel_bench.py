@@ -21,8 +21,8 @@ from agent_harness.parallel.plan import RunPlan
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
-ITEMS = 8
-SECONDS = 3.0  # of each agent
+ITEMS = 24
+SECONDS = 1.5  # of each agent
 WORKERS = 4
 CANDIDATES = 6
 CHECK_SECONDS = 1.5

@@ -74,7 +74,7 @@ BARS = (
     Bar(name="serial-item", most=36.0, unit="x", what="processor of an item of `harness run`, of `python -c pass`"),
     Bar(name="serial-item-python", most=56.0, unit="x", what="the same, with proofs that start a Python"),
     Bar(name="serial-memory", most=42.0, unit="MB", what="the harness at its largest, with proofs that start a Python"),
-    Bar(name="parallel-makespan", most=0.6, unit="x", what="8 tasks by 4 workers, of the same one after the other"),
+    Bar(name="parallel-makespan", most=0.6, unit="x", what="24 tasks by 4 workers, of the same one after the other"),
     Bar(name="parallel-cpu", most=2.5, unit="x", what="processor of harness, git and checks then, of the same"),
     Bar(name="parallel-landing", most=0.8, unit="x", what="6 tasks that land together, of the same in batches of one"),
     Bar(name="parallel-reuse", most=0.4, unit="x", what="a place of 4,000 files that is used again, of a new one"),

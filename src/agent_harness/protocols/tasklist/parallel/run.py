@@ -100,7 +100,7 @@ def run_parallel(
 
 
 def _close_looks(folder: str, prefix: str) -> None:
-    """What is installed from now on is no agent's doing: attempts have left that open for the next one of their slot."""
+    """What is installed from now on is no agent's doing: attempts have left that open for the next of their slot."""
     for place in places.existing(os.path.join(folder, "places")):
         surroundings.close(os.path.join(place.folder, prefix), place.name)
 
