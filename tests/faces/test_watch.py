@@ -612,3 +612,46 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
         terminal.program.close(force=True)
     assert [each["answer"] for each in project.events("escalation_answered")] == ["manual"]
     assert not project.state["pending_escalation"]
+
+
+@pytest.mark.scenario
+@pytest.mark.usefixtures("listed")  # its terminal
+def test_an_item_is_taken_back_with_a_key_after_a_typed_yes(tmp_path: Path) -> None:
+    """F-WATCH-1: anything but yes changes nothing; then it is one new commit, and the item is open."""
+    made = TaskListProject(tmp_path / "made", task("a", validation={"command": "test -f a"}), git=True)
+    assert made.harness("run", "--agent", made.agent("touch a\n")).code == 0
+    proven_at = made.repo.head
+    terminal = Terminal(made.root, "watch", "a")
+    try:
+        shows(terminal, "1/1 proven", "> a proven")
+        for said, answer in (("y", ""), ("yes", "undo")):
+            terminal.program.send("u")
+            shows(terminal, "Take a back by a new commit? Type yes:")
+            terminal.program.send(f"{said}\n")
+            shows(terminal, "Enter: back to the picture")
+            assert (made.repo.head == proven_at) is not bool(answer)
+            terminal.program.send("\n")
+            shows(terminal, "made  ", "q leave")
+        shows(terminal, "0/1 proven", "> a open")
+        terminal.program.send("q")
+        assert terminal.ended() == 0
+    finally:
+        terminal.program.close(force=True)
+    assert made.statuses() == ["pending"]
+    assert made.repo.git("rev-list", "--count", f"{proven_at}..HEAD").strip() == "1"
+    assert not (made.root / "a").exists()
+    told = made.harness("why", "a", "--json").json
+    assert (told["state"], told["claims"][-1]["by"], told["claims"][-1]["word"]) == ("open", "person", "undo")
+
+
+def test_the_keys_are_shown_over_any_page(watched: Terminal) -> None:
+    """F-WATCH-1."""
+    shows(watched, "> task-001")
+    watched.press("c")
+    shows(watched, "No session has ended yet", "? keys")
+    watched.press("?")
+    shows(watched, "undo the item, after a typed yes")
+    watched.press("\x1b")
+    shows(watched, "No session has ended yet")
+    watched.press("\x1b")
+    shows(watched, "> task-001")

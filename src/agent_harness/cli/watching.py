@@ -23,8 +23,9 @@ from agent_harness.session.picture import span
 
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
-PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  q leave"
+PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  ? keys  q leave"
 NOTHING_CHOSEN = "Nothing is at work, and no item is chosen: j k in the items choose one"
+KEYS = "keys"
 HELP = """\
 tab               the next pane: items, words of the agent, of the harness
 j k up down g G   choose an item, or move in the pane
@@ -140,7 +141,11 @@ class OneProject:
 
     def _act_in_page(self, key: str) -> None:
         page = self._pages[0]
-        if key in ("esc", "enter"):
+        if page.title == KEYS and key in ("esc", "enter", "tab", "?"):
+            self._pages.pop(0)  # what they were opened over is there again
+        elif key == "?":
+            self._pages.insert(0, _page(KEYS, HELP.splitlines()))
+        elif key in ("esc", "enter"):
             self._pages.clear()
         elif key == "tab":
             self._pages.reverse()
@@ -160,7 +165,7 @@ class OneProject:
         acts: dict[str, Callable[[], object]] = {
             **{name: lambda: self._choose(key, item) for name in ("up", "k", "down", "j", "g", "G")},
             "f": lambda: self._choose("f", None),
-            "?": lambda: self._open(_page("keys", [*HELP.splitlines()])),
+            "?": lambda: self._open(_page(KEYS, HELP.splitlines())),
             "c": lambda: self._open(_page("costs", _said(["costs"]))),
             "/": lambda: self._aside(self._find, wait=False),
             "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),
