@@ -491,6 +491,68 @@ def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path)
     assert len(line) < END_BYTES
 
 
+@pytest.mark.scenario
+@pytest.mark.usefixtures("listed")  # its terminal
+def test_what_each_of_several_agents_says_is_read_where_it_works(tmp_path: Path) -> None:
+    """F-WATCH-5: in its place, where no link is followed; afterwards where the project keeps it."""
+    tasks = [task(name, validation={"command": f"test -f {name}"}) for name in ("a", "b")]
+    made = TaskListProject(tmp_path / "made", *tasks, git=True)
+    waits = f"touch {tmp_path}/$HARNESS_TASK_ID; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    agent = made.agent(f'echo "the needle of $HARNESS_TASK_ID"; {waits}; touch $HARNESS_TASK_ID')
+
+    def slots() -> dict[str, str]:
+        shown = made.harness("status", "--json").json["parallel"] or {}
+        workers = shown.get("workers", ())
+        return {each["item"]: each["slot"] for each in workers if each["phase"] == "working"}
+
+    with made.start("run", "--workers", "2", "--agent", agent) as run:
+        until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists() and len(slots()) == 2)
+        terminal = Terminal(made.root, "watch", "a")
+        try:
+            shows(terminal, "> a working")
+            terminal.press("\t")
+            shows(terminal, "transcript of a", "the needle of a")
+            terminal.press("\x1bj\t")
+            shows(terminal, "transcript of b", "the needle of b")
+            place = Path(made.harness("place", "path", slots()["b"]).out.strip())
+            sessions, elsewhere = place / ".harness/sessions", tmp_path / "elsewhere"
+            elsewhere.mkdir()
+            (elsewhere / "1-b.9.log").write_text("of somebody else\n")
+            sessions.rename(kept := place / ".harness/kept")
+            sessions.symlink_to(elsewhere)
+            shows(terminal, "transcript of b", "has said nothing yet")
+            sessions.unlink()
+            kept.rename(sessions)
+            shows(terminal, "the needle of b")
+            (tmp_path / "go").touch()
+            assert run.wait(240) == 0
+            shows(terminal, "2/2 proven", "transcript of b", "the needle of b")
+        finally:
+            terminal.program.close(force=True)
+    assert b"of somebody else" not in terminal.received
+
+
+def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: TaskListProject) -> None:
+    """F-WATCH-5: and a slot that is none names no folder."""
+    row = {"slot": "w1", "item": "task-001", "title": "It", "phase": "working"}
+    shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "temporal", "workers": [row]}
+    Path(listed.layout.parallel).parent.mkdir()
+    Path(listed.layout.parallel).write_text(json.dumps(shown))
+    view = ProjectView("tasklist", str(listed.root))
+    kept = view.transcript(view.look(), "task-001")
+    assert (kept.path, "works on another machine" in kept.why) == (None, True)
+    assert view.transcript(view.look(), "task-002").why == "No transcript is kept of it."
+    assert listed.harness("run", "--once", "--agent", listed.agent("exit 1")).code != 0  # its folder is there
+    home = Path(listed_home(listed))
+    for folder in (home, home / "parallel/places/w1"):
+        (folder / ".harness/sessions").mkdir(parents=True)
+        (folder / ".harness/sessions/1-task-001.1.log").write_text("it said\n")
+    for slot, is_there in (("w1", True), ("../..", False), ("w1/../../..", False), ("v1", False)):
+        here = {**shown, "engine": "local", "workers": [{**row, "slot": slot}]}
+        Path(listed.layout.parallel).write_text(json.dumps(here))
+        assert (view.transcript(view.look(), "task-001").path is not None) is is_there, slot
+
+
 # ---- say -------------------------------------------------------------------------------------------------------------
 
 

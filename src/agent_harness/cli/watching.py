@@ -14,7 +14,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from itertools import zip_longest
 
 from agent_harness.errors import HarnessError
-from agent_harness.faces import reading, watch
+from agent_harness.faces import watch
+from agent_harness.faces.reading import KeptTranscript
 from agent_harness.faces.screen import AlternateScreen, Hangup
 from agent_harness.faces.transcript import ScrolledText, TranscriptEnd
 from agent_harness.faces.watch import PANES, ProjectView
@@ -29,7 +30,7 @@ KEYS = "keys"
 HELP = """\
 tab               the next pane: items, words of the agent, of the harness
 j k up down g G   choose an item, or move in the pane
-enter             its story; tab there: the transcript of its last session
+enter             its story; tab there: what its agent says, or said in its last session
 esc               back
 f                 follow the end, or the work, again
 /                 find a word: the next item, or the line before that has it
@@ -51,7 +52,7 @@ class OneProject:
         self._pages: list[ScrolledText] = []  # an item's story and transcript, or the keys, in place of the picture
         self._pane = 0  # of PANES
         self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
-        self._transcript: tuple[str | None, TranscriptEnd] = (None, TranscriptEnd(None))
+        self._transcript: tuple[KeptTranscript | None, TranscriptEnd] = (None, TranscriptEnd(None))
         self._problem = ""
         self._missing = ""  # what the last key wanted; until the next one
         self._looked = time.monotonic()
@@ -103,12 +104,12 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """The end of the transcript of the last session on an item."""
+        """The end of the transcript of the session on an item that goes on, or of the last one."""
         if item is None:
             return [NOTHING_CHOSEN]
-        path = reading.transcript_of(self._seen.picture, item)
-        if path != self._transcript[0]:
-            self._transcript = path, TranscriptEnd(path)
+        kept = self._view.transcript(self._seen, item)
+        if kept != self._transcript[0]:
+            self._transcript = kept, TranscriptEnd(kept.path, kept.why)
         return self._transcript[1].lines()
 
     def _paint(self) -> None:

@@ -119,6 +119,10 @@ class ProjectView:
             parallel=told,
         )
 
+    def transcript(self, seen: ProjectLook, item: str) -> reading.KeptTranscript:
+        """Where what its agent says, or said in its last session, is kept; ``seen`` is a look of this view."""
+        return reading.transcript_of(seen.picture, item, home=self._reader.home, parallel=seen.parallel)
+
 
 PANES = ("items", "agent", "harness")
 

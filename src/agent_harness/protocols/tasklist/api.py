@@ -595,11 +595,11 @@ def followed(folder: str) -> list[FollowedLog]:
     ]
 
 
-def transcript(folder: str, item: str) -> str | None:
-    """Where what the agent said in the last attempt at this task is kept, if it is."""
+def transcript(folder: str, item: str, place: str | None = None) -> str | None:
+    """Where what the agent said in the last attempt at this task is kept, if it is; see ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
-    return readers.transcript(TaskListLayout(folder), item)
+    return readers.transcript(TaskListLayout(folder), item, place)
 
 
 def parallel_file(folder: str) -> str:
