@@ -553,6 +553,28 @@ def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: Task
         assert (view.transcript(view.look(), "task-001").path is not None) is is_there, slot
 
 
+def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None:
+    """F-WATCH-4: in the smallest window; what is left out of several is said."""
+    items = tuple(Item(id=str(n), name=f"#{n}", title="x", state="working") for n in range(9))
+    one = Now(item="#1", agent="me", alive=True, last=("first", "second", "third"))
+    rows = tuple({"at": None, "text": f"row {n}"} for n in range(9))
+    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(items=items), now=(one,))
+    seen = ProjectLook(name="p", picture=picture, rows=rows)
+    shown = [line.strip() for line in watch.lines(seen, 60, 15)]
+    assert (shown.index("second") + 1, "first" in shown, "row 8" in shown) == (shown.index("third"), False, True)
+    two = replace(seen, picture=replace(picture, now=(one, replace(one, last=("other",)))))
+    shown = [line.strip() for line in watch.lines(two, 60, 21)]
+    assert ("second" in shown, "third" in shown, "other" in shown) == (False, True, True)
+    several = replace(seen, slots=("Parallel run x", *(f"w{n}  t{n}" for n in range(1, 9))))
+    shown = [line.strip() for line in watch.lines(several, 60, 15)]
+    assert "... and 7 more lines: harness status" in shown
+    assert "row 8" in shown
+    text = ScrolledText("harness", lambda: ["row"])
+    text.look()
+    shown = [line.strip() for line in watch.lines(seen, 60, 15, None, text)]
+    assert ("third" in shown, "second" in shown, "first" in shown) == (True, True, False)
+
+
 # ---- say -------------------------------------------------------------------------------------------------------------
 
 

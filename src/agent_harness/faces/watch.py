@@ -137,15 +137,14 @@ def lines(
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
-    work = _at_work(seen, columns)
     left = rows - len(head)
     if text is not None:
         return [*head, *_looked_into(seen, columns, left, chosen or current(seen.picture), text)]
     log = max(4, left // 3) if seen.rows else 0
-    told = min(len(work), max(4, left // 3))
-    items = _items(seen, columns, max(2, left - log - told), chosen or current(seen.picture))
-    log = max(0, left - len(items) - told)
-    found = [*head, *items, *work[:told]]
+    work = _at_work(seen, columns, max(4, left // 3))
+    items = _items(seen, columns, max(2, left - log - len(work)), chosen or current(seen.picture))
+    log = max(0, left - len(items) - len(work))
+    found = [*head, *items, *work]
     if log >= 2 and seen.rows:
         found += ["-- harness --", *(_log_line(row) for row in [*seen.rows][-(log - 1) :])]
     return _fitting(found, columns)[:rows]
@@ -164,8 +163,8 @@ SMALL = 4
 def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
     """The panes, of which the one that a person looks into has all the room that the others leave."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
-    other = ["-- harness --", *(_log_line(row) for row in seen.rows)] if is_agent else _at_work(seen, columns)
-    other = [*other[:1], *other[1:][1 - SMALL :]]
+    log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
+    other = log if is_agent else _at_work(seen, columns, SMALL)
     room = max(1, rows - len(items) - len(other) - 1)
     above, visible = text.window(room, columns - 2)
     place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.rows)}"
@@ -263,17 +262,23 @@ def current(picture: ProjectPicture) -> str | None:
     return at_work or by_state.get(WORKING) or by_state.get(NEEDS_YOU) or by_state.get(OPEN)
 
 
-def _at_work(seen: ProjectLook, columns: int) -> list[str]:
-    """Slots of a run of several agents, or what the agent of the one session says."""
+def _at_work(seen: ProjectLook, columns: int, rows: int) -> list[str]:
+    """Slots of a run of several agents, or what the agent of the one session says; where there is no room, last."""
     if seen.slots:
-        return ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
+        found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
+        left = len(found) - rows + 1
+        return found if left <= 1 else [*found[: rows - 1], f"  ... and {left} more lines: harness status"]
     text: list[str] = []
-    for each in seen.picture.now[:2]:
+    now = seen.picture.now[:2]
+    room = max(0, rows - 2 * len(now))
+    for number, each in enumerate(now):
         who = ", ".join(filter(None, (each.agent, each.model)))
+        said = [*each.last][max(0, len(each.last) - room // (len(now) - number)) :]
+        room -= len(said)
         text += [
             f"-- agent: {who} --",
             _as_fits(f"  {each.line()}".split(", "), columns, ", "),
-            *(f"  {last}" for last in each.last),
+            *(f"  {line}" for line in said),
         ]
     return text
 
