@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from agent_harness.faces.watch import ProjectLook, ProjectView
 from agent_harness.kernel import owner
 from agent_harness.kernel.terminal import width
 from agent_harness.protocols.tasklist import proven
-from agent_harness.session.picture import Item, Money, Now, PastSession, ProjectPicture, StatePart
+from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, ProjectPicture, StatePart
 from agent_harness.supervision.messages import PersonsMessages
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
@@ -375,12 +376,32 @@ def test_all_projects_a_line_each_and_who_needs_a_person_first(listed: TaskListP
     (listed.root / "harness-tasks.json").chmod(0o600)
     found = listed.harness("watch", "--all", "--once")
     rows = found.out.splitlines()
-    assert rows[0].split() == ["PROJECT", "STATE", "PROVEN", "COST", "NEEDS", "YOU"]
+    assert rows[0].split() == ["PROJECT", "STATE", "ITEM", "PROVEN", "COST", "NEEDS", "YOU"]
     assert rows[1].startswith("! asks"), found
     assert "Which database?" in rows[1]
     assert rows[2].startswith("  list"), found
     told = json.loads(listed.harness("watch", "--all", "--json").out)["projects"]
     assert [os.path.basename(each["path"]) for each in told] == ["asks", "list"]
+
+
+def test_the_item_of_each_project_is_named_where_there_is_room() -> None:
+    """F-WATCH-6: the one that is asked about, else the one at work; it goes before state, proven and cost do."""
+    items = (
+        Item(id="3", name="Feature #3", title="x", state="working"),
+        Item(id="4", name="Feature #4", title="y", state="open"),
+    )
+    now = Now(item="Feature #3", alive=True, phase="judging")
+    asked = AskedQuestion(kind="budget", message="How much more?", item="4")
+    works = ProjectPicture(kind="features", path="/w", state=StatePart(items=items), now=(now,))
+    asks = replace(works, state=StatePart(items=items, questions=(asked,)))
+    rests = replace(works, now=())
+    looks = [ProjectLook(name="n", picture=each, rows=()) for each in (works, asks, rests)]
+    seen: list[Any] = [(f"/{n}", "features", each) for n, each in enumerate(looks)]
+    wide = [line.split() for line in watch.all_lines(seen, 80)]
+    assert [row[row.index("0/2") - 1] for row in wide[1:]] == ["#3", "#4", "-"]
+    narrow = watch.all_lines(seen, 40)
+    assert "ITEM" not in narrow[0]
+    assert all("0/2" in line for line in narrow[1:])
 
 
 def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those() -> None:

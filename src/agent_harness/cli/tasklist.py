@@ -206,7 +206,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
             say=view.say,
             **limits,
         )
-        summary.following = done.get("hint") or done["next"]
+        summary.following, summary.held = done.get("hint") or done["next"], done.get("held", ())
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])

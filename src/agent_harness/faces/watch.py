@@ -432,13 +432,17 @@ def all_lines(
     proven = max([len("PROVEN"), *(len(each.proven) for each in told)])
     room = columns - doing - cost - proven - 5
     name = max(7, min(18, room, max([7, *(width(each.name) for each in rows)])))
-    text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
+    item = min(MOST_ITEM, max([len("ITEM"), *(width(each.item) for each in told)]))
+    has_items = room - name - item - 3 >= LEAST_TEXT  # beside what needs a person
+    item_head = f" {'ITEM':<{item}}" if has_items else ""
+    text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}}{item_head} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
     for each in rows:
         begin = f"{each.sign} {padded(shortened(each.name, name), name)} "
         if each.error is not None:
             text.append(f"{begin}cannot be read: {each.error}")
             continue
-        begin += f"{padded(each.doing, doing)} {each.proven:>{proven}} {each.cost:>{cost}}"
+        at_item = f" {padded(shortened(each.item, item), item)}" if has_items else ""
+        begin += f"{padded(each.doing, doing)}{at_item} {each.proven:>{proven}} {each.cost:>{cost}}"
         text.append(f"{begin}  {each.needs}".rstrip())
     return [shortened(line, columns).rstrip() for line in text]
 
@@ -452,6 +456,18 @@ def _paid_by_now(picture: ProjectPicture) -> str:
     return str(Money(spent_usd=spent, unknown=unknown)) if money.sessions or running else ""
 
 
+MOST_ITEM = 12
+
+
+def _item_of(picture: ProjectPicture) -> str:
+    """The item that is asked about, else the one that a session is on, or was when it died."""
+    asked = next((each.item for each in picture.state.questions if each.item), None)
+    running = sorted((each for each in picture.now if each.item), key=lambda each: not each.alive)
+    name = asked or next((each.item for each in running), None)
+    found = next((each for each in picture.items if name in (each.id, each.name)), None)
+    return _short_name(found) if found else "-"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Row:
     """A project in a list of all, every text as the terminal can show it."""
@@ -459,6 +475,7 @@ class _Row:
     sign: str
     name: str
     doing: str = ""
+    item: str = ""
     proven: str = ""
     cost: str = ""
     needs: str = ""
@@ -475,6 +492,7 @@ def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
         sign="!" if asked and not is_chosen else mark,
         name=name,
         doing=shown(picture.doing),
+        item=shown(_item_of(picture)),
         proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
         cost=_paid_by_now(picture),
         needs=shown(asked[0].message) if asked else "",

@@ -285,13 +285,13 @@ def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> l
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
-    last = found["last_session"] or "never"
+    last = f"; last ended {found['last_session']}" if found["last_session"] else ""
     text = [
         *map(sentence, found["limits"]),
         *head(found),
         "",
         f"Tasks: {summary}, {counts['total']} in all",
-        f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
+        f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}{last}",
     ]
     below = [each.get("item") for each in _workers(found["parallel"])]
     heard = [each for each in found["now"] if each["alive"] or found["in_progress"]]
