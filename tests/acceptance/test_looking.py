@@ -17,6 +17,9 @@ def test_health_is_measured_on_what_is_there_now(calc: CalcProject) -> None:
     for line in ("LINT: 0 errors, 0 warnings", "FILE HEALTH:", "✓", "OVERALL HEALTH: FAIR"):
         assert line in told.out
     assert "Next cleanup due: After Feature #10" in told.out
+    calc.put({"src/bad.py": "x = 1   \n"})
+    assert "LINT: 1 error, 0 warnings (1 E501) in src/bad.py\n" in calc.harness("health").out
+    (calc.root / "src/bad.py").unlink()
     assert calc.fingerprint(without=(".git/index", ".git/refs/harness", ".git/refs/harness/verify")).keys() >= {
         name for name in before if name.startswith(("src", "features", ".harness/"))
     }
@@ -210,7 +213,10 @@ def test_new_lint_findings_are_counted_apart_and_by_code(calc: CalcProject) -> N
     assert "Warning: Lint errors introduced. Agent should fix. New: 2 E501; 3 in all." in ran.out
     assert "checking for regressions... PASSED: 2 known tests still pass, " in ran.out
     status = calc.harness("status")
-    assert "Lint: 3 errors, 0 warnings (3 E501); 2 introduced by the last accepted session" in status.out
+    assert (
+        "Lint: 3 errors, 0 warnings (3 E501) in src/new.py, src/old.py; 2 introduced by the last accepted session"
+        in status.out
+    )
     prompt, said = calc.base / "prompt.txt", calc.base / "lint.txt"
     command = f"$(sed -n 's/.*with lint (\\([^)]*\\)).*/\\1/p' {prompt} | head -1)"
     ran = calc.run([turn(prompt_to(prompt), sh(f"{command} > {said}; true"), honest(3))])

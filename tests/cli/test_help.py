@@ -1,11 +1,13 @@
 """The list of commands and the topics: short enough to be read, and about commands that there are."""
 
 import re
+import shlex
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from agent_harness.cli import main
+from agent_harness.cli import lth, main
 from agent_harness.cli.app import COMMANDS
 from agent_harness.cli.machine import words
 from agent_harness.cli.machine.topics import TOPICS
@@ -34,6 +36,21 @@ def test_a_topic_names_commands_and_options_that_there_are(topic: str) -> None:
             assert option in known[path].options or "command:" in command, command
     shown = run_in_process(main.main, "harness", "help", topic)
     assert (shown.code, shown.out.strip()) == (0, TOPICS[topic].strip())
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_what_a_topic_says_is_taken_where_there_is_no_project_yet(topic: str, tmp_path: Path) -> None:
+    """F-HELP-4: each line as it would be typed; refused is what is not there, and no word of it."""
+    lines = re.findall(r"\b(?:harness|lth) [a-z]\S*(?: \S+)*", TOPICS[topic])
+    taken = [re.split(r" [&>]", line)[0].replace(" N", " 3") for line in lines]
+    typed = [line.replace("true|false", word) for line in taken for word in ("true", "false")]
+    for number, line in enumerate(dict.fromkeys(typed)):
+        program, *rest = shlex.split(line.replace("--template ...", "--template coding"))
+        place = tmp_path / str(number)
+        place.mkdir()
+        done = run_in_process(lth.main if program == "lth" else main.main, program, *rest, cwd=place)
+        missing = "SPEC.md: No such file" in done.err
+        assert done.code in (0, 4) or missing, (line, done)
 
 
 def test_help_of_a_command_of_nothing_and_of_what_there_is_not() -> None:

@@ -304,3 +304,12 @@ def test_the_log_is_followed_past_its_rotation(listed: Place) -> None:
             log.with_name("run.log.1").unlink()
     assert [each for each in seen if "says one" in each]
     assert not [each for each in seen if "says hello" in each]
+
+
+def test_the_log_of_an_item_of_which_nothing_was_said_says_that_it_waits(tmp_path: Path) -> None:
+    """F-REC-6: on stderr, so that a program that reads the rows gets none."""
+    listed = TaskListProject(tmp_path / "list", task("task-001"), git=True)
+    with listed.start("log", "--follow", "task-001", "--json") as process:
+        assert process.stdout is not None  # with stderr in it
+        line = process.stdout.readline()
+    assert line == "Nothing was said of task-001 yet; waiting for a run that works on it (Ctrl-C ends)\n"

@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from agent_harness.faces.watch import ProjectLook, ProjectView
 from agent_harness.kernel import owner
 from agent_harness.kernel.terminal import width
 from agent_harness.protocols.tasklist import proven
-from agent_harness.session.picture import Item, Money, Now, PastSession, ProjectPicture, StatePart
+from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, ProjectPicture, StatePart
 from agent_harness.supervision.messages import PersonsMessages
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
@@ -375,12 +376,32 @@ def test_all_projects_a_line_each_and_who_needs_a_person_first(listed: TaskListP
     (listed.root / "harness-tasks.json").chmod(0o600)
     found = listed.harness("watch", "--all", "--once")
     rows = found.out.splitlines()
-    assert rows[0].split() == ["PROJECT", "STATE", "PROVEN", "COST", "NEEDS", "YOU"]
+    assert rows[0].split() == ["PROJECT", "STATE", "ITEM", "PROVEN", "COST", "NEEDS", "YOU"]
     assert rows[1].startswith("! asks"), found
     assert "Which database?" in rows[1]
     assert rows[2].startswith("  list"), found
     told = json.loads(listed.harness("watch", "--all", "--json").out)["projects"]
     assert [os.path.basename(each["path"]) for each in told] == ["asks", "list"]
+
+
+def test_the_item_of_each_project_is_named_where_there_is_room() -> None:
+    """F-WATCH-6: the one that is asked about, else the one at work; it goes before state, proven and cost do."""
+    items = (
+        Item(id="3", name="Feature #3", title="x", state="working"),
+        Item(id="4", name="Feature #4", title="y", state="open"),
+    )
+    now = Now(item="Feature #3", alive=True, phase="judging")
+    asked = AskedQuestion(kind="budget", message="How much more?", item="4")
+    works = ProjectPicture(kind="features", path="/w", state=StatePart(items=items), now=(now,))
+    asks = replace(works, state=StatePart(items=items, questions=(asked,)))
+    rests = replace(works, now=())
+    looks = [ProjectLook(name="n", picture=each, rows=()) for each in (works, asks, rests)]
+    seen: list[Any] = [(f"/{n}", "features", each) for n, each in enumerate(looks)]
+    wide = [line.split() for line in watch.all_lines(seen, 80)]
+    assert [row[row.index("0/2") - 1] for row in wide[1:]] == ["#3", "#4", "-"]
+    narrow = watch.all_lines(seen, 40)
+    assert "ITEM" not in narrow[0]
+    assert all("0/2" in line for line in narrow[1:])
 
 
 def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those() -> None:
@@ -489,6 +510,90 @@ def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path)
     assert "bytes before these" in said
     assert line.endswith("yyy the end")
     assert len(line) < END_BYTES
+
+
+@pytest.mark.scenario
+@pytest.mark.usefixtures("listed")  # its terminal
+def test_what_each_of_several_agents_says_is_read_where_it_works(tmp_path: Path) -> None:
+    """F-WATCH-5: in its place, where no link is followed; afterwards where the project keeps it."""
+    tasks = [task(name, validation={"command": f"test -f {name}"}) for name in ("a", "b")]
+    made = TaskListProject(tmp_path / "made", *tasks, git=True)
+    waits = f"touch {tmp_path}/$HARNESS_TASK_ID; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    agent = made.agent(f'echo "the needle of $HARNESS_TASK_ID"; {waits}; touch $HARNESS_TASK_ID')
+
+    def slots() -> dict[str, str]:
+        shown = made.harness("status", "--json").json["parallel"] or {}
+        workers = shown.get("workers", ())
+        return {each["item"]: each["slot"] for each in workers if each["phase"] == "working"}
+
+    with made.start("run", "--workers", "2", "--agent", agent) as run:
+        until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists() and len(slots()) == 2)
+        terminal = Terminal(made.root, "watch", "a")
+        try:
+            shows(terminal, "> a working")
+            terminal.press("\t")
+            shows(terminal, "transcript of a", "the needle of a")
+            terminal.press("\x1bj\t")
+            shows(terminal, "transcript of b", "the needle of b")
+            place = Path(made.harness("place", "path", slots()["b"]).out.strip())
+            sessions, elsewhere = place / ".harness/sessions", tmp_path / "elsewhere"
+            elsewhere.mkdir()
+            (elsewhere / "1-b.9.log").write_text("of somebody else\n")
+            sessions.rename(kept := place / ".harness/kept")
+            sessions.symlink_to(elsewhere)
+            shows(terminal, "transcript of b", "has said nothing yet")
+            sessions.unlink()
+            kept.rename(sessions)
+            shows(terminal, "the needle of b")
+            (tmp_path / "go").touch()
+            assert run.wait(240) == 0
+            shows(terminal, "2/2 proven", "transcript of b", "the needle of b")
+        finally:
+            terminal.program.close(force=True)
+    assert b"of somebody else" not in terminal.received
+
+
+def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: TaskListProject) -> None:
+    """F-WATCH-5: and a slot that is none names no folder."""
+    row = {"slot": "w1", "item": "task-001", "title": "It", "phase": "working"}
+    shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "temporal", "workers": [row]}
+    Path(listed.layout.parallel).parent.mkdir()
+    Path(listed.layout.parallel).write_text(json.dumps(shown))
+    view = ProjectView("tasklist", str(listed.root))
+    kept = view.transcript(view.look(), "task-001")
+    assert (kept.path, "works on another machine" in kept.why) == (None, True)
+    assert view.transcript(view.look(), "task-002").why == "No transcript is kept of it."
+    assert listed.harness("run", "--once", "--agent", listed.agent("exit 1")).code != 0  # its folder is there
+    home = Path(listed_home(listed))
+    for folder in (home, home / "parallel/places/w1"):
+        (folder / ".harness/sessions").mkdir(parents=True)
+        (folder / ".harness/sessions/1-task-001.1.log").write_text("it said\n")
+    for slot, is_there in (("w1", True), ("../..", False), ("w1/../../..", False), ("v1", False)):
+        here = {**shown, "engine": "local", "workers": [{**row, "slot": slot}]}
+        Path(listed.layout.parallel).write_text(json.dumps(here))
+        assert (view.transcript(view.look(), "task-001").path is not None) is is_there, slot
+
+
+def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None:
+    """F-WATCH-4: in the smallest window; what is left out of several is said."""
+    items = tuple(Item(id=str(n), name=f"#{n}", title="x", state="working") for n in range(9))
+    one = Now(item="#1", agent="me", alive=True, last=("first", "second", "third"))
+    rows = tuple({"at": None, "text": f"row {n}"} for n in range(9))
+    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(items=items), now=(one,))
+    seen = ProjectLook(name="p", picture=picture, rows=rows)
+    shown = [line.strip() for line in watch.lines(seen, 60, 15)]
+    assert (shown.index("second") + 1, "first" in shown, "row 8" in shown) == (shown.index("third"), False, True)
+    two = replace(seen, picture=replace(picture, now=(one, replace(one, last=("other",)))))
+    shown = [line.strip() for line in watch.lines(two, 60, 21)]
+    assert ("second" in shown, "third" in shown, "other" in shown) == (False, True, True)
+    several = replace(seen, slots=("Parallel run x", *(f"w{n}  t{n}" for n in range(1, 9))))
+    shown = [line.strip() for line in watch.lines(several, 60, 15)]
+    assert "... and 7 more lines: harness status" in shown
+    assert "row 8" in shown
+    text = ScrolledText("harness", lambda: ["row"])
+    text.look()
+    shown = [line.strip() for line in watch.lines(seen, 60, 15, None, text)]
+    assert ("third" in shown, "second" in shown, "first" in shown) == (True, True, False)
 
 
 # ---- say -------------------------------------------------------------------------------------------------------------
@@ -612,3 +717,46 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
         terminal.program.close(force=True)
     assert [each["answer"] for each in project.events("escalation_answered")] == ["manual"]
     assert not project.state["pending_escalation"]
+
+
+@pytest.mark.scenario
+@pytest.mark.usefixtures("listed")  # its terminal
+def test_an_item_is_taken_back_with_a_key_after_a_typed_yes(tmp_path: Path) -> None:
+    """F-WATCH-1: anything but yes changes nothing; then it is one new commit, and the item is open."""
+    made = TaskListProject(tmp_path / "made", task("a", validation={"command": "test -f a"}), git=True)
+    assert made.harness("run", "--agent", made.agent("touch a\n")).code == 0
+    proven_at = made.repo.head
+    terminal = Terminal(made.root, "watch", "a")
+    try:
+        shows(terminal, "1/1 proven", "> a proven")
+        for said, answer in (("y", ""), ("yes", "undo")):
+            terminal.program.send("u")
+            shows(terminal, "Take a back by a new commit? Type yes:")
+            terminal.program.send(f"{said}\n")
+            shows(terminal, "Enter: back to the picture")
+            assert (made.repo.head == proven_at) is not bool(answer)
+            terminal.program.send("\n")
+            shows(terminal, "made  ", "q leave")
+        shows(terminal, "0/1 proven", "> a open")
+        terminal.program.send("q")
+        assert terminal.ended() == 0
+    finally:
+        terminal.program.close(force=True)
+    assert made.statuses() == ["pending"]
+    assert made.repo.git("rev-list", "--count", f"{proven_at}..HEAD").strip() == "1"
+    assert not (made.root / "a").exists()
+    told = made.harness("why", "a", "--json").json
+    assert (told["state"], told["claims"][-1]["by"], told["claims"][-1]["word"]) == ("open", "person", "undo")
+
+
+def test_the_keys_are_shown_over_any_page(watched: Terminal) -> None:
+    """F-WATCH-1."""
+    shows(watched, "> task-001")
+    watched.press("c")
+    shows(watched, "No session has ended yet", "? keys")
+    watched.press("?")
+    shows(watched, "undo the item, after a typed yes")
+    watched.press("\x1b")
+    shows(watched, "No session has ended yet")
+    watched.press("\x1b")
+    shows(watched, "> task-001")

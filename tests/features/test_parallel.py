@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent_harness.faces.transcript import TranscriptEnd
+from agent_harness.faces.watch import ProjectView
 from agent_harness.testing import CommandResult
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.feature_list_project import module_code as code
@@ -686,18 +688,19 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
 
 @pytest.mark.scenario
 def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> None:
-    """F-SAY: at its next prompt, which is that of a fix round, and nobody else's."""
+    """F-SAY, F-WATCH-5: at its next prompt, a fix round, and nobody else's; what it says is read in its place."""
     made = project(tmp_path, "ham", "egg")
     turns: list[dict[str, Any]] = []
     for number, name in ((1, "ham"), (2, "egg")):
         waits = f"touch {tmp_path}/begun-{number}; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
-        begins: Steps = [{"run": waits}, {"evidence": number}, {"claim": [number]}]
+        begins: Steps = [{"say": f"needle {number}"}, {"run": waits}, {"evidence": number}, {"claim": [number]}]
         mends: Steps = [{"prompt_to": str(tmp_path / f"prompt-{number}")}, *work(number, name)]
         turns += [{"when": {"feature": number, "round": n}, "do": do} for n, do in enumerate((begins, mends))]
 
     def several() -> bool:
-        shown = made.harness("status", "--json").json["parallel"] or {}
-        return len(shown.get("workers", ())) == 2 and all((tmp_path / f"begun-{n}").exists() for n in (1, 2))
+        workers = (made.harness("status", "--json").json["parallel"] or {}).get("workers", ())
+        begun = all((tmp_path / f"begun-{n}").exists() for n in (1, 2))
+        return begun and [each["phase"] for each in workers] == ["working", "working"]
 
     with made.start("run", "--workers", "2", agent=turns) as ran:
         try:
@@ -705,6 +708,10 @@ def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> 
                 if several():
                     break
                 time.sleep(0.1)
+            view = ProjectView("features", str(made.root))
+            for number in (1, 2):
+                kept = view.transcript(view.look(), str(number))
+                assert f"needle {number}" in "\n".join(TranscriptEnd(kept.path).lines())
             refused = made.harness("say", "Use SQLite.")
             assert (refused.code, "(#1)" in refused.text, "(#2)" in refused.text) == (4, True, True), refused.text
             said = made.harness("say", "--to", "#2", "Use SQLite.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.kernel.git import Git
-from agent_harness.protocols.features import repository, status
+from agent_harness.protocols.features import records, repository, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.verdict import quality
 
@@ -39,7 +39,9 @@ def test_findings_of_the_real_ruff_are_counted_by_code_in_each_of_its_forms(tmp_
     words = ["-m", "ruff", "check", "--isolated", "--no-cache", "--select", "E,F,W", "--output-format", form, "."]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
     found = quality.lint_counts(done.stdout, done.returncode)
-    assert found == quality.Lint(errors=4, warnings=1, kinds={"F401": 2, "F841": 1, "F821": 1, "W291": 1})
+    assert found == quality.Lint(
+        errors=4, warnings=1, kinds={"F401": 2, "F841": 1, "F821": 1, "W291": 1}, files={"a.py": 5}
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,31 @@ def test_findings_of_other_linters(output: str, errors: int, warnings: int, kind
     """UAH-322, UAH-516: flake8, eslint's three forms, and an output whose beginning is cut off."""
     found = quality.lint_counts(output, 1)
     assert (found.errors, found.warnings, dict(found.kinds), found.by_lines) == (errors, warnings, kinds, False)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "src/a.py:1:2: E501 long\nsrc/a.py:2:2: F401 x\nb.py:1:1: F401 y\n",
+        "src/a.py:\n  1:2 E501 long\n  2:2 F401 x\n\nb.py:\n  1:1 F401 y\n",
+        "E501 long\n --> src/a.py:1:2\n\nF401 x\n --> src/a.py:2:2\n\nF401 y\n --> b.py:1:1\n",
+        (
+            "src/a.py: line 1, col 2, Error - x. (no-x)\nsrc/a.py: line 2, col 2, Error - x. (no-x)\n"
+            "b.py: line 1, col 1, Error - x. (no-x)\n"
+        ),
+    ],
+)
+def test_findings_name_their_files(output: str) -> None:
+    """UAH-322."""
+    assert dict(quality.lint_counts(output, 1).files) == {"src/a.py": 2, "b.py": 1}
+    assert dict(quality.lint_counts(output.replace("src/", "/x/src/"), 1, "/x").files) == {"src/a.py": 2, "b.py": 1}
+
+
+def test_one_finding_is_told_as_one_and_the_files_with_the_most_come_first() -> None:
+    """UAH-052."""
+    assert records.lint_line(1, 2, {"E501": 1}, {"a.py": 1, "b.py": 2}) == "1 error, 2 warnings (1 E501) in b.py, a.py"
+    many = {f"{letter}.py": 1 for letter in "abcd"}
+    assert records.lint_line(0, 4, {}, many) == "0 errors, 4 warnings in a.py, b.py, c.py, 1 more file"
 
 
 def test_new_findings_are_told_from_those_of_before() -> None:

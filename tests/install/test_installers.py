@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.install, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize("installer", sorted(INSTALLERS))
 def test_what_an_installer_puts_on_path_works(installer: str, wheel: Path, tmp_path: Path) -> None:
-    """FIX-3: it says its version, looks at the machine, completes in the shell, and plays the whole demo."""
+    """FIX-3, F-HELP-4: it says its version, looks at the machine, completes, has pages for man, plays the demo."""
     machine = Machine(tmp_path, installer)
     installed = machine.install(wheel)
     assert installed.code == 0, installed
@@ -25,9 +25,17 @@ def test_what_an_installer_puts_on_path_works(installer: str, wheel: Path, tmp_p
     script = machine.type("harness", "completion", "bash")
     assert subprocess.run(["bash", "-n"], input=script.out, text=True, check=False).returncode == 0
     assert "complete -o default" in script.out
+    assert all((pages_for_man(machine) / f"{name}.1").read_text().startswith(".") for name in ("harness", "lth"))
     demo = machine.type("harness", "demo", "--plain", str(tmp_path / "demo"))
     assert (demo.code, "Everything ended as promised." in demo.out) == (0, True), demo
     assert (tmp_path / "demo/python/bin/pytest").exists()
+
+
+def pages_for_man(machine: Machine) -> Path:
+    """Where the README says that they are: pipx links them to where ``man`` looks, uv does not."""
+    if machine.installer == "pipx":
+        return machine.home / ".local/share/man/man1"
+    return Path(machine.type("uv", "tool", "dir").out.strip()) / "proven-harness/share/man/man1"
 
 
 def test_a_demo_that_cannot_fetch_pytest_says_what_to_type_and_leaves_nothing(wheel: Path, tmp_path: Path) -> None:

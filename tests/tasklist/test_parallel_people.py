@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.kernel import owner, trusted_state
+from agent_harness.kernel import clock, owner, trusted_state
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 DYING = Path(__file__).parents[1] / "parallel" / "dying.py"
@@ -293,7 +293,7 @@ def test_requests_need_a_run_and_say_how_one_begins(tmp_path: Path) -> None:
 
 @pytest.mark.scenario
 def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_path: Path) -> None:
-    """SC-13: and places are not pruned meanwhile; nothing is counted."""
+    """SC-13, F-RUN-2: and places are not pruned meanwhile; nothing is counted."""
     work, gates = project(tmp_path, "a", "b", "c"), Gates(tmp_path / "gates")
     with started(work, gates) as process:
         until(lambda: len(gates.begun) == 1)
@@ -314,12 +314,14 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
         gates.open("a", "b", "c")
         said, _ = process.communicate(timeout=120)
         assert process.returncode == 0, said
+    assert "kept       1 given back: harness rescue list" in said
     assert work.statuses() == ["completed"] * 3
     assert {slot for _, slot in gates.begun[2:]} == {"w1"}
 
 
 @pytest.mark.scenario
 def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path: Path) -> None:
+    """F-RUN-2: the end of the run says so."""
     work, gates = project(tmp_path, "a", "b"), Gates(tmp_path / "gates")
     with started(work, gates, 2) as process:
         until(lambda: len(gates.begun) == 2)
@@ -327,14 +329,19 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
         gates.open("a", "b")
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, "harness queue release a" in said) == (3, True), said
+    assert "needs you  a is held from landing (harness queue release a)" in said
+    assert "needs you  nothing" not in said
     assert [work.task(name).status for name in "ab"] == ["in_progress", "completed"]
     (each,) = answer(work, "queue")["queue"]
     assert (each["item"], each["state"]) == ("a", "held")
+    shown = clock.local(clock.parse(each["since"]) or clock.now())
+    assert work.harness("queue").out.splitlines()[0] == f"a  held  attempt 1, since {shown}"
     with work.start("run", "--agent", work.agent("exit 1")) as process:  # a plain one waits for the same answer
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, "harness queue release a" in said) == (3, True), said
     assert work.harness("queue", "release", "a").code == 0
-    assert work.harness("run", "--agent", work.agent("exit 1")).code == 0
+    landed = work.harness("run", "--agent", work.agent("exit 1"))
+    assert (landed.code, "proven     1 now: a" in landed.out, "0 sessions" in landed.out) == (0, True, False), landed
     assert work.statuses() == ["completed"] * 2
 
 

@@ -94,7 +94,7 @@ def run(
             branch=branch,
             lend=lend,
         )
-        summary.following = found.get("next") or project.next_command()
+        summary.following, summary.held = found.get("next") or project.next_command(), found.get("held", ())
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])
     if as_json or not _somebody_is_there():
@@ -195,6 +195,8 @@ def log(_follow: bool) -> None:
 @json_option
 def follow(item: str | None, as_json: bool) -> int:
     """Show what is said as it is said, the last 20 lines first, of one ITEM where it is named; Ctrl-C ends it."""
+    from itertools import chain
+
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.faces import follow as faces_follow
     from agent_harness.faces import why
@@ -207,8 +209,11 @@ def follow(item: str | None, as_json: bool) -> int:
     items = reader_of(found.kind, found.path).look() if item else None
     chosen = why.item_of(items, item) if items else None
     lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
+    first = lines.last()
+    if chosen and not first:
+        show(f"Nothing was said of {chosen.name} yet; waiting for a run that works on it (Ctrl-C ends)", err=True)
     try:
-        for row in faces_follow.shown(lines):
+        for row in chain(first, faces_follow.coming(lines)):
             if as_json:
                 click.echo(json.dumps(row, ensure_ascii=False))
             else:

@@ -129,11 +129,20 @@ def _ago(seconds: int) -> str:
 def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     found = runs.queue()
     lines = [
-        f"{each['item']}  {each['state']}  attempt {each['fence']}, since {each['since']}" for each in found["queue"]
+        f"{each['item']}  {each['state']}  attempt {each['fence']}, since {_local(each['since'])}"
+        for each in found["queue"]
     ]
     lines = lines or ["Nothing waits to land."]
     lines += [found["unpushed"]["message"]] if found["unpushed"] else []
     return found, [*lines, *([] if found["alive"] else ["No run is under way."]), f"next: {found['next']}"]
+
+
+def _local(at: object) -> str:
+    """A time as a person is shown others."""
+    from agent_harness.kernel import clock
+
+    moment = clock.parse(at)
+    return clock.local(moment) if moment else "?"
 
 
 def _queue_rebuild(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:

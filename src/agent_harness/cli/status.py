@@ -61,8 +61,18 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: 
         from agent_harness.kernel import terminal
 
         columns = 0 if terminal.is_plain() else terminal.columns_of_terminal()
-        _show([api.glance(found)] if glance else api.lines(found, everything=everything, columns=columns))
+        hooks = not glance and not found["active"] and has_hooks(folder)
+        _show([api.glance(found)] if glance else api.lines(found, everything=everything, columns=columns, hooks=hooks))
     return 0
+
+
+def has_hooks(folder: str) -> bool:
+    """Whether a client has hooks of ours that could act in a project."""
+    import os
+
+    from agent_harness.hooks import places
+
+    return places.any_named(folder, os.environ)
 
 
 def _features(as_json: bool, glance: bool, everything: bool) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from agent_harness.cli.status import has_hooks
 from agent_harness.cli.tasks import open_list, show
 from agent_harness.cli.terminal import Positive, json_option, root_option
 from agent_harness.cli.terminal import show as show_line
@@ -80,7 +81,7 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if missing and found["task_ids"]:
         said += " Without a validation command it cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
-    if not task_list.active:
+    if not task_list.active and has_hooks(task_list.layout.root):
         said += "\nHooks rest here; what lets them keep your own session going: harness activate"
     return answer("add", found, as_json=as_json, said=said)
 
@@ -206,7 +207,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
             say=view.say,
             **limits,
         )
-        summary.following = done.get("hint") or done["next"]
+        summary.following, summary.held = done.get("hint") or done["next"], done.get("held", ())
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])

@@ -290,9 +290,13 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """What is said last: ``following`` is the command to type next, where the run has come to its end."""
+    """What is said last: ``following`` is the command to type next, where the run has come to its end.
+
+    ``held`` are the items that it leaves since a person keeps them from landing.
+    """
 
     following: str | None = None
+    held: Sequence[str] = ()
 
 
 @contextmanager
@@ -310,7 +314,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
     finally:
         lines: list[str] = []
         with suppress(HarnessError, OSError, ValueError):  # what ended the run is said, whatever became of its records
-            lines = summary.lines()
+            lines = summary.lines(end.held)
             if lines and project.reports:
                 lines.append(labelled("report", _written(reader)))
         if end.following:

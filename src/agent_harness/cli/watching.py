@@ -14,7 +14,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from itertools import zip_longest
 
 from agent_harness.errors import HarnessError
-from agent_harness.faces import reading, watch
+from agent_harness.faces import watch
+from agent_harness.faces.reading import KeptTranscript
 from agent_harness.faces.screen import AlternateScreen, Hangup
 from agent_harness.faces.transcript import ScrolledText, TranscriptEnd
 from agent_harness.faces.watch import PANES, ProjectView
@@ -23,12 +24,13 @@ from agent_harness.session.picture import span
 
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
-PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  q leave"
+PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  ? keys  q leave"
 NOTHING_CHOSEN = "Nothing is at work, and no item is chosen: j k in the items choose one"
+KEYS = "keys"
 HELP = """\
 tab               the next pane: items, words of the agent, of the harness
 j k up down g G   choose an item, or move in the pane
-enter             its story; tab there: the transcript of its last session
+enter             its story; tab there: what its agent says, or said in its last session
 esc               back
 f                 follow the end, or the work, again
 /                 find a word: the next item, or the line before that has it
@@ -50,7 +52,7 @@ class OneProject:
         self._pages: list[ScrolledText] = []  # an item's story and transcript, or the keys, in place of the picture
         self._pane = 0  # of PANES
         self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
-        self._transcript: tuple[str | None, TranscriptEnd] = (None, TranscriptEnd(None))
+        self._transcript: tuple[KeptTranscript | None, TranscriptEnd] = (None, TranscriptEnd(None))
         self._problem = ""
         self._missing = ""  # what the last key wanted; until the next one
         self._looked = time.monotonic()
@@ -102,12 +104,12 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """The end of the transcript of the last session on an item."""
+        """The end of the transcript of the session on an item that goes on, or of the last one."""
         if item is None:
             return [NOTHING_CHOSEN]
-        path = reading.transcript_of(self._seen.picture, item)
-        if path != self._transcript[0]:
-            self._transcript = path, TranscriptEnd(path)
+        kept = self._view.transcript(self._seen, item)
+        if kept != self._transcript[0]:
+            self._transcript = kept, TranscriptEnd(kept.path, kept.why)
         return self._transcript[1].lines()
 
     def _paint(self) -> None:
@@ -140,7 +142,11 @@ class OneProject:
 
     def _act_in_page(self, key: str) -> None:
         page = self._pages[0]
-        if key in ("esc", "enter"):
+        if page.title == KEYS and key in ("esc", "enter", "tab", "?"):
+            self._pages.pop(0)  # what they were opened over is there again
+        elif key == "?":
+            self._pages.insert(0, _page(KEYS, HELP.splitlines()))
+        elif key in ("esc", "enter"):
             self._pages.clear()
         elif key == "tab":
             self._pages.reverse()
@@ -160,7 +166,7 @@ class OneProject:
         acts: dict[str, Callable[[], object]] = {
             **{name: lambda: self._choose(key, item) for name in ("up", "k", "down", "j", "g", "G")},
             "f": lambda: self._choose("f", None),
-            "?": lambda: self._open(_page("keys", [*HELP.splitlines()])),
+            "?": lambda: self._open(_page(KEYS, HELP.splitlines())),
             "c": lambda: self._open(_page("costs", _said(["costs"]))),
             "/": lambda: self._aside(self._find, wait=False),
             "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),

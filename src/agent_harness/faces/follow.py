@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-__all__ = ["FollowedLines", "shown"]
+__all__ = ["FollowedLines", "coming"]
 
 FIRST = 20
 LOOK_SECONDS = 0.3
@@ -143,9 +143,8 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def shown(lines: FollowedLines) -> Iterator[JsonObject]:
-    """The last rows, and then each as it comes, for ever."""
-    yield from lines.last()
+def coming(lines: FollowedLines) -> Iterator[JsonObject]:
+    """Each row as it comes, for ever."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)

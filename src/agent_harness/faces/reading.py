@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from agent_harness.parallel import snapshot
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,16 +69,47 @@ def parallel_of(kind: str, folder: str) -> str | None:
     return None
 
 
-def transcript_of(picture: ProjectPicture, item: str) -> str | None:
-    """Where what the agent said in the last session on an item is kept; ``None`` where it is not."""
+@dataclass(frozen=True, slots=True)
+class KeptTranscript:
+    """Where what an agent said is kept; or why it is not."""
+
+    path: str | None
+    why: str = "No transcript is kept of it."
+
+
+ELSEWHERE = "Its agent works on another machine: what it says is kept here once the attempt has ended."
+
+
+def transcript_of(
+    picture: ProjectPicture, item: str, *, home: str | None = None, parallel: JsonObject | None = None
+) -> KeptTranscript:
+    """What the agent says that works on an item, or said in its last session.
+
+    ``home`` is the project's folder outside of it, ``parallel`` what a run of several agents shows of itself: who works
+    in a place says it there.
+    """
+    worker = snapshot.worker_on(parallel, item)
+    if worker is None or parallel is None:
+        return KeptTranscript(_transcript(picture, item))
+    if parallel.get("engine") != "local":
+        return KeptTranscript(None, ELSEWHERE)
+    place = snapshot.place_of(worker, home) if home else None
+    begins = KeptTranscript(None, f"Its agent in {worker.get('slot')} has said nothing yet.")
+    if place is None or worker.get("phase") == "setup":  # what the place has then is of an attempt before it
+        return begins
+    found = _transcript(picture, item, place)
+    return KeptTranscript(found) if found else begins
+
+
+def _transcript(picture: ProjectPicture, item: str, place: str | None = None) -> str | None:
     if picture.kind == "features":
         from agent_harness.protocols.features import api as features
 
-        return features.transcript(features.layout_of(picture.path), picture, item)
+        return features.transcript(features.layout_of(picture.path), picture, item, place)
     if picture.kind == "longtask":
         from agent_harness.protocols.longtask import api as long_task
 
         return long_task.transcript(picture.path)
     from agent_harness.protocols.tasklist import api as task_list
 
-    return task_list.transcript(picture.path, item)
+    return task_list.transcript(picture.path, item, place)

@@ -24,10 +24,11 @@ MOVES = {"up": 1, "k": 1, "down": -1, "j": -1, "pageup": PAGE, "pagedown": -PAGE
 class TranscriptEnd:
     """The last 64 KiB of one transcript, looked at again and again; the same lines again where nothing has come."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, otherwise: str = "") -> None:
+        """``otherwise`` is said where there is none."""
         self.path = path
         self._stamp: object = None
-        self._lines: list[str] = ["No transcript is kept of it."]
+        self._lines: list[str] = [otherwise]
 
     def lines(self) -> list[str]:
         """Its whole lines, secrets masked, the first one saying what is not shown; of a longer line its end.

@@ -119,6 +119,10 @@ class ProjectView:
             parallel=told,
         )
 
+    def transcript(self, seen: ProjectLook, item: str) -> reading.KeptTranscript:
+        """Where what its agent says, or said in its last session, is kept; ``seen`` is a look of this view."""
+        return reading.transcript_of(seen.picture, item, home=self._reader.home, parallel=seen.parallel)
+
 
 PANES = ("items", "agent", "harness")
 
@@ -133,15 +137,14 @@ def lines(
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
-    work = _at_work(seen, columns)
     left = rows - len(head)
     if text is not None:
         return [*head, *_looked_into(seen, columns, left, chosen or current(seen.picture), text)]
     log = max(4, left // 3) if seen.rows else 0
-    told = min(len(work), max(4, left // 3))
-    items = _items(seen, columns, max(2, left - log - told), chosen or current(seen.picture))
-    log = max(0, left - len(items) - told)
-    found = [*head, *items, *work[:told]]
+    work = _at_work(seen, columns, max(4, left // 3))
+    items = _items(seen, columns, max(2, left - log - len(work)), chosen or current(seen.picture))
+    log = max(0, left - len(items) - len(work))
+    found = [*head, *items, *work]
     if log >= 2 and seen.rows:
         found += ["-- harness --", *(_log_line(row) for row in [*seen.rows][-(log - 1) :])]
     return _fitting(found, columns)[:rows]
@@ -160,8 +163,8 @@ SMALL = 4
 def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
     """The panes, of which the one that a person looks into has all the room that the others leave."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
-    other = ["-- harness --", *(_log_line(row) for row in seen.rows)] if is_agent else _at_work(seen, columns)
-    other = [*other[:1], *other[1:][1 - SMALL :]]
+    log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
+    other = log if is_agent else _at_work(seen, columns, SMALL)
     room = max(1, rows - len(items) - len(other) - 1)
     above, visible = text.window(room, columns - 2)
     place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.rows)}"
@@ -259,17 +262,23 @@ def current(picture: ProjectPicture) -> str | None:
     return at_work or by_state.get(WORKING) or by_state.get(NEEDS_YOU) or by_state.get(OPEN)
 
 
-def _at_work(seen: ProjectLook, columns: int) -> list[str]:
-    """Slots of a run of several agents, or what the agent of the one session says."""
+def _at_work(seen: ProjectLook, columns: int, rows: int) -> list[str]:
+    """Slots of a run of several agents, or what the agent of the one session says; where there is no room, last."""
     if seen.slots:
-        return ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
+        found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
+        left = len(found) - rows + 1
+        return found if left <= 1 else [*found[: rows - 1], f"  ... and {left} more lines: harness status"]
     text: list[str] = []
-    for each in seen.picture.now[:2]:
+    now = seen.picture.now[:2]
+    room = max(0, rows - 2 * len(now))
+    for number, each in enumerate(now):
         who = ", ".join(filter(None, (each.agent, each.model)))
+        said = [*each.last][max(0, len(each.last) - room // (len(now) - number)) :]
+        room -= len(said)
         text += [
             f"-- agent: {who} --",
             _as_fits(f"  {each.line()}".split(", "), columns, ", "),
-            *(f"  {last}" for last in each.last),
+            *(f"  {line}" for line in said),
         ]
     return text
 
@@ -423,13 +432,17 @@ def all_lines(
     proven = max([len("PROVEN"), *(len(each.proven) for each in told)])
     room = columns - doing - cost - proven - 5
     name = max(7, min(18, room, max([7, *(width(each.name) for each in rows)])))
-    text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
+    item = min(MOST_ITEM, max([len("ITEM"), *(width(each.item) for each in told)]))
+    has_items = room - name - item - 3 >= LEAST_TEXT  # beside what needs a person
+    item_head = f" {'ITEM':<{item}}" if has_items else ""
+    text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}}{item_head} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
     for each in rows:
         begin = f"{each.sign} {padded(shortened(each.name, name), name)} "
         if each.error is not None:
             text.append(f"{begin}cannot be read: {each.error}")
             continue
-        begin += f"{padded(each.doing, doing)} {each.proven:>{proven}} {each.cost:>{cost}}"
+        at_item = f" {padded(shortened(each.item, item), item)}" if has_items else ""
+        begin += f"{padded(each.doing, doing)}{at_item} {each.proven:>{proven}} {each.cost:>{cost}}"
         text.append(f"{begin}  {each.needs}".rstrip())
     return [shortened(line, columns).rstrip() for line in text]
 
@@ -443,6 +456,18 @@ def _paid_by_now(picture: ProjectPicture) -> str:
     return str(Money(spent_usd=spent, unknown=unknown)) if money.sessions or running else ""
 
 
+MOST_ITEM = 12
+
+
+def _item_of(picture: ProjectPicture) -> str:
+    """The item that is asked about, else the one that a session is on, or was when it died."""
+    asked = next((each.item for each in picture.state.questions if each.item), None)
+    running = sorted((each for each in picture.now if each.item), key=lambda each: not each.alive)
+    name = asked or next((each.item for each in running), None)
+    found = next((each for each in picture.items if name in (each.id, each.name)), None)
+    return _short_name(found) if found else "-"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Row:
     """A project in a list of all, every text as the terminal can show it."""
@@ -450,6 +475,7 @@ class _Row:
     sign: str
     name: str
     doing: str = ""
+    item: str = ""
     proven: str = ""
     cost: str = ""
     needs: str = ""
@@ -466,6 +492,7 @@ def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
         sign="!" if asked and not is_chosen else mark,
         name=name,
         doing=shown(picture.doing),
+        item=shown(_item_of(picture)),
         proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
         cost=_paid_by_now(picture),
         needs=shown(asked[0].message) if asked else "",

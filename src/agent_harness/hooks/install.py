@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 
 from agent_harness.errors import HarnessError, Refused, UsageError
-from agent_harness.hooks import codex_trust
+from agent_harness.hooks import codex_trust, places
 from agent_harness.hooks.codex_trust import MARK, is_ours
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject, edit, jsontext
@@ -21,9 +21,9 @@ from agent_harness.kernel.json import JsonObject, edit, jsontext
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any, Literal, Protocol
+    from typing import Any, Protocol
 
-    Scope = Literal["user", "project"]
+    from agent_harness.hooks.places import Scope
 
     class SettingsPlace(Protocol):
         def __call__(self, scope: Scope, project: str, environ: Mapping[str, str]) -> str: ...
@@ -78,26 +78,10 @@ def groups(client: HookClient) -> dict[str, JsonObject]:
     return made
 
 
-def _claude_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Its settings; a project's hooks go into its personal file, since they name paths of ours."""
-    if scope == "project":
-        return os.path.join(project, ".claude", "settings.local.json")
-    home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
-    return os.path.join(home, "settings.json")
-
-
 CLAUDE_CODE = HookClient(
-    "claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), _claude_place
+    "claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), places.of_claude_code
 )
-
-
-def _codex_place(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """``hooks.json``, which may hold nothing else; its hooks run only when a person has trusted them."""
-    home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
-    return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
-
-
-CODEX = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), _codex_place)
+CODEX = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), places.of_codex)
 CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODEX)}
 
 

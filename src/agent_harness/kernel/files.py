@@ -38,6 +38,7 @@ __all__ = [
     "disk_refusal",
     "digest",
     "dumps",
+    "is_inside",
     "open_regular",
     "read_bytes",
     "read_json",
@@ -111,6 +112,12 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def is_inside(folder: str, path: str) -> bool:
+    """Whether no link is on the way from a folder to the ``path`` below it; the folder itself may be reached by one."""
+    below = os.path.relpath(path, folder)
+    return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below)
 
 
 def replace(

@@ -506,6 +506,7 @@ class Coordinator:
             "landed": found.landed,
             "failed": failed,
             "parked": [{"item": item, "reason": found.work(item).why} for item in found.in_state(PARKED)],
+            "held": [item for item in found.in_state(plan.READY) if item in found.held],
             "open": still,
             "batches": found.batches,
             "bounces": found.bounces,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "held", "lines", "told"]
+__all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "held", "lines", "place_of", "told", "worker_on"]
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
@@ -113,6 +113,19 @@ def at_work(found: JsonObject | None) -> str | None:
         return None
     agents = len(_rows(found.get("workers")))
     return f"{agents} agent{'s' if agents != 1 else ''} at work"
+
+
+def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
+    """Who works on an item by what ``told`` answered; ``None`` where nobody does, or no such run lives."""
+    rows = _rows((found or {}).get("workers")) if found and found.get("alive") else []
+    return next((each for each in rows if str(each.get("item")) == item), None)
+
+
+def place_of(worker: Mapping[str, object], home: str) -> str | None:
+    """The place of an agent of this machine, below the project's folder outside of it; ``None`` for what is no slot."""
+    slot = str(worker.get("slot"))
+    is_slot = slot[:1] == "w" and slot[1:].isdecimal()  # anybody may have written the file
+    return os.path.join(home, "parallel", "places", slot) if is_slot else None
 
 
 def held(found: JsonObject | None) -> list[str]:

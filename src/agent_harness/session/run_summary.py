@@ -3,7 +3,7 @@
     proven     2 now: #7, #8; 8 of 8 in all
     claims     3, of them 1 rejected: #7
     cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
-    kept       1 rolled back: harness diff 9
+    kept       1 rolled back, 1 given back: harness rescue list
     needs you  nothing
 
 Nothing is taken from what the run believed of itself. Source: ``faces.md`` F-RUN-2.
@@ -28,8 +28,11 @@ class RunSummary:
         self._reader = reader
         self._before = reader.look()
 
-    def lines(self) -> list[str]:
-        """What has come since; nothing where no session has ended and no claim was judged."""
+    def lines(self, held: Sequence[str] = ()) -> list[str]:
+        """What has come since; nothing where no session has ended and no claim was judged.
+
+        ``held`` are the items that a person keeps from landing.
+        """
         before, after = self._before, self._reader.look()
         sessions = after.sessions[len(before.sessions) :]
         claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]
@@ -41,13 +44,15 @@ class RunSummary:
         if claims:
             wrong = f", of them {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
             told.append(labelled("claims", f"{len(claims)}{wrong if rejected else ', none rejected'}"))
-        told += [labelled("cost", _cost(sessions, after.money))]
+        if sessions:
+            told.append(labelled("cost", _cost(sessions, after.money)))
         if kept := [each for each in sessions if each.rescue_ref]:
             one = kept[0].number if len(kept) == 1 and after.kind == "features" else None
             listed = "lth rescue ." if after.kind == "longtask" else "harness rescue list"
             see = listed if one is None else f"harness diff {one}"
-            told.append(labelled("kept", f"{len(kept)} rolled back: {see}"))
+            told.append(labelled("kept", f"{_kept(kept)}: {see}"))
         asked = [f"{each.message} ({each.answer})" for each in after.state.questions]
+        asked += [f"{names.get(each, each)} is held from landing (harness queue release {each})" for each in held]
         return told + [labelled("needs you", each) for each in asked or ["nothing"]]
 
 
@@ -67,6 +72,16 @@ def _cost(sessions: Sequence[PastSession], total: Money) -> str:
     limit = f" of ${total.limit_usd:.2f}" if total.limit_usd is not None else ""
     now, whole = (str(each).removeprefix("cost ") for each in (Money.of(sessions), total))
     return f"{now} in {count}{took}; {whole}{limit} in all"
+
+
+GIVEN_BACK = ("interrupted", "released", "lost", "handed off")
+"""How outcomes of sessions begin that nobody has judged: their work was taken away, and counts for nothing."""
+
+
+def _kept(sessions: Sequence[PastSession]) -> str:
+    back = sum(each.outcome.startswith(GIVEN_BACK) for each in sessions)
+    counts = ((len(sessions) - back, "rolled back"), (back, "given back"))
+    return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 def _short(item: Item) -> str:

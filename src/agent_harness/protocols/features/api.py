@@ -9,7 +9,7 @@ agent; what a person decides is a small commit or a change of state under the lo
 from __future__ import annotations
 
 from agent_harness.errors import NotAProject, StateDamaged
-from agent_harness.kernel import owner, root
+from agent_harness.kernel import files, owner, root
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.records import FeatureList
 
@@ -226,12 +226,20 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
     return [FollowedLog("run", lambda: [layout.log("run.log")], said_at)]
 
 
-def transcript(layout: FeatureLayout, picture: ProjectPicture, item: str) -> str | None:
-    """Where what the agent said in the last session on this feature is kept, if it is; one that goes on comes first."""
+def transcript(layout: FeatureLayout, picture: ProjectPicture, item: str, place: str | None = None) -> str | None:
+    """Where what the agent said in the last session on this feature is kept, if it is; one that goes on comes first.
+
+    ``place`` is the folder in which that one is made, as one of several. Links are not followed.
+    """
+    if place is not None:
+        from agent_harness.protocols.features.reader import transcript_in
+
+        return transcript_in(layout, place)
     name = next((each.name for each in picture.items if each.id == item), item)
     now = [each.session for each in picture.now if each.item == name and each.session is not None]
     sessions = [*(each.number for each in picture.sessions if each.item == item and each.number is not None), *now]
-    return layout.transcript(sessions[-1]) if sessions else None
+    found = layout.transcript(sessions[-1]) if sessions else None
+    return found if found and files.is_inside(layout.root, found) else None
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:

@@ -6,9 +6,10 @@ Source: ``faces.md`` F-REC-7; the state files as ``status`` reads them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agent_harness.kernel import trusted_state
+from agent_harness.kernel import files, trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
@@ -97,6 +98,19 @@ class FeatureSource:
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
+def transcript_in(layout: FeatureLayout, place: str) -> str | None:
+    """Where what the agent says is kept while its session goes on in a place, whose state knows no other session."""
+    folder = os.path.join(place, layout.relative(layout.logs))
+    if not files.is_inside(place, folder) or not os.path.isdir(folder):
+        return None
+    with os.scandir(folder) as entries:
+        found = [
+            each.path for each in entries if _TRANSCRIPT.fullmatch(each.name) and each.is_file(follow_symlinks=False)
+        ]
+    return max(found, default=None)
+
+
+_TRANSCRIPT = re.compile(r"session-\d+\.log")
 _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 

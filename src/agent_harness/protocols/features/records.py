@@ -431,6 +431,7 @@ def counts(value: object) -> dict[str, int]:
 
 
 SHOWN_KINDS = 5
+SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
@@ -440,6 +441,16 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
     return ", ".join(
         [*(f"{count} {kind}" for kind, count in ranked[:SHOWN_KINDS]), *([f"{rest} others"] if rest else [])]
     )
+
+
+def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
+    """``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``: what is most frequent first."""
+    numbers = ((errors, "error"), (warnings, "warning"))
+    told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
+    ranked = sorted(files, key=lambda path: (-files[path], path))
+    rest = len(ranked[SHOWN_FILES:])
+    named = [*ranked[:SHOWN_FILES], *([f"{rest} more file{'' if rest == 1 else 's'}"] if rest else [])]
+    return told + (f" ({shown_kinds(kinds)})" if kinds else "") + (f" in {', '.join(named)}" if named else "")
 
 
 def _text(value: object) -> str | None:

@@ -264,11 +264,9 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         f"Health: {found['health']['word']}",
     ]
     if lint := found["lint"]:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in lint["kinds"].items())
         new = sum(lint["introduced"].values())
         rows.append(
-            f"Lint: {lint['errors']} errors, {lint['warnings']} warnings"
-            + (f" ({kinds})" if kinds else "")
+            f"Lint: {records.lint_line(*(lint[name] for name in ('errors', 'warnings', 'kinds', 'files')))}"
             + (f"; {new} introduced by the last accepted session" if new else "")
         )
     if found["open_session"]:
@@ -341,8 +339,8 @@ def _lint(measured: "JsonObject") -> "JsonObject | None":
     if not errors and not warnings:
         return None
     kinds = sorted(records.counts(measured.get("lint_kinds")).items(), key=lambda row: (-row[1], row[0]))
-    introduced = records.counts(measured.get("lint_introduced"))
-    return {"errors": errors, "warnings": warnings, "kinds": dict(kinds), "introduced": introduced}
+    files, introduced = (records.counts(measured.get(name)) for name in ("lint_files", "lint_introduced"))
+    return {"errors": errors, "warnings": warnings, "kinds": dict(kinds), "files": files, "introduced": introduced}
 
 
 def health_word(score: float) -> str:

@@ -595,11 +595,11 @@ def followed(folder: str) -> list[FollowedLog]:
     ]
 
 
-def transcript(folder: str, item: str) -> str | None:
-    """Where what the agent said in the last attempt at this task is kept, if it is."""
+def transcript(folder: str, item: str, place: str | None = None) -> str | None:
+    """Where what the agent said in the last attempt at this task is kept, if it is; see ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
-    return readers.transcript(TaskListLayout(folder), item)
+    return readers.transcript(TaskListLayout(folder), item, place)
 
 
 def parallel_file(folder: str) -> str:
@@ -607,11 +607,11 @@ def parallel_file(folder: str) -> str:
     return TaskListLayout(folder).parallel
 
 
-def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> list[str]:
-    """The answer of ``status`` for a person, on a terminal of so many columns."""
+def lines(found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: bool = True) -> list[str]:
+    """The answer of ``status`` for a person, on a terminal of so many columns; see ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
-    return status.lines(found, everything=everything, columns=columns)
+    return status.lines(found, everything=everything, columns=columns, hooks=hooks)
 
 
 def glance(found: JsonObject) -> str:

@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from agent_harness.kernel import trusted_state
+from agent_harness.kernel import files, trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
@@ -153,11 +154,21 @@ def _attempt(row: JsonObject) -> PastSession:
     )
 
 
-def transcript(layout: TaskListLayout, item: str) -> str | None:
-    """Where what the agent said in the last attempt at this task is kept, if it is; links are not followed."""
-    if os.path.islink(layout.sessions) or not os.path.isdir(layout.sessions):
+def transcript(layout: TaskListLayout, item: str, place: str | None = None) -> str | None:
+    """Where what the agent said in the last attempt at this task is kept, if it is; links are not followed.
+
+    ``place`` is the folder in which the attempt is made that goes on, as one of several.
+    """
+    top, folder = layout.root, layout.sessions
+    if place is not None:
+        from agent_harness.kernel.git.locate import locate
+
+        repository = locate(Path(layout.root))
+        below = os.path.relpath(folder, repository.top if repository else layout.root)
+        top, folder = place, os.path.join(place, below)
+    if not files.is_inside(top, folder) or not os.path.isdir(folder):
         return None
     named = re.compile(rf"\d+-{re.escape(safe_name(item))}\.\d+\.log")
-    with os.scandir(layout.sessions) as entries:
+    with os.scandir(folder) as entries:
         found = [each for each in entries if named.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
     return max(found, key=lambda each: each.stat().st_mtime).path if found else None

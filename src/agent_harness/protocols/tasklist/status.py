@@ -277,21 +277,21 @@ COLUMNS = 100
 """Of the line of a task in a list that is too long to be shown."""
 
 
-def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> list[str]:
+def lines(found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: bool = True) -> list[str]:
     """The same for a person: the answer, then the details; of a long list what matters now, or ``everything``.
 
-    ``columns`` are those of the terminal; 0 where there is none.
+    ``columns`` are those of the terminal; 0 where there is none. Without ``hooks`` there are none that could rest.
     """
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
-    last = found["last_session"] or "never"
+    last = f"; last ended {found['last_session']}" if found["last_session"] else ""
     text = [
         *map(sentence, found["limits"]),
         *head(found),
         "",
         f"Tasks: {summary}, {counts['total']} in all",
-        f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}; last ended {last}",
+        f"Sessions: {found['session_count']} of {found['max_sessions'] or 'any number'}{last}",
     ]
     below = [each.get("item") for each in _workers(found["parallel"])]
     heard = [each for each in found["now"] if each["alive"] or found["in_progress"]]
@@ -301,7 +301,7 @@ def lines(found: JsonObject, *, everything: bool = False, columns: int = 0) -> l
         told = [f"Now: {line}" for line in now.lines(heard)]
         text += headline.first_of(told, MOST_NAMED, everything=everything)
     text += _parallel_lines(found["parallel"], everything=everything)
-    text += [*_cost_lines(found["costs"]), *_warnings(found, everything=everything)]
+    text += [*_cost_lines(found["costs"]), *_warnings(found, everything=everything, hooks=hooks)]
     text += _task_lines(found, columns or COLUMNS, everything=everything)
     if found["log"]:
         text += ["", *found["log"]]
@@ -338,7 +338,7 @@ def _task_line(row: JsonObject, columns: int = 0) -> str:
     return f"{begin}{row['title']}{end}{why}"
 
 
-def _warnings(found: JsonObject, *, everything: bool) -> list[str]:
+def _warnings(found: JsonObject, *, everything: bool, hooks: bool) -> list[str]:
     def names(ids: list[str]) -> str:
         return headline.names(ids, MOST_NAMED, everything=everything)
 
@@ -356,7 +356,7 @@ def _warnings(found: JsonObject, *, everything: bool) -> list[str]:
         text.append(f"Marked completed, and not proven by the harness: {names(unproven)}; harness session start looks")
     if green := found["green_before"]:
         text.append(f"Proven by a command that passed before the work as well: {names(green)}")
-    if not found["active"] and found["work_left"]:
+    if hooks and not found["active"] and found["work_left"]:
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
         text.append(

@@ -129,6 +129,7 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
         "lint_errors": lint and lint.errors,
         "lint_warnings": lint and lint.warnings,
         "lint_kinds": lint and dict(lint.kinds),
+        "lint_files": lint and dict(lint.files),
         "lint_introduced": dict(ruling.proof.lint_introduced),
         "max_lines": project.config.quality.max_file_lines,
         "file_alerts": [alert["message"] for alert in ruling.proof.file_alerts],

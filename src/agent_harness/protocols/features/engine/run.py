@@ -28,7 +28,7 @@ from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
-from agent_harness.protocols.features.records import CLEANUP, Feature, FeatureList, SessionState
+from agent_harness.protocols.features.records import CLEANUP, Feature, FeatureList, SessionState, lint_line
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
@@ -382,7 +382,7 @@ def _final_check(project: Project, passing: int, total: int, recovered: JsonObje
     proven.require(project, facts)
     lint = judge.lint(head)
     project.say(f"Full suite: {len(facts.passing)} passed.")
-    project.say(f"Lint: {lint.problem or f'{lint.errors} errors, {lint.warnings} warnings'}")
+    project.say(f"Lint: {lint.problem or lint_line(lint.errors, lint.warnings, lint.kinds, lint.files)}")
     project.say(WHEN_COMPLETE if passing == total else BUT_FOR_SKIPPED)
     return {
         "complete": True,

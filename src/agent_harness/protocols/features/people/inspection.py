@@ -86,6 +86,7 @@ def measure(project: Project) -> JsonObject:
             "errors": lint.errors,
             "warnings": lint.warnings,
             "kinds": dict(lint.kinds),
+            "files": dict(lint.files),
             "by_lines": lint.by_lines,
             "problem": lint.problem,
         },
@@ -104,10 +105,8 @@ def _lines(found: JsonObject) -> list[str]:
         f"Project: {found['project']}\n",
         f"FEATURES: {features['passing']}/{features['total']} passing ({features['percent']}%)",
         f"TESTS: {tests['passing']}/{tests['total']} passing ({tests['percent']}%)",
-        f"LINT: {lint['errors']} errors, {lint['warnings']} warnings",
+        f"LINT: {records.lint_line(*(lint[name] for name in ('errors', 'warnings', 'kinds', 'files')))}",
     ]
-    if lint["kinds"]:
-        rows.append(f"  {records.shown_kinds(lint['kinds'])}")
     if lint["by_lines"]:
         rows.append("  these are lines of output: the harness does not know the linter's format")
     rows += [f"  {part['problem']}" for part in (tests, lint) if part["problem"]]

@@ -259,7 +259,7 @@ class Judge:
             )
         if run.exit_code in (None, 126, execution.NOT_FOUND) or "No module named" in run.output[-400:]:
             return quality.Lint(problem=f"lint unavailable: {self._lint}")
-        return quality.lint_counts(run.output, run.exit_code or 0)
+        return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
         """Which of these tests fail once more when they are run again on their own suite (C62)."""
@@ -669,7 +669,7 @@ class Judge:
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}
-        lint = quality.lint_counts(run.output, run.exit_code or 0)
+        lint = quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
         if not lint.total:
             return lint, {}
         before = self.lint(verdict.base)

@@ -23,6 +23,7 @@ class Lint:
     errors: int = 0
     warnings: int = 0
     kinds: Mapping[str, int] = field(default_factory=dict)  # findings by code, E501 and the like
+    files: Mapping[str, int] = field(default_factory=dict)  # findings by file, one of the project from its folder
     by_lines: bool = False  # no finding could be read: ``errors`` are the lines that the linter printed
     problem: str | None = None
 
@@ -49,40 +50,43 @@ _INDENTED = re.compile(  # below the name of its file: eslint's stylish format a
     r"\s+\d+:\d+\s+(?:(?P<level>error|warning)\s.*?(?:\s{2,}(?P<rule>\S+))?|(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b.*)$"
 )
 _COMPACT = re.compile(r"\S.*: line \d+, col \d+, (?P<level>Error|Warning) - .*?(?:\((?P<rule>\S+)\))?$")
+_FILE = re.compile(r":\d+|: line \d+")  # what stands behind the name of a file
 _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
-def lint_counts(output: str, exit_code: int) -> Lint:
-    """Findings by code, in the forms of ruff, flake8, pylint, mypy, eslint and rustc; W codes are warnings.
+def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
+    """Findings by code and by file, in the forms of ruff, flake8, pylint, mypy, eslint and rustc; W codes are warnings.
 
     Where the sum that the linter prints is larger than what could be read, the rest has the kind ``OTHER``. A linter
-    that fails and says nothing in a known form has found as many errors as it printed lines, at least one.
+    that fails and says nothing in a known form has found as many errors as it printed lines, at least one. Files are
+    named from ``root``, where the linter names them whole.
     """
-    lines, kinds, soft = output.splitlines(), Counter[str](), 0
-    for kind, warns in _findings(lines):
+    lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
+    for kind, warns, file in _findings(lines):
         kinds[kind] += 1
+        files[file.removeprefix(f"{root}/")] += 1
         soft += warns
     said = max((int(found[1] or found[2]) for line in lines if (found := _SUM.match(line))), default=0)
     if said > kinds.total():
         kinds["OTHER"] += said - kinds.total()
     if exit_code and not kinds:
         return Lint(errors=max(1, sum(1 for line in lines if line.strip())), by_lines=True)
-    return Lint(errors=kinds.total() - soft, warnings=soft, kinds=dict(kinds))
+    return Lint(errors=kinds.total() - soft, warnings=soft, kinds=dict(kinds), files=dict(files))
 
 
-def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """The kind of each finding, and whether it is a warning."""
+def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
+    """The kind of each finding, whether it is a warning, and its file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
             if found := _TITLE.match(title):
-                yield _kind(found)
+                yield *_kind(found), _FILE.split(line.partition("--> ")[2])[0]
             title = ""
         elif _SOURCE.match(line):
             continue
         elif found := _INDENTED.match(line) or _COMPACT.match(line) or _LINE.match(line):
             if found.groupdict().get("word") != "note":
-                yield _kind(found)
+                yield *_kind(found), (title.rstrip(": ") if line[0].isspace() else _FILE.split(line)[0])
         elif line.strip() and not line[0].isspace():
             title = line
 
