@@ -550,15 +550,15 @@ class Coordinator:
     def _order(self, step: decision.StartAttempt) -> bool:
         if not self._can_pay():
             return False
-        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
-        told = self._of_order(step.item.id)
-        seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
-        if self._engine.is_local and seated is None:
-            return False
         item, work, base = step.item, self._plan.work(step.item.id), self._lander.branch.tip
         if not base:
             self._ledger.note("blocked", reason=BRANCH_GONE)
             return True
+        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
+        told = self._of_order(item.id)
+        seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
+        if self._engine.is_local and seated is None:
+            return False
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         mend = self._lander.seeded(work, item, base) if work.mend else None
