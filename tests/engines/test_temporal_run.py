@@ -271,6 +271,37 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     assert found.at_remote() == []
 
 
+def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fleet: Callable[..., Fleet]) -> None:
+    """SC-54: the remote takes a push and answers nothing; told once it is waited for, told again it is not."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first")
+    run = found.begin(slow(found, 3), 1)
+    until(lambda: pids(found, "a"))
+    away = found.remote.with_name("away.git")
+    found.remote.rename(away)
+    until(lambda: "once more in" in found.log("first"))
+    first.kill()
+    first.wait()
+    away.rename(found.remote)
+    hook, hangs = found.remote / "hooks/pre-receive", found.path / "hangs"
+    hook.write_text(f"#!/bin/sh\ntouch {hangs}\nexec sleep 600\n")
+    hook.chmod(0o755)
+    second = found.worker("--slots", "1", name="first", HARNESS_TIME_SCALE="1")
+    until(hangs.exists)
+    second.send_signal(signal.SIGINT)
+    other = found.worker("--slots", "1", name="first")
+    assert other.wait(timeout=60) == 5, found.log("first")
+    assert second.poll() is None
+    second.send_signal(signal.SIGINT)
+    assert second.wait(timeout=60) == 0, found.log("first")
+    assert "Traceback" not in found.log("first")
+    hook.unlink()
+    found.worker("--slots", "1", name="first")
+    assert run.wait(timeout=180) == 0, found.log("first")
+    assert "had left is in" in found.log("first")
+    assert found.landed() == ["a"]
+
+
 def test_a_worker_that_is_told_to_end_does_not_wait_for_a_remote_that_is_away(fleet: Callable[..., Fleet]) -> None:
     """SC-54: its hands are done, and nobody takes the result; the next worker in its folder pushes it."""
     found = fleet(job("a"))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_harness.agents import registry
-from agent_harness.kernel import trusted_state
+from agent_harness.kernel import owner, trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.long_task_project import LongTaskProject, book
@@ -145,6 +145,35 @@ def test_a_project_without_a_budget_or_with_a_pause_is_left_alone(tmp_path: Path
     assert states(tmp_path)["shop"]["state"] == "open"
     assert "Paused by a person" in harness(tmp_path, "status").text
     assert shop.statuses() == ["pending"]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"workers": 5, "budget": {"spent": "abc"}},
+        {"workers": {"w1": 1}, "budget": [1]},
+        {"workers": [1, None, "w1"], "budget": {"spent": [], "reserved": {}, "limit": "x"}},
+        {"workers": [], "budget": {"spent": 10**400, "reserved": 10**400, "limit": -(10**400)}, "blocked": {}},
+        {"workers": [{}] * 50, "budget": {"spent": float("nan"), "limit": float("inf")}, "queue": 3, "parked": "y"},
+    ],
+)
+def test_what_an_agent_writes_about_its_run_is_no_number_for_others(tmp_path: Path, shown: dict[str, Any]) -> None:
+    """SC-60: ``parallel.json`` is a file that an agent can write; every other project is supervised as ever."""
+    shop, other = listed(tmp_path / "shop", "a"), listed(tmp_path / "other", "b")
+    roster(tmp_path, f"agents: 3\nprojects:\n  - {{path: {shop.root}}}\n  - {{path: {other.root}}}\n")
+    (shop.root / ".harness").mkdir(exist_ok=True)
+    record = {"v": 1, "run": "3f1c", "owner": owner.current().as_record(), **shown}
+    (shop.root / ".harness/parallel.json").write_text(json.dumps(record))
+    assert harness(tmp_path, "pause").code == 0
+    ran = harness(tmp_path, "run", "--once")
+    assert (ran.code, "Traceback" in ran.text) == (0, False), ran.text
+    found = states(tmp_path)
+    assert (found["shop"]["state"], found["other"]["state"], found["other"]["open"]) == ("running", "open", 1)
+    assert found["shop"]["today_usd"] == 0
+    known = json.loads(Path(trusted_state.of_user("fleet") or "", "state.json").read_text())["projects"]
+    assert known[str(other.root)]["share"] == 1
+    assert shop.harness("status").code == 0
+    assert "Traceback" not in harness(tmp_path, "status").text
 
 
 def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:

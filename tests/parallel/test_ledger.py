@@ -1,5 +1,6 @@
 """The journal of a run: what is torn never happened, what cannot be read is damage."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from agent_harness.errors import StateDamaged
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.testing.repo import Repo
 
 
 def filled(folder: Path) -> Ledger:
@@ -67,6 +69,63 @@ def test_a_run_that_is_over_is_put_away(tmp_path: Path) -> None:
     found.append("run", run="r2", v=1)
     found.close()
     assert Ledger(str(tmp_path)).events[0]["n"] == 1
+
+
+NOTES = """
+import json, os, sys
+seen = []
+os_open, os_rename = os.open, os.rename
+
+
+def opened(path, flags, *more, **members):
+    if flags & os.O_CREAT and str(path).endswith("ledger.jsonl") and not os.path.lexists(path):
+        seen.append(["named", str(path)])
+    return os_open(path, flags, *more, **members)
+
+
+def replaced(source, target):
+    os_rename(source, target)
+    if str(source).endswith("ledger.jsonl"):
+        seen.extend([["named", str(target)], ["unnamed", str(source)]])
+
+
+def heard(synced):
+    def sync(descriptor):
+        synced(descriptor)
+        seen.append(["synced", os.readlink(f"/proc/self/fd/{descriptor}")])
+    return sync
+
+
+os.open, os.replace, os.rename = opened, replaced, replaced
+os.fsync, os.fdatasync = heard(os.fsync), heard(os.fdatasync)
+from agent_harness.kernel.git import Git
+from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.rebuild import LeftRun, rebuild
+
+folder = sys.argv[1] + "/state/parallel"
+found = Ledger(folder)
+found.append("run", run="r1", v=1)
+found.put_away()
+found.append("run", run="r2", v=1)
+found.close()
+rebuild(folder, Git(sys.argv[1] + "/home"), "refs/heads/main", LeftRun(workers=1, branch=None, claims={}))
+print(json.dumps(seen))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_journal_has_its_name_on_the_disk_before_anything_follows_from_it(tmp_path: Path) -> None:
+    """SC-5: whatever gives a journal a name, or takes one away, ends with the folders on the disk."""
+    Repo.with_files(tmp_path / "home", {"app.py": "one\n"}, user_settings=True)
+    ran = subprocess.run([sys.executable, "-c", NOTES, str(tmp_path)], check=True, capture_output=True, text=True)
+    seen = json.loads(ran.stdout)
+    names = [Path(path) for what, path in seen if what != "synced"]
+    assert len(names) == 3 + 2 * 3, names  # three are made; one is put away, one kept, one takes its place
+    for number, (what, path) in enumerate(seen):
+        if what != "synced":
+            until = next((n for n in range(number + 1, len(seen)) if seen[n][0] == "named"), len(seen))
+            assert ["synced", str(Path(path).parent)] in seen[number:until], (what, path, seen)
+    assert ["synced", str(tmp_path / "state")] in seen  # where the folder itself is new
 
 
 HALF = """

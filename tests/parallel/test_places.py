@@ -1,5 +1,7 @@
 """Places: each agent's own repository, what is rescued from it, and that nothing of it reaches anybody else."""
 
+import filecmp
+import os
 import subprocess
 import threading
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from agent_harness.errors import Busy
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.landing.refs import ProjectRefs
-from agent_harness.parallel.places import Workplace, take_home
+from agent_harness.parallel.places import Workplace, copy_plain, take_home
 from agent_harness.testing.repo import Repo
 
 OWN = ("harness-*", ".harness")
@@ -194,3 +196,46 @@ def test_a_pipe_in_its_repository_keeps_nobody_waiting(scene: Scene, name: str) 
     assert Path(kept, "new").read_text() == "kept\n"
     scene.prepare()
     assert scene.sh("git status --short; cat app.py") == "one"
+
+
+def sparse(path: Path, size: int, text: bytes, hole: int = 0) -> None:
+    """A file of that size with a text before so many bytes of nothing at its end; all else is a hole."""
+    with path.open("wb") as file:
+        file.seek(size - len(text) - hole)
+        file.write(text)
+        file.truncate(size)
+
+
+def test_logs_of_an_agent_are_copied_with_a_limit_and_the_end_of_a_long_one_is_kept(tmp_path: Path) -> None:
+    """A sparse terabyte, many long files, and folders without an end."""
+    logs, kept = tmp_path / "logs", tmp_path / "kept"
+    (logs / "more").mkdir(parents=True)
+    (logs / "short.log").write_text("all of it\n")
+    sparse(logs / "more/long.jsonl", 1 << 40, b'\n{"last": "record"}\n')
+    for number in range(6):
+        sparse(logs / f"z{number}.log", 1 << 30, b"\n", (64 << 20) - 200)
+    os.symlink(logs / "short.log", logs / "link.log")
+    os.makedirs(logs / "/".join(["d"] * 30))
+    (logs / "/".join(["d"] * 30) / "deep.log").touch()
+    copy_plain(str(logs), str(kept))
+    found = {each.name: each.lstat().st_size for each in kept.rglob("*.*")}
+    assert sorted(found) == sorted(["short.log", "long.jsonl", *(f"z{number}.log" for number in range(6))])
+    assert (kept / "short.log").read_text() == "all of it\n"
+    told, last = (kept / "more/long.jsonl").read_text().splitlines()
+    assert (last, "bytes before this were left behind" in told) == ('{"last": "record"}', True)
+    assert sum(found.values()) < (256 << 20) + 600
+    assert min(found[f"z{number}.log"] for number in range(3)) > (64 << 20) - 200
+    assert b"bytes before this were left behind" in (kept / "z5.log").read_bytes()[:100]
+    assert sum(each.lstat().st_blocks * 512 for each in kept.rglob("*.*")) < 1 << 20  # holes stay holes
+
+
+def test_of_a_long_log_whole_lines_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    lines = [f"{number:<999}" for number in range(68_000)]
+    sparse(tmp_path / "logs/long.jsonl", 1 << 40, "\n".join(["", *lines, ""]).encode())
+    copy_plain(str(tmp_path / "logs"), str(tmp_path / "kept"))
+    told, *rest = (tmp_path / "kept/long.jsonl").read_text().splitlines()
+    assert len(rest) == (64 << 20) // 1000 < len(lines)
+    assert (rest, "were left behind" in told) == (lines[-len(rest) :], True)
+    copy_plain(str(tmp_path / "kept"), str(tmp_path / "home"))
+    assert filecmp.cmp(tmp_path / "kept/long.jsonl", tmp_path / "home/long.jsonl", shallow=False)

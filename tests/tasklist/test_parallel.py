@@ -437,6 +437,19 @@ def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_
 
 
 @pytest.mark.scenario
+def test_a_link_in_the_place_of_the_state_folder_is_gone_before_the_next_order(tmp_path: Path) -> None:
+    """SC-12: it is ignored where .gitignore says so, and nothing is written through it."""
+    work = project(tmp_path, job("a"), job("b"))
+    work.repo.write(".gitignore", ".harness\n").commit()
+    there, seen, once = (tmp_path / name for name in ("there", "seen", "once"))
+    there.mkdir()
+    links = f"[ -e {once} ] || {{ touch {once}; rm -rf .harness; ln -s {there} .harness; }}"
+    ran = run(work, f"[ ! -L .harness ] || touch {seen}; {links}; {WORKS}", 1, "--json")
+    assert not seen.exists()
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+
+
+@pytest.mark.scenario
 def test_what_a_run_had_spent_that_was_killed_counts_for_its_budget(tmp_path: Path) -> None:
     """SC-42: killed once its agent has told of $0.60; the next one has no room for another call as dear."""
     work = project(tmp_path, job("a"))

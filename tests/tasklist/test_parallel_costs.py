@@ -1,14 +1,22 @@
 """What agents have spent, whoever is killed meanwhile: in ``harness costs`` once, and so much as the budget counts."""
 
 import json
+import queue
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from agent_harness.parallel.engine import LocalEngine
+from agent_harness.parallel.items import WorkOrder
+from agent_harness.protocols.tasklist.api import TaskList
+from agent_harness.supervision.dispatch import RefusalPolicy
+from agent_harness.testing import HARNESS
 from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, project, until
@@ -87,3 +95,87 @@ def test_what_an_attempt_has_spent_whose_candidate_cannot_be_taken_home_is_in_th
     assert (ran.code, ran.json["lost"], ran.json["cost_usd"]) == (0, 1, 0.5), ran
     assert json.loads(work.harness("costs", "--json").out)["spent_usd"] == 0.5
     assert [each["cost_usd"] for each in rows(work)] == [0.2, 0.3]
+
+
+class LateEngine(LocalEngine):
+    """Gives the first order up for lost, and brings its result when the next one is over; twice."""
+
+    is_local = False
+
+    def __init__(self, heard: bool) -> None:
+        super().__init__()
+        self._heard = heard
+        self._late = ""
+        self._folders: dict[str, Path] = {}
+
+    def open(self, ended: "queue.SimpleQueue[str]") -> None:
+        done: queue.SimpleQueue[str] = queue.SimpleQueue()
+        super().open(done)
+        threading.Thread(target=self._tell, args=(done, ended), daemon=True).start()
+
+    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
+        self._folders[order.id] = Path(folder)
+        super().submit(order, folder, environment)
+
+    def _tell(self, done: "queue.SimpleQueue[str]", told: "queue.SimpleQueue[str]") -> None:
+        self._late = done.get()
+        first = self._folders[self._late]
+        (first / "result.json").rename(first / "late.json")
+        if not self._heard:
+            (first.parents[1] / "spending" / f"{self._late.replace('/', '.')}.json").unlink()
+        told.put(self._late)
+        second = done.get()
+        (first / "late.json").rename(first / "result.json")
+        for each in (self._late, self._late, second):
+            told.put(each)
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_a_lost_attempt_cost_that_comes_back_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: bool
+) -> None:
+    """SC-42: whether the run had heard of it when it gave it up, or not."""
+    work = project(tmp_path, job("a"))
+    usage = '{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.3}'
+    agent = work.agent(f"echo '{usage}'; {WORKS}")
+    monkeypatch.chdir(work.root)
+    ran = TaskList.open(str(work.root)).run(
+        agents=[agent],
+        policy=RefusalPolicy(),
+        say=lambda _line: None,
+        workers=1,
+        lend=lambda git, folder, say, refs: LateEngine(heard),
+    )
+    assert (ran["exit_code"], ran["lost"], ran["cost_usd"]) == (0, 1, 0.6), ran
+    assert [each["cost_usd"] for each in events(work, "late_result")] == [0.0 if heard else 0.3, 0.0]
+    found = json.loads(work.harness("costs", "--json").out)
+    assert found["spent_usd"] == 0.6, rows(work)
+    (lost,) = {each["order"] for each in rows(work)} - {each["order"] for each in events(work, "ended")}
+    assert sum(each["cost_usd"] for each in rows(work) if each["order"] == lost) == 0.3
+
+
+@pytest.mark.scenario
+def test_what_recalled_and_dropped_attempts_cost_counts_once(tmp_path: Path) -> None:
+    """SC-42: one is recalled after $0.20; the next, of $0.30, is held and dropped; the last lands."""
+    work = project(tmp_path, job("a"))
+    waits = f"{{ touch {tmp_path}/again; until [ -e {tmp_path}/go ]; do sleep 0.1; done; }}"
+    first = agent(work, tmp_path, f"touch {tmp_path}/spent; exec sleep 600")
+    script = Path(first.split()[-1])
+    script.write_text(f"{script.read_text()}\n{waits}\n")
+    words = ["run", "--workers", "1", "--agent", first, "--json"]
+    with subprocess.Popen([*HARNESS, *words], cwd=work.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        try:
+            until((tmp_path / "spent").exists)
+            assert work.harness("recall", "a").code == 0
+            until((tmp_path / "again").exists)
+            assert work.harness("queue", "hold", "a").code == 0
+        finally:
+            (tmp_path / "go").touch()
+        out, err = run.communicate(timeout=120)
+    assert (run.returncode, json.loads(out)["cost_usd"]) == (3, 0.5), (out, err)
+    assert work.harness("queue", "drop", "a").code == 0
+    ran = work.harness(*words)
+    assert (ran.code, work.statuses(), json.loads(ran.out)["cost_usd"]) == (0, ["completed"], 0.3), ran
+    assert json.loads(work.harness("costs", "--json").out)["spent_usd"] == 0.8
+    assert [each["cost_usd"] for each in rows(work)] == [0.2, 0.3, 0.3]

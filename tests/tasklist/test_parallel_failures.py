@@ -11,9 +11,10 @@ import pytest
 
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import project_id
+from agent_harness.testing import HARNESS
 from agent_harness.testing.task_list_project import TaskListProject
 
-from .test_parallel import WORKS, job, landed, project, rescued, run
+from .test_parallel import WORKS, job, landed, project, rescued, run, until
 from .test_parallel_push import tip, with_remote
 from .test_parallel_rebuild import folder_of
 
@@ -178,6 +179,27 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
     log = work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)", branch)
     assert sorted(log.split()) == ["a", "b", "c"]
+
+
+@pytest.mark.scenario
+def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp_path: Path) -> None:
+    """SC-40: another attempt goes on meanwhile, and the machine has the rest."""
+    work = project(tmp_path, job("a"), job("b"))
+    go = tmp_path / "go"
+    gone = f"git -C {work.root} update-ref -d refs/heads/main"
+    waits = f"until [ -e {go} ]; do sleep 0.1; done; {WORKS}"
+    agent = work.agent(f"if [ $HARNESS_TASK_ID = a ]; then {gone}; exit 1; else {waits}; fi")
+    words = [*HARNESS, "run", "--workers", "2", "--agent", agent]
+    with subprocess.Popen(words, cwd=work.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        journals = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects")
+        try:
+            until(lambda: [*journals.glob("*/parallel/ledger.jsonl")] and events(work, "blocked"))
+            holders = json.loads(work.harness("limits", "--host", "--json").out)["holders"]
+        finally:
+            go.touch()
+        out, err = running.communicate(timeout=120)
+    assert [each["item"] for each in holders] == ["b"]
+    assert running.returncode == 3, (out, err)
 
 
 # ---- people and time -------------------------------------------------------------------------------------------------

@@ -57,6 +57,15 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
     known = work.repo.git("rev-list", "HEAD").split()
     assert all(work.task(name).completed_commit in known for name in "ab")
     assert work.repo.git("for-each-ref", "refs/harness/batch", "refs/harness/incoming") == ""
+    of_report = {each["id"]: each for each in json.loads(work.harness("report", "--json").out)["done"]}
+    for name in "ab":
+        found = json.loads(work.harness("why", name, "--json").out)
+        commit = found["proven"]["commit"]
+        assert (commit, of_report[name]["proven"]["commit"]) == (work.task(name).completed_commit,) * 2
+        assert f" {commit[:12]} && " in found["check"][0]["command"]
+        shell = [f"{each['command']}; test $? {'=' if each['must'] == 'pass' else '!='} 0" for each in found["check"]]
+        checked = subprocess.run(["sh", "-c", " && ".join(shell)], cwd=work.root, capture_output=True, check=False)
+        assert checked.returncode == 0, (shell, checked)
     for name in "ab":
         undone = work.harness("undo", name, "--yes")
         assert (undone.code, work.task(name).status) == (0, "pending"), undone

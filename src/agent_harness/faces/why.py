@@ -21,7 +21,7 @@ from agent_harness.session import picture as pictures
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
 
-__all__ = ["explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
+__all__ = ["commits_moved", "explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
 Changes = Mapping[tuple[str, str], Sequence[str]]
 """The paths that differ between two commits."""
@@ -144,17 +144,24 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
 
 
 def explain(
-    picture: ProjectPicture, item: Item, *, changed: Changes | None = None, history: History | None = None
+    picture: ProjectPicture,
+    item: Item,
+    *,
+    changed: Changes | None = None,
+    moved: Mapping[str, str] | None = None,
+    history: History | None = None,
 ) -> JsonObject:
     """All that is known of an item, for an answer in JSON and for ``lines``.
 
-    ``changed`` is what differs between commits, where that is known already; else git is asked. ``history`` are its
-    claims and sessions, where they were sought out already.
+    ``changed`` is what differs between commits, and ``moved`` what ``commits_moved`` answers, where that is known
+    already; else git is asked. ``history`` are its claims and sessions, where they were sought out already.
     """
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(picture, item.id)[item.id]
     proof = _proving(item, claims)
+    if moved is None:
+        moved = commits_moved(picture.path, [proof] if proof else [])
     asked = picture.asked_of(item)
     return {
         "kind": picture.kind,
@@ -164,8 +171,8 @@ def explain(
         "state": item.state,
         "reason": redact(item.reason) or None,
         "proof": redact(item.proof) if item.proof else None,
-        "proven": _proven(proof),
-        "check": [*checks(picture, item, proof, changed=changed)] if item.state == pictures.PROVEN else [],
+        "proven": _proven(proof, moved),
+        "check": [*checks(picture, item, proof, changed=changed, moved=moved)] if item.state == pictures.PROVEN else [],
         "claims": [_claim(each, session, picture.kind) for each, session in with_sessions(claims, sessions)],
         "waits_for": [
             {"item": each.id, "name": each.name, "state": each.state}
@@ -200,12 +207,29 @@ def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
-def _proven(line: ClaimVerdict | None) -> JsonObject | None:
+def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
+    """The commits of these claims that the head has under another id, since it was put on top of what a remote had."""
+    commits = [each.commit for each in claims if each.accepted and each.commit]
+    top = _top(folder) if commits else None
+    if top is None:
+        return {}
+    from agent_harness.kernel.git import Git
+    from agent_harness.parallel.landing import candidates
+
+    with suppress(HarnessError, OSError):
+        git = Git(top)
+        if head := git.head():
+            return candidates.moved(git, head, commits)
+    return {}
+
+
+def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject | None:
     if line is None:
         return None
+    commit = line.commit or line.candidate
     tests = next((each.passed for each in line.steps if each.step == "proof"), None)
     return {
-        "commit": line.commit or line.candidate,
+        "commit": moved.get(commit, commit) if commit else None,
         "session": line.session,
         "attempt": line.attempt,
         "tests": tests,
@@ -285,7 +309,12 @@ def _passed(step: VerdictStep) -> str:
 
 
 def checks(
-    picture: ProjectPicture, item: Item, line: ClaimVerdict | None, *, changed: Changes | None = None
+    picture: ProjectPicture,
+    item: Item,
+    line: ClaimVerdict | None,
+    *,
+    moved: Mapping[str, str],
+    changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
     """The commands, each with what must come of it: ``pass`` or ``fail``. Run them one after the other in one shell."""
     root = picture.path
@@ -307,9 +336,10 @@ def checks(
     folder = shown if inside == "." else shlex.quote(os.path.join(os.path.relpath(place, root), inside))
     git = "git" if _top(root) == top else f"git -C {shlex.quote(top)}"
     added = shown if git == "git" else shlex.quote(place)
+    commit = moved.get(line.commit, line.commit)[:12]
     lent = "".join(f"ln -s {shlex.quote(os.path.join(top, each))} . && " for each in _lent(top))
     yield {
-        "command": f"{git} worktree add --detach {added} {line.commit[:12]} && cd {folder} && {lent}{command}",
+        "command": f"{git} worktree add --detach {added} {commit} && cd {folder} && {lent}{command}",
         "must": "pass",
     }
     was_red = any(each.step == "red" and each.result == "passed" for each in line.steps)

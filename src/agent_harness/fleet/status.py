@@ -68,7 +68,7 @@ def _row(member: Member, told: object) -> JsonObject:
         "weight": member.weight,
         "state": "running" if alive else str(kept.get("state") or "not looked at"),
         "why": str(kept.get("why") or ""),
-        "agents": len((run or {}).get("workers") or []) if alive else 0,
+        "agents": snapshot.agents(run),
         "share": kept.get("share") or 0,
         "open": kept.get("open"),
         "proven": kept.get("proven"),

@@ -29,8 +29,10 @@ from agent_harness.fleet import accounts, slices, status
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.fleet.sharing import FairClock, Wish, shares
 from agent_harness.kernel import clock, files, journal, trusted_state
-from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.json import JsonObject, dollars, jsontext, number_below
 from agent_harness.kernel.lock import LockFile
+from agent_harness.kernel.owner import Owner
+from agent_harness.parallel import snapshot
 from agent_harness.parallel.people import ParallelRuns
 from agent_harness.session.picture import ProjectPicture
 from agent_harness.supervision.interruption import Stop
@@ -40,6 +42,7 @@ LOOK_SECONDS = 600.0
 HOUR_SECONDS = 3600.0
 DEATHS_AN_HOUR = 5
 MOST_WAIT_SECONDS = 60.0
+_ANY_SECONDS = 1e9
 _ENDINGS = {
     0: ("done", "nothing is left to be done"),
     1: ("parked", "items failed for good, or nothing landed"),
@@ -74,7 +77,7 @@ class _Watched:
     given: int = 0  # workers that its run was told last
     alive: bool = False
     spent_live: float = 0.0
-    started: JsonObject | None = None  # the owner of the run that a supervisor has started
+    started: Owner | None = None  # the owner of the run that a supervisor has started
     process: "subprocess.Popen[bytes] | None" = None
     deaths: list[float] = field(default_factory=list)
     begin_at: float = 0.0
@@ -102,6 +105,7 @@ class FleetSupervisor:
         self._clock = FairClock()
         self._ticked = time.monotonic()
         self._said: dict[str, str] = {}
+        self._agents = 0  # of all projects, as the roster says
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
@@ -130,13 +134,14 @@ class FleetSupervisor:
         found = known.get("projects")
         for path, told in found.items() if isinstance(found, dict) else ():
             watched = self._watched.setdefault(path, _Watched(member=Member(path=path, kind="")))
-            watched.started = told.get("started")
+            watched.started = Owner.from_record(told.get("started")) if isinstance(told, dict) else None
 
     # ---- a round
 
     def tick(self) -> None:
         """Looks, shares, begins and scales."""
         roster = self._read()
+        self._agents = roster.agents
         members = {each.path: each for each in roster.members}
         for path, member in members.items():
             self._watched.setdefault(path, _Watched(member=member)).member = member
@@ -238,13 +243,12 @@ class FleetSupervisor:
         """What its run shows of itself, or how it has ended."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
-        each.agents = len((run or {}).get("workers") or []) if each.alive else 0
+        each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
         if each.alive and run:
-            budget = run.get("budget")
-            each.spent_live = float((budget if isinstance(budget, dict) else {}).get("spent") or 0.0)
+            each.spent_live = snapshot.spent_usd(run)
             each.state, each.why = "running", ""
-            shown = run.get("owner")
-            if each.process is not None and isinstance(shown, dict) and shown.get("pid") == each.process.pid:
+            shown = Owner.from_record(run.get("owner"))
+            if each.process is not None and shown is not None and shown.pid == each.process.pid:
                 each.started = shown  # no other process is ours, whatever somebody has written there
         self._reap(each)
         if not each.alive and each.process is None:
@@ -292,7 +296,7 @@ class FleetSupervisor:
         each.process = None
         is_slice = each.member.kind == slices.KIND
         answer = slices.answer(self._printed(each)) if is_slice else self._answer(each)
-        if cost := slices.cost_usd(answer) if is_slice else answer.get("cost_usd"):
+        if cost := slices.cost_usd(answer) if is_slice else dollars(answer.get("cost_usd")):
             row = {"at": clock.timestamp(), "path": each.member.path, "cost_usd": cost}
             journal.append(os.path.join(self._folder, "ledger.jsonl"), row)
         each.look_at = 0.0
@@ -311,7 +315,8 @@ class FleetSupervisor:
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
         """What is due now, the task says; a slice that failed, or could not begin, is not followed by one at once."""
         if answer.get("decision") == "wait":
-            each.begin_at = time.monotonic() + clock.scaled(float(answer.get("waitSeconds") or MOST_WAIT_SECONDS))
+            seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
+            each.begin_at = time.monotonic() + clock.scaled(seconds)
         elif code == 1 and not answer:
             each.stamp, each.state = self._stamp(each), "parked"
             each.why = next(reversed(self._printed(each)), "its slice could not begin")
@@ -395,10 +400,10 @@ class FleetSupervisor:
     def _end_ours(self, each: _Watched) -> None:
         """Ends a run that a supervisor has begun, as one Ctrl-C does: turns end after their operation."""
         run = status.run_of(each.member)
-        owner = (run or {}).get("owner")
-        if run and run.get("alive") and isinstance(owner, dict) and owner == each.started:
-            with suppress(OSError, ValueError, TypeError):
-                os.kill(int(owner["pid"]), signal.SIGINT)
+        shown = Owner.from_record((run or {}).get("owner"))
+        if run and run.get("alive") and shown is not None and shown == each.started:
+            with suppress(OSError):
+                os.kill(shown.pid, signal.SIGINT)
 
     # ---- what is kept
 
@@ -406,7 +411,7 @@ class FleetSupervisor:
         today = clock.timestamp()[:10]
         found: dict[str, float] = {}
         for row in journal.tail(os.path.join(self._folder, "ledger.jsonl"), 20_000):
-            if str(row.get("at", ""))[:10] == today and isinstance(cost := row.get("cost_usd"), int | float):
+            if str(row.get("at", ""))[:10] == today and (cost := dollars(row.get("cost_usd"))):
                 path = str(row.get("path"))
                 found[path] = found.get(path, 0.0) + cost
         return found
@@ -415,12 +420,12 @@ class FleetSupervisor:
         projects = {
             each.member.path: {
                 "state": each.state,
-                "why": each.why[:300],
+                "why": each.why[:300].encode("utf-8", "replace").decode(),
                 "share": each.share,
                 "open": each.open,
                 "proven": each.proven,
                 "today_usd": round(today.get(each.member.path, 0.0) + each.spent_live, 4),
-                "started": each.started,
+                "started": each.started.as_record() if each.started else None,
                 "account": each.account,
             }
             for each in self._watched.values()

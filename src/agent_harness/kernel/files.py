@@ -48,6 +48,7 @@ __all__ = [
     "restore",
     "stamp_of",
     "sweep",
+    "sync_folder",
     "temporary_name",
     "unlink",
     "write_json",
@@ -144,7 +145,7 @@ def replace(
         if before:
             before()
         os.replace(temporary, target)
-        _sync_folder(os.path.dirname(target))
+        sync_folder(os.path.dirname(target))
     except BaseException as error:
         unlink(temporary)
         if isinstance(error, OSError):
@@ -346,8 +347,8 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
         return
 
 
-def _sync_folder(folder: str) -> None:
-    """Makes a rename durable, where the file system can."""
+def sync_folder(folder: str) -> None:
+    """Makes durable what names there are in a folder, where the file system can. ``OSError`` when the disk says no."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -551,15 +551,15 @@ class Coordinator:
     def _order(self, step: decision.StartAttempt) -> bool:
         if not self._can_pay():
             return False
-        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
-        told = self._of_order(step.item.id)
-        seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
-        if self._engine.is_local and seated is None:
-            return False
         item, work, base = step.item, self._plan.work(step.item.id), self._lander.branch.tip
         if not base:
             self._ledger.note("blocked", reason=BRANCH_GONE)
             return True
+        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
+        told = self._of_order(item.id)
+        seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
+        if self._engine.is_local and seated is None:
+            return False
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         mend = self._lander.seeded(work, item, base) if work.mend else None
@@ -661,7 +661,10 @@ class Coordinator:
     # ---- results
 
     def _ended(self, order_id: str) -> None:
-        under = self._under.pop(order_id)
+        under = self._under.pop(order_id, None)
+        if under is None:
+            self._take_late(order_id)
+            return
         if seat := self._of_host.pop(order_id, None):
             seat.release()
         order = under.order
@@ -691,8 +694,7 @@ class Coordinator:
         """Takes a result in: books first, which may be repeated, then the event that says so."""
         work = self._plan.work(item)
         if work.order != order:
-            self._ledger.note("late_result", item=item, order=order, fence=fence)
-            self._money.settle(order, 0.0)
+            self._take_late(order)
             return
         result = result_of_order(self._folder, order)
         status, commit = str(result.get("status")), str(result.get("commit") or "")
@@ -719,6 +721,19 @@ class Coordinator:
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._lander.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
+
+    def _take_late(self, order: str) -> None:
+        """An attempt that was over, maybe given up for lost, and is told of again: what it cost more counts, once."""
+        known = [each for each in self._ledger.events if each.get("order") == order]
+        begun = next((each for each in known if each["type"] == "ordered"), None)
+        if begun is None:
+            return
+        counted = sum(float(each.get("cost_usd") or 0.0) for each in known)
+        spent = max(counted, float(result_of_order(self._folder, order).get("cost_usd") or 0.0))
+        self._home.ended(order, begun["item"], None, [], spent)
+        told = {"item": begun["item"], "order": order, "fence": begun["fence"]}
+        self._ledger.note("late_result", **told, cost_usd=spent - counted)
+        self._money.settle(order, spent - counted)
 
     def _lose(
         self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""

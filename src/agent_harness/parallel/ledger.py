@@ -107,8 +107,11 @@ class Ledger:
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
             if self._file < 0:
-                os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+                folder = os.path.dirname(self.path)
+                os.makedirs(folder, mode=0o700, exist_ok=True)
                 self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+                for each in (folder, os.path.dirname(folder)):  # both may be new
+                    files.sync_folder(each)
             self._write(line)
         except OSError as error:
             raise files.refusal(self.path, "added to", error) from None
@@ -136,7 +139,7 @@ class Ledger:
         for old in Path(self._runs).iterdir():
             if old.lstat().st_mtime < time.time() - KEPT_DAYS * 86400 and not old.is_dir():
                 old.unlink()
-        os.replace(self.path, os.path.join(self._runs, f"{self.events[0].get('run')}.jsonl"))
+        renamed(self.path, os.path.join(self._runs, f"{self.events[0].get('run')}.jsonl"))
         self.close()
         self.events = []
 
@@ -145,6 +148,19 @@ class Ledger:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def renamed(path: str, target: str) -> None:
+    """Gives a journal another name, or the place of another one, which it has after a power cut too.
+
+    ``Refused`` when the disk says no.
+    """
+    try:
+        os.replace(path, target)
+        for folder in dict.fromkeys((os.path.dirname(target), os.path.dirname(path))):
+            files.sync_folder(folder)
+    except OSError as error:
+        raise files.refusal(path, "renamed", error) from None
 
 
 @contextmanager

@@ -18,8 +18,10 @@ Ignored files (installed packages, caches) stay.
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from agent_harness.errors import Busy, HarnessError, UnsafeTree
@@ -38,6 +40,10 @@ _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
 _WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
 _LOG_BYTES = 64 << 20
+_FILE_BYTES, _ALL_BYTES = 64 << 20, 256 << 20
+_MOST_FILES, _MOST_DEEP = 10_000, 20
+_TOLD_BYTES = 100
+"""Room for the line that says what is missing: what is copied again is not cut again."""
 TRIES = 20
 """So often a name is looked for that nobody else takes first."""
 
@@ -296,26 +302,54 @@ def _quoted(text: str) -> str:
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
     """Copies the plain files of a folder in which an agent may have written, and of folders in it, to free names.
 
-    Links, pipes and devices stay behind, as do names that are not ``wanted``; a link to a folder is none.
+    Links, pipes and devices stay behind, as do names that are not ``wanted``; a link to a folder is none. A file longer
+    than 64 MiB, or than what the shorter ones leave of 256 MiB for all, is copied from its end, below a line that says
+    so; of more than 10,000 files, or folders more than 20 deep, the rest stays.
     """
-    for at, _, names in () if os.path.islink(source) else os.walk(source):
-        into = os.path.normpath(os.path.join(target, os.path.relpath(at, source)))
+    left = _ALL_BYTES
+    for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
+        left -= _copy_end(at, to, min(_FILE_BYTES, max(0, left)))
+
+
+def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
+    """Of each plain file its size, its path, and the path that its copy gets."""
+    for at, folders, names in () if os.path.islink(source) else os.walk(source):
+        below = os.path.relpath(at, source)
+        if below.count(os.sep) >= _MOST_DEEP:
+            folders.clear()
+        into = os.path.normpath(os.path.join(target, below))
         for name in filter(wanted, sorted(names)):
-            if not os.path.lexists(to := os.path.join(into, name)):
-                _copy_plain(os.path.join(at, name), to)
+            path, to = os.path.join(at, name), os.path.join(into, name)
+            with suppress(OSError):
+                known = os.lstat(path)
+                if stat.S_ISREG(known.st_mode) and not os.path.lexists(to):
+                    yield known.st_size, path, to
 
 
-def _copy_plain(source: str, target: str) -> None:
+def _copy_end(source: str, target: str, most: int) -> int:
+    """Copies a file, or so many bytes from its end, as whole lines; how many."""
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):
-        return
+        return 0
     with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "xb") as copy:
-            shutil.copyfileobj(file, copy)
-        found = os.fstat(descriptor)
+            if found.st_size > most:
+                whole = max(0, most - _TOLD_BYTES)
+                file.seek(found.st_size - whole)
+                file.readline(whole)
+                copy.write(f"[{file.tell()} bytes before this were left behind: the file is too long]\n".encode())
+            end = file.tell() + most
+            while chunk := file.read(min(1 << 20, end - file.tell())):
+                if chunk.count(0) == len(chunk):  # a hole stays one
+                    copy.seek(len(chunk), os.SEEK_CUR)
+                else:
+                    copy.write(chunk)
+            copied = copy.truncate()
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    return copied
 
 
 def existing(folder: str) -> Iterable[Workplace]:

@@ -257,7 +257,7 @@ class RunPlan:
             self._set(event["item"], PARKED).why = "attempt_lost"
 
     def _on_late_result(self, event: JsonObject) -> None:
-        return
+        self.spent_usd += event.get("cost_usd") or 0.0
 
     def _on_home_touched(self, event: JsonObject) -> None:
         return

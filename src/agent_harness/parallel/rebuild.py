@@ -180,7 +180,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     ledger.folded()
     ledger.close()
     found.kept = _kept(folder)
-    os.replace(ledger.path, os.path.join(folder, "ledger.jsonl"))
+    journals.renamed(ledger.path, os.path.join(folder, "ledger.jsonl"))
     shutil.rmtree(part, ignore_errors=True)
     return found
 
@@ -361,5 +361,5 @@ def _kept(folder: str) -> str:
     number = 1
     while os.path.lexists(kept := os.path.join(runs, f"damaged-{number}.jsonl")):
         number += 1
-    os.rename(path, kept)  # whatever it is; a run that finds none makes it anew by itself
+    journals.renamed(path, kept)  # whatever it is; a run that finds none makes it anew by itself
     return kept

@@ -66,17 +66,8 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
         return None
     if git.ancestor(line.commit, head):
         return line
-    now = _moved(git, line.commit, head)
+    now = candidates.moved(git, head, [line.commit]).get(line.commit)
     return replace(line, commit=now) if now else None
-
-
-def _moved(git: Git, commit: str, head: str) -> str | None:
-    """What brings the same candidate as ``commit``, once that was put on top of what the remote had. SC-39."""
-    if git.commit_of(commit) is None:
-        return None
-    trailer = f"--format=%(trailers:key={candidates.CANDIDATE_TRAILER},valueonly)"
-    candidate = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
-    return candidates.landed_on(git, head).get(candidate) if candidate else None
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:

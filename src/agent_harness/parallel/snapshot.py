@@ -8,8 +8,9 @@
      "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2},
      "unpushed":{"commit":"c0ffee...", "why":"origin is away (...)", "message":"Not pushed: ..."}}
 
-The coordinator replaces it at most once a second. Nothing is decided by it: a disk that does not take it stops nobody,
-and whoever reads it asks for the process that wrote it, since a dead one's clock does not run on. It goes with a run
+The coordinator replaces it at most once a second. An agent can write it too: a member of another type counts as
+missing. Nothing of the run is decided by it: a disk that does not take it stops nobody, and whoever reads it asks for
+the process that wrote it, since a dead one's clock does not run on. It goes with a run
 that has nothing left to land or to push. Imports stay on the hot path of ``status``.
 """
 
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
+<<<<<<< HEAD
 __all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "held", "lines", "place_of", "told", "worker_on"]
+=======
+__all__ = ["MOST_AGENTS", "RunSnapshot", "agents", "at_work", "held", "lines", "spent_usd", "told"]
+>>>>>>> left2
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
@@ -111,8 +116,18 @@ def at_work(found: JsonObject | None) -> str | None:
     """What ``told`` answered, in a few words; ``None`` where no such run lives."""
     if not found or not found.get("alive"):
         return None
-    agents = len(_rows(found.get("workers")))
-    return f"{agents} agent{'s' if agents != 1 else ''} at work"
+    number = agents(found)
+    return f"{number} agent{'s' if number != 1 else ''} at work"
+
+
+def agents(found: JsonObject | None) -> int:
+    """How many agents what ``told`` answered shows at work; 0 where no such run lives."""
+    return len(_rows(found.get("workers"))) if found and found.get("alive") else 0
+
+
+def spent_usd(found: JsonObject) -> float:
+    """What it says to have spent in US dollars; 0 for what is no amount."""
+    return _dollars(_members(found.get("budget")).get("spent")) or 0.0
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
@@ -188,13 +203,17 @@ def _count(found: object) -> int:
 
 
 def _money(budget: Mapping[str, object]) -> list[str]:
-    spent, reserved, limit = (
-        each if isinstance(each := budget.get(name), int | float) else None for name in ("spent", "reserved", "limit")
-    )
+    spent, reserved, limit = (_dollars(budget.get(name)) for name in ("spent", "reserved", "limit"))
     if spent is None:
         return []
     most = "" if limit is None else f" of ${limit:.2f}"
     return [f"${spent:.2f}{most}" + (f", ${reserved:.2f} reserved" if reserved else "")]
+
+
+def _dollars(found: object) -> float | None:
+    from agent_harness.kernel.json import dollars
+
+    return dollars(found)
 
 
 def _since(at: object, age: int) -> str:

@@ -41,7 +41,7 @@ from agent_harness.engines.temporal.schedules import SliceHands
 from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, files, process, snapshot, trusted_state
-from agent_harness.kernel.git import Git
+from agent_harness.kernel.git import Git, end_transfers
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import places
@@ -85,6 +85,7 @@ class HandsWorker:
             self._free.put(f"w{number}")
         self._ports = PortBlocks(PORTS)
         self._leaving = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._tries: set[OrderTry] = set()
 
     async def run(self) -> int:
@@ -95,11 +96,14 @@ class HandsWorker:
         if holder := lock.try_take():
             raise Busy(f"{holder} is the worker of {self._terms.folder}", hint="name another folder: --places DIR")
         try:
-            await asyncio.to_thread(self._end_orphans)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave)
-            await self._serve(client)
+            await self._put_in_order()
+            if self._leaving.is_set():
+                self._say("Left in order.")
+            else:
+                await self._serve(client)
             return 0
         finally:
             self._ports.close()
@@ -111,6 +115,7 @@ class HandsWorker:
             self._say("Told again: what is under way is saved as it is.")
             for each in self._tries:
                 threading.Thread(target=each.hurry, daemon=True).start()
+            self._hurried.set()
         self._leaving.set()
 
     async def _serve(self, client: Client) -> None:
@@ -202,6 +207,22 @@ class HandsWorker:
 
     # ---- what a worker that was killed has left
 
+    async def _put_in_order(self) -> None:
+        """The same; once told to end, for as long as hands have to wrap up, and told again no longer.
+
+        The folder is held until nobody is at work in it. What is not done by then is by the next worker.
+        """
+        ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
+        told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
+        await asyncio.wait({ending, told[0]}, return_when="FIRST_COMPLETED")
+        await asyncio.wait({ending, told[1]}, timeout=clock.scaled(WRAP_UP_SECONDS), return_when="FIRST_COMPLETED")
+        while not ending.done():
+            end_transfers()
+            await asyncio.wait({ending}, timeout=0.1)
+        for each in told:
+            each.cancel()
+        await ending
+
     def _end_orphans(self) -> None:
         """What a worker that was killed has left comes to the remote, where home finds it; its orders are over."""
         for name in sorted(os.listdir(self._terms.folder)):
@@ -212,11 +233,15 @@ class HandsWorker:
             git = Git(os.path.join(root, "project"))
             parcels = Parcels(git=git, remote=str(told["remote"]), project=name, refs=refs_of(told))
             for place in places.existing(os.path.join(root, "places")):
+                if self._leaving.is_set():
+                    return
                 try:
                     self._rescue(git, place, tuple(told.get("own") or ()))
                 except (HarnessError, OSError) as error:
                     self._say(f"{place.folder}: {error}; it is looked at again next time")
             for each in sorted(os.listdir(os.path.join(root, "orders"))):
+                if self._leaving.is_set():
+                    return
                 try:
                     self._push_left(git, parcels, os.path.join(root, "orders", each))
                 except (HarnessError, OSError) as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -50,7 +50,8 @@ def read(
     changed = _changed(picture)
     proven = [each for each in picture.items if each.state == PROVEN]
     histories = why.histories(picture, *(each.id for each in proven))
-    done = [_done(picture, each, changed, histories[each.id]) for each in proven]
+    moved = why.commits_moved(picture.path, picture.claims)
+    done = [_done(picture, each, changed, moved, histories[each.id]) for each in proven]
     seconds = [each.seconds for each in sessions if each.seconds is not None]
     return {
         "project": os.path.basename(picture.path),
@@ -128,8 +129,10 @@ def _head(folder: str) -> str | None:
     return git.head() if git.is_repository else None
 
 
-def _done(picture: ProjectPicture, item: Item, changed: why.Changes, history: why.History) -> JsonObject:
-    found = why.explain(picture, item, changed=changed, history=history)
+def _done(
+    picture: ProjectPicture, item: Item, changed: why.Changes, moved: Mapping[str, str], history: why.History
+) -> JsonObject:
+    found = why.explain(picture, item, changed=changed, history=history, moved=moved)
     last = next((each for each in reversed(found["claims"]) if each["verdict"] == "accepted"), None)
     return {
         "id": item.id,

@@ -1,7 +1,7 @@
 """Git, run so that nothing an agent wrote into the repository runs code in our calls or hides a change from us."""
 
 from agent_harness.kernel.git.client import Git
-from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed
+from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed, end_transfers
 from agent_harness.kernel.git.locate import (
     DETACHED,
     Commit,
@@ -22,4 +22,5 @@ __all__ = [
     "PathChange",
     "Pushed",
     "Upstream",
+    "end_transfers",
 ]

@@ -52,6 +52,7 @@ LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "worktrees", "lfs
 FORMAT_KEYS = ("extensions.objectformat", "extensions.refstorage")
 SHARING_KEY = "core.sharedrepository"
 
+_TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
 """The HEAD of a view that needs none."""
 
@@ -176,13 +177,23 @@ class IsolatedView:
         check: bool = True,
         env: Mapping[str, str] | None = None,
         timeout_seconds: float = SECONDS,
+        transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Runs git to its end. ``GitFailed`` when it fails and ``check`` is set, ``TimedOut`` when it runs too long."""
+        """Runs git to its end. ``GitFailed`` when it fails and ``check`` is set, ``TimedOut`` when it runs too long.
+
+        ``transfers`` as for ``execute``.
+        """
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
         done = execute(
-            words, cwd=place, env=variables, input=input, timeout_seconds=timeout_seconds, inherit=self._inherit
+            words,
+            cwd=place,
+            env=variables,
+            input=input,
+            timeout_seconds=timeout_seconds,
+            inherit=self._inherit,
+            transfers=transfers,
         )
         if check and done.returncode:
             raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"))
@@ -268,8 +279,12 @@ def execute(
     input: bytes | None = None,  # noqa: A002
     timeout_seconds: float,
     inherit: Sequence[int] = (),
+    transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs git in a session of its own: no terminal to ask on, and its whole group is ended when it takes too long."""
+    """Runs git in a session of its own: no terminal to ask on, and its whole group is ended when it takes too long.
+
+    One that ``transfers`` is ended by ``end_transfers`` too.
+    """
     command = [_git(), *words]
     process = subprocess.Popen(
         command,
@@ -283,6 +298,8 @@ def execute(
     )
     with process:
         try:
+            if transfers:
+                _TRANSFERS.add(process)
             out, err = process.communicate(input, timeout=scaled(timeout_seconds))
         except subprocess.TimeoutExpired:
             _end(process)
@@ -290,7 +307,16 @@ def execute(
         except BaseException:
             _end(process)
             raise
+        finally:
+            _TRANSFERS.discard(process)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def end_transfers() -> None:
+    """Ends each ``git push`` and ``git fetch`` that threads of this process wait for: these did not go through."""
+    for each in [*_TRANSFERS]:
+        if each.returncode is None:
+            _end(each)
 
 
 def write(path: str, text: str) -> None:

@@ -62,6 +62,7 @@ def transfer(
             env={**env, "GIT_ALLOW_PROTOCOL": PROTOCOLS},
             check=False,
             timeout_seconds=timeout_seconds,
+            transfers=True,
         )
     text = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
     return Pushed(ok=done.returncode == 0, rejected="rejected]" in text, message=text)

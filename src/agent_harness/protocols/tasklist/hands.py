@@ -5,7 +5,6 @@ imported here.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from agent_harness.agents import registry
 from agent_harness.kernel import clock, files, journal, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.temporary import remove
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, WorkOrder
 from agent_harness.parallel.places import Workplace, copy_plain
@@ -110,7 +110,7 @@ def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
-    shutil.rmtree(layout.state_dir, ignore_errors=True)
+    remove(layout.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(layout.root, exist_ok=True)
     state = planning.new_state(clock.now())
     state |= {"session_config": papers["config"], "session_count": papers["session"] - 1}

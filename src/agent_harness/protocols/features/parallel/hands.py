@@ -138,7 +138,7 @@ def _say(line: str) -> None:
 def _seed(project: Project, order: WorkOrder) -> None:
     """State of its own, as the project's was when the order was given; nothing of an earlier order is left of it."""
     papers, at = order.papers, project.layout
-    remove_tree(at.state_dir)
+    remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
     project.store.settle_in()
     home = os.path.dirname(project.store.ledger())
