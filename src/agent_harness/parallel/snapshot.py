@@ -28,11 +28,18 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-<<<<<<< HEAD
-__all__ = ["MOST_AGENTS", "RunSnapshot", "at_work", "held", "lines", "place_of", "told", "worker_on"]
-=======
-__all__ = ["MOST_AGENTS", "RunSnapshot", "agents", "at_work", "held", "lines", "spent_usd", "told"]
->>>>>>> left2
+__all__ = [
+    "MOST_AGENTS",
+    "RunSnapshot",
+    "agents",
+    "at_work",
+    "held",
+    "lines",
+    "place_of",
+    "spent_usd",
+    "told",
+    "worker_on",
+]
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
