@@ -19,7 +19,7 @@ from agent_harness.kernel.temporary import remove
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, WorkOrder
 from agent_harness.parallel.places import Workplace, copy_plain
-from agent_harness.protocols.tasklist import planning, proven, run
+from agent_harness.protocols.tasklist import planning, proven, run, status
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -71,7 +71,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     copy_plain(layout.sessions, kept, lambda name: name != "costs.jsonl")
     lines = ledger.after(proven.ledger(layout), before.n if before else 0)
     task = worker.find(state, order.item)
-    spent = sum(row.get("cost_usd") or row.get("assumed_usd") or 0.0 for row in costs)
+    spent = status.paid(costs)
     found = _status_of(ran, state, task)
     if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(order.id, spent):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # others have used the money up
