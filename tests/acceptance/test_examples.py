@@ -564,9 +564,8 @@ def typed(line: str, place: Place, *, given: str = "", stops: bool = False) -> t
     return shell.returncode, said
 
 
-@pytest.mark.scenario
 @pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=[pytest.mark.slow] if line in SLOW else []) for line in PREPARED]
+    "line", [pytest.param(line, marks=pytest.mark.slow if line in SLOW else pytest.mark.scenario) for line in PREPARED]
 )
 def test_an_example_does_what_it_is_shown_for(
     line: str, tmp_path: Path, places: Callable[[Callable[[Path], Place]], Place]
