@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from agent_harness.parallel import snapshot
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from dataclasses import dataclass
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.picture import PictureReader, ProjectPicture
+else:
+    from agent_harness.session.values import dataclass
 
 
 def reader_of(kind: str, folder: str) -> PictureReader:
@@ -69,7 +68,7 @@ def parallel_of(kind: str, folder: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTranscript:
     """Where what an agent said is kept; or why it is not."""
 
@@ -88,17 +87,19 @@ def transcript_of(
     ``home`` is the project's folder outside of it, ``parallel`` what a run of several agents shows of itself: who works
     in a place says it there.
     """
+    from agent_harness.parallel import snapshot
+
     worker = snapshot.worker_on(parallel, item)
     if worker is None or parallel is None:
-        return KeptTranscript(_transcript(picture, item))
+        return KeptTranscript(path=_transcript(picture, item))
     if parallel.get("engine") != "local":
-        return KeptTranscript(None, ELSEWHERE)
+        return KeptTranscript(path=None, why=ELSEWHERE)
     place = snapshot.place_of(worker, home) if home else None
-    begins = KeptTranscript(None, f"Its agent in {worker.get('slot')} has said nothing yet.")
+    begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has said nothing yet.")
     if place is None or worker.get("phase") == "setup":  # what the place has then is of an attempt before it
         return begins
     found = _transcript(picture, item, place)
-    return KeptTranscript(found) if found else begins
+    return KeptTranscript(path=found) if found else begins
 
 
 def _transcript(picture: ProjectPicture, item: str, place: str | None = None) -> str | None:
