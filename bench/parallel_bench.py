@@ -21,8 +21,9 @@ from agent_harness.parallel.plan import RunPlan
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
-ITEMS = 24
-SECONDS = 1.5  # of each agent
+ITEMS = 8
+SECONDS = 3.0  # of each agent
+MORE_ITEMS = 32  # of a list that is long beside what the start of the slots costs
 WORKERS = 4
 CANDIDATES = 6
 CHECK_SECONDS = 1.5
@@ -61,7 +62,13 @@ def _makespan(folder: Path) -> Mapping[str, float]:
     """Four workers and one after the other, on the same tasks."""
     serial, serial_cpu = _ran(folder / "serial", ITEMS, f"sleep {SECONDS}", ())
     several, several_cpu = _ran(folder / "several", ITEMS, f"sleep {SECONDS}", ("--workers", str(WORKERS)))
-    return {"parallel-makespan": several / serial, "parallel-cpu": several_cpu / serial_cpu}
+    _, long_serial = _ran(folder / "long-serial", MORE_ITEMS, "true", ())
+    _, long_several = _ran(folder / "long-several", MORE_ITEMS, "true", ("--workers", str(WORKERS)))
+    return {
+        "parallel-makespan": several / serial,
+        "parallel-cpu": several_cpu / serial_cpu,
+        "parallel-cpu-long": long_several / long_serial,
+    }
 
 
 def _landing(folder: Path) -> Mapping[str, float]:

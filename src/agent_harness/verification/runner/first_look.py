@@ -32,7 +32,8 @@ class FirstLook:
         What the place knows already as changed stays so. Where the file cannot be written, ``before`` as it is.
         """
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
-        outside = look(shared, now.programs, search=now.search, known=now.entries)
+        has_own = shared != now.interpreters
+        outside = look(shared, now.programs, search=now.search, known=now.entries) if has_own else now
         tells = _scope(outside)
         found, there, mine = outside.entries.as_dict(), now.entries.as_dict(), before.entries.as_dict()
 
