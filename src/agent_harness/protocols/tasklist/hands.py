@@ -61,9 +61,11 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         counts=papers["counts"],
         begin=(lambda: _lay_out(place, seed)) if seed else None,
         elsewhere=lambda spent: pot.elsewhere(order.id, spent),
-        goes_on=f"hands-{slot.pid}-{slot.start_time}" if (slot := owner.of(os.getppid())) else "",
-        is_closed_later=bool(papers.get("is_closed_later")),
-        first_look=(os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], place.folder),
+        part=run.PartOfRun(
+            name=f"hands-{slot.pid}-{slot.start_time}" if (slot := owner.of(os.getppid())) else "",
+            is_closed_later=bool(papers.get("is_closed_later")),
+            first_look=(os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], place.folder),
+        ),
     )
     state = worker.store.read()
     kept = os.path.join(folder, "sessions")

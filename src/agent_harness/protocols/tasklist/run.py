@@ -84,6 +84,15 @@ def own_worker(worker: Worker) -> Worker:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartOfRun:
+    """A run with an attempt of one slot, where others work beside it and another process makes its next attempt."""
+
+    name: str  # of the slot's process, which no other run has; an empty one stands for nobody who goes on
+    is_closed_later: bool  # whoever ends the whole run closes what was left open: ``surroundings.close``
+    first_look: tuple[str, str, str]  # what ``FirstLook`` of all slots is made of
+
+
 def run(
     worker: Worker,
     agents: Agent | Dispatcher,
@@ -95,15 +104,11 @@ def run(
     counts: str | None = None,
     begin: Callable[[], None] | None = None,
     elsewhere: Callable[[float], float] | None = None,
-    goes_on: str = "",
-    is_closed_later: bool = False,
-    first_look: tuple[str, str, str] | None = None,
+    part: PartOfRun | None = None,
 ) -> JsonObject:
     """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
 
-    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``goes_on`` names the run that this is a part
-    of, where another process makes its next attempt, and ``is_closed_later`` says that whoever ends that run closes
-    what was left open (``surroundings.close``); ``first_look`` is what ``FirstLook`` of all its agents is made of.
+    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``part`` says of what run it is a part.
 
     ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
     refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
@@ -138,8 +143,8 @@ def run(
         made: list[Attempted] = []
         used = Totals()
         me, session = owner.current(), begun["session"]  # no other run has all three
-        worker.first_look = first_look
-        worker.goes_on = goes_on or f"run-{me.pid}-{me.start_time}-{session}"
+        worker.first_look = part.first_look if part else None
+        worker.goes_on = (part.name if part else "") or f"run-{me.pid}-{me.start_time}-{session}"
         try:
             ending = None
             chosen = terms.agent
@@ -159,7 +164,7 @@ def run(
         finally:
             dispatcher.rest()
             with stop.held():
-                surroundings.rest(worker, is_left_open=is_closed_later)
+                surroundings.rest(worker, is_left_open=part is not None and part.is_closed_later)
                 ended = sessions.end(worker)
     following = next_command(worker)
     say(ending.message)
