@@ -8,7 +8,8 @@
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
 
 PYTHON ?= python3
-JOBS ?= logical
+# One more than there are processors: tests wait for a fifth of their time, for a clock, a process or a file.
+JOBS ?= $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
 ARGS ?=
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
@@ -38,7 +39,7 @@ test-slow: setup ## run the long tests: many random states, many kills
 	@sh scripts/marked.sh slow $(PYTEST) $(ARGS)
 
 selftest: setup ## let lying and honest agents loose on the harness, and count what it believed (docs/selftest.md)
-	@$(BIN)/harness selftest $(ARGS)
+	@$(BIN)/harness selftest --jobs $(JOBS) $(ARGS)
 
 test-clients: setup ## run the tests that drive real agent clients, pinned; fetches them once, 350 MB, through npm
 	@$(BIN)/python scripts/clients.py
