@@ -189,6 +189,10 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
     assert answer["bounces"] == 1
     assert sorted(landed(made)) == ["1", "2"]
+    (row,) = made.events("sent_back")
+    assert row["why"] == "conflict"
+    told = f"Feature #{row['feature_id']} was proven, and does not land (conflict): shared.py"
+    assert told in made.harness("log", "query").out
     assert "<<<<<<< " in (tmp_path / "seen.py").read_text()
     assert made.changes() == []
     green_all_along(made)
@@ -618,6 +622,23 @@ def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: s
     assert ran.code == 0, ran.text
     assert (sorted(landed(made)), made.passing(), made.changes()) == (["1", "2"], [1, 2], []), ran.text
     assert len(starts.read_text().split()) <= 3
+
+
+@pytest.mark.scenario
+def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: Path) -> None:
+    """SC-14: by the project's own log and the refs; its agent is told that nobody knows why."""
+    made = project(tmp_path, "ham", "egg")
+    told = {"prompt_contains": "is not known any more"}
+    mend = [{"when": {"feature": n, **told}, "do": listed(n, x, "ham", "egg")} for n, x in ((1, "ham"), (2, "egg"))]
+    spec = made.agent([*mend, turn(1, listed(1, "ham", "ham")), turn(2, listed(2, "egg", "egg"))])
+    died(made, "after:ordered@3", spec)
+    (ledger,) = Path(made.variables()["XDG_STATE_HOME"]).rglob("ledger.jsonl")
+    ledger.unlink()
+    made_anew = made.harness("queue", "rebuild", "--json")
+    assert "(1 time, to be mended)" in "\n".join(json.loads(made_anew.out)["said"]), made_anew.text
+    ran = run(made, spec, 2, "--json")
+    assert (ran.code, json.loads(ran.out)["bounces"], made.passing()) == (0, 0, [1, 2]), ran.text
+    assert sorted(landed(made)) == ["1", "2"]
 
 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ import pytest
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import trusted_state
+from agent_harness.kernel.files import own_place
 from agent_harness.protocols.features.layout import FeatureLayout
-from agent_harness.protocols.features.store import FeatureStore, own_place
+from agent_harness.protocols.features.store import FeatureStore
 
 
 @pytest.fixture

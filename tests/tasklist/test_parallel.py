@@ -437,16 +437,26 @@ def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_
 
 
 @pytest.mark.scenario
-def test_a_link_in_the_place_of_the_state_folder_is_gone_before_the_next_order(tmp_path: Path) -> None:
-    """SC-12: it is ignored where .gitignore says so, and nothing is written through it."""
-    work = project(tmp_path, job("a"), job("b"))
+@pytest.mark.parametrize("at", [".harness", ".harness/sessions", ".harness/rescue-files/a"])
+@pytest.mark.parametrize("words", [(), ("--workers", "1")])
+def test_nothing_is_written_through_a_link_in_the_place_of_a_state_folder(
+    tmp_path: Path, words: tuple[str, ...], at: str
+) -> None:
+    """SC-12: it is ignored where .gitignore says so; it goes with the turn that has put it there, which is said."""
+    work = project(tmp_path, job("a", max_attempts=3), job("b"))
     work.repo.write(".gitignore", ".harness\n").commit()
     there, seen, once = (tmp_path / name for name in ("there", "seen", "once"))
-    there.mkdir()
-    links = f"[ -e {once} ] || {{ touch {once}; rm -rf .harness; ln -s {there} .harness; }}"
-    ran = run(work, f"[ ! -L .harness ] || touch {seen}; {links}; {WORKS}", 1, "--json")
-    assert not seen.exists()
-    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+    for name in ("sessions", "claims", "validate", "logs/verdicts", "rescue-files/a"):
+        (there / name).mkdir(parents=True)
+    for name in ("sessions/costs.jsonl", "claims/a.json", "now", "parallel.json"):
+        (there / name).write_text("{}\n")
+    links = f"[ -e {once} ] || {{ touch {once}; rm -rf {at}; mkdir -p $(dirname {at}); ln -s {there} {at}"
+    links += "; mkfifo pipe; exit 1; }" if "rescue" in at else "; }"  # what no commit holds is moved aside
+    before = {path: path.read_bytes() if path.is_file() else None for path in there.rglob("*")}
+    agent = work.agent(f"[ ! -L {at} ] || touch {seen}; {links}; {WORKS}")
+    ran = work.harness("run", *words, "--agent", agent)
+    assert (ran.code, work.statuses(), seen.exists()) == (0, ["completed"] * 2, False), ran
+    assert {path: path.read_bytes() if path.is_file() else None for path in there.rglob("*")} == before
 
 
 @pytest.mark.scenario

@@ -12,6 +12,7 @@ from agent_harness.testing import HARNESS
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, task
 
+from .test_parallel import until
 from .test_parallel_rebuild import DYING, folder_of
 
 NAMES = ("one", "two")
@@ -118,3 +119,52 @@ def test_two_lists_that_are_worked_on_at_once_land_all_of_both(tmp_path: Path) -
     ids = [project_id(str(folder_of(each))) for each in lists]
     assert {ref.split("/")[3] for ref in refs(lists[0].repo, "place")} == {*ids}
     assert refs(lists[0].repo, "work", "mend", "batch", "rescue") == {}
+
+
+# ---- one after the other, each list in a work tree of its own --------------------------------------------------------
+
+
+def in_two_work_trees(path: Path, command: str) -> tuple[TaskListProject, TaskListProject]:
+    """Two lists of one repository, with a task of the same id; ``command`` proves the one in the first work tree."""
+    repo = Repo.with_files(path / "one", {"app.py": "one\n"}, user_settings=True)
+    (path / "one/.git/info/exclude").write_text("harness-*\n.harness*\ntools\n")
+    repo.git("worktree", "add", "-q", "-b", "two", str(path / "two"))
+    found = []
+    for name, proof in (("one", command), ("two", "test -e two.txt")):
+        job = task("task-001", validation={"command": proof, "timeout_seconds": 100}, max_attempts=1)
+        found.append(TaskListProject(path / name, job, session_count=0))
+        found[-1].edit(session_config={**found[-1].raw["session_config"], "fix_rounds": 0})
+        found[-1].repo = Repo(path / name, init=False)
+    return found[0], found[1]
+
+
+@pytest.mark.scenario
+def test_what_is_judged_is_kept_whatever_a_neighbour_of_the_same_name_does_and_collects(tmp_path: Path) -> None:
+    """The other list proves its own task, and ends, while this one is judged; then the repository is collected."""
+    at, go = tmp_path / "at", tmp_path / "go"
+    one, two = in_two_work_trees(tmp_path, f"test -e one.txt && touch {at} && until [ -e {go} ]; do sleep 0.05; done")
+    words = [*HARNESS, "run", "--agent", one.agent("echo 1 > one.txt")]
+    with subprocess.Popen(words, cwd=one.root, stdout=-1, stderr=-1, text=True) as running:
+        try:
+            until(at.exists)
+            judged = refs(one.repo, "candidates")
+            assert two.harness("run", "--agent", two.agent("echo 2 > two.txt")).code == 0
+            assert (len(judged), refs(one.repo, "candidates")) == (1, judged)
+            one.repo.git("gc", "-q", "--prune=now")
+        finally:
+            go.touch()
+        out, err = running.communicate(timeout=120)
+    assert (running.returncode, one.statuses(), two.statuses()) == (0, ["completed"], ["completed"]), out + err
+    assert (one.repo.git("show", "HEAD:one.txt"), two.repo.git("show", "HEAD:two.txt")) == ("1", "2")
+    assert refs(one.repo, "candidates", "rescue") == {}
+
+
+@pytest.mark.scenario
+def test_a_task_names_no_rescue_of_a_neighbour_that_is_called_alike(tmp_path: Path) -> None:
+    """Both fail; each list names, and tells the next agent of, what was taken back from its own attempt."""
+    lists = in_two_work_trees(tmp_path, "test -e never")
+    for each in lists:
+        assert each.harness("run", "--agent", each.agent(f"echo {each.root.name} > wrong.txt")).code == 1
+    for each in lists:
+        (rescue,) = each.task("task-001").rescues
+        assert each.repo.git("show", f"{rescue}:wrong.txt").strip() == each.root.name

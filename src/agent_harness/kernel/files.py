@@ -37,9 +37,13 @@ __all__ = [
     "damaged",
     "disk_refusal",
     "digest",
+    "drop_links",
     "dumps",
+    "folders_between",
+    "free_name",
     "is_inside",
     "open_regular",
+    "own_place",
     "read_bytes",
     "read_json",
     "refusal",
@@ -214,6 +218,46 @@ def _part(target: str, backup: str) -> None:
         return
     if is_one:
         replace(backup, read_bytes(backup), follow=False)
+
+
+def own_place(path: str, root: str) -> None:
+    """Makes room for a file of the harness below ``root``, which may be there already; a link is never followed.
+
+    A link in its place or on the way to it is taken away; what is no folder on the way, or no file in its place (a
+    folder, a pipe), is kept under another name beside it.
+    """
+    for folder in folders_between(root, path):
+        if os.path.islink(folder):
+            os.unlink(folder)
+        elif os.path.lexists(folder) and not os.path.isdir(folder):
+            os.rename(folder, free_name(f"{folder}.aside"))
+        os.makedirs(folder, exist_ok=True)
+    if os.path.islink(path):
+        os.unlink(path)
+    elif os.path.lexists(path) and not os.path.isfile(path):
+        os.rename(path, free_name(f"{path}.aside"))
+
+
+def drop_links(path: str, root: str) -> None:
+    """Takes away each link on the way from ``root`` to ``path``, and in its place; nothing is made."""
+    for each in (*folders_between(root, path), path):
+        if os.path.islink(each):
+            os.unlink(each)
+
+
+def folders_between(root: str, path: str) -> list[str]:
+    """The folders below ``root`` that lead to ``path``, the outermost first."""
+    names = os.path.relpath(os.path.dirname(path), root).split(os.sep)
+    return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
+
+
+def free_name(wanted: str) -> str:
+    """This path, or the same with a number behind it where something is there already."""
+    found, number = wanted, 1
+    while os.path.lexists(found):
+        number += 1
+        found = f"{wanted}-{number}"
+    return found
 
 
 def temporary_name(target: str) -> str:

@@ -253,7 +253,7 @@ class Lander:
         self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(mend.get("files") or mend.get("failing") or [])
         self._say(f"{item}: does not land ({mend['why']}: {what})")
-        self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced"}, [])
+        self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced", "mend": mend}, [])
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""

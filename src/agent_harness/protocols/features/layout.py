@@ -29,6 +29,7 @@
         pause.json             a person's pause, until `harness resume`
         installed.json         what was installed where tests run, before a session
         undo.json              an undo that is being carried out, until it is done
+        run.lock               one harness at a time, also where the lock in the project was taken away
         verdicts.jsonl         what was said of each claim, for ever: ``session/ledger.py``
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from agent_harness.errors import Refused
 from agent_harness.kernel import clock
+from agent_harness.kernel.files import free_name
 from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.store import free_name
 from agent_harness.protocols.features.verdict.judge import Judge
 
 NOW = records.SCHEMA_VERSION

@@ -202,6 +202,20 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
         return act(other), other
 
 
+def kept_ref(git: Git, wanted: str, commit: str) -> str:
+    """Keeps a commit under a new ref, the wanted one or one beside it; the ref. Repeatable: one that has it is it.
+
+    What another work tree of the repository keeps under the wanted name stays there.
+    """
+
+    def keep(ref: str) -> str:
+        if git.commit_of(ref) != commit:
+            git.update_ref(ref, commit, "")
+        return ref
+
+    return named_ref(git, wanted, keep)[0]
+
+
 def free_ref(git: Git, wanted: str) -> str:
     """The wanted name, or the nearest one beside it, of which git would make a new ref now.
 

@@ -27,39 +27,6 @@ HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
 """Logs whose loss nobody could make good."""
 
 
-def own_place(path: str, root: str) -> None:
-    """Makes room for a file of the harness below ``root``, which may be there already; a link is never followed.
-
-    A link in its place or on the way to it is taken away; what is no folder on the way, or no file in its place (a
-    folder, a pipe), is kept under another name beside it.
-    """
-    for folder in _folders_between(root, path):
-        if os.path.islink(folder):
-            os.unlink(folder)
-        elif os.path.lexists(folder) and not os.path.isdir(folder):
-            os.rename(folder, free_name(f"{folder}.aside"))
-        os.makedirs(folder, exist_ok=True)
-    if os.path.islink(path):
-        os.unlink(path)
-    elif os.path.lexists(path) and not os.path.isfile(path):
-        os.rename(path, free_name(f"{path}.aside"))
-
-
-def _folders_between(root: str, path: str) -> list[str]:
-    """The folders below ``root`` that lead to ``path``, the outermost first."""
-    names = os.path.relpath(os.path.dirname(path), root).split(os.sep)
-    return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
-
-
-def free_name(wanted: str) -> str:
-    """This path, or the same with a number behind it where something is there already."""
-    found, number = wanted, 1
-    while os.path.lexists(found):
-        number += 1
-        found = f"{wanted}-{number}"
-    return found
-
-
 def _content(path: str) -> bytes:
     """What a file holds; nothing where it cannot be read, or is far too large."""
     try:
@@ -199,8 +166,8 @@ class FeatureStore:
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
         """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
-        own_place(path, self.layout.root)
-        own_place(f"{path}.bak", self.layout.root)
+        files.own_place(path, self.layout.root)
+        files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.read_bytes(path)
 
@@ -236,9 +203,9 @@ class FeatureStore:
             except (OSError, StateDamaged):
                 continue
         self._written = held
-        self._copy_histories()
+        self.keep_histories()
 
-    def _copy_histories(self) -> None:
+    def keep_histories(self) -> None:
         """Keeps what the histories hold before an agent works, where it does not write."""
         import shutil
 
@@ -259,10 +226,10 @@ class FeatureStore:
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
             before = _content(kept) if kept else b""
-            links = any(os.path.islink(each) for each in (*_folders_between(self.layout.root, path), path))
+            links = any(os.path.islink(each) for each in (*files.folders_between(self.layout.root, path), path))
             now = b"" if links else _content(path)
             if before and (links or not now.startswith(before)):
-                own_place(path, self.layout.root)
+                files.own_place(path, self.layout.root)
                 known = {*before.splitlines(keepends=True)}
                 since = (row for row in now.splitlines(keepends=True) if row not in known)
                 files.replace(path, before + b"".join(row for row in since if row[:1] + row[-2:] == b"{}\n"))
@@ -281,10 +248,10 @@ class FeatureStore:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
             found = None
-        on_the_way = _folders_between(self.layout.root, path)
+        on_the_way = files.folders_between(self.layout.root, path)
         if found == expected and not any(os.path.islink(each) for each in (*on_the_way, path)):
             return False
-        own_place(path, self.layout.root)
+        files.own_place(path, self.layout.root)
         if expected is not None:
             files.replace(path, expected)
         elif os.path.lexists(path):
@@ -322,7 +289,7 @@ class FeatureStore:
     def clear_places(self) -> None:
         """Makes the folders that git's rooms and the record need what they should be, whatever the agent put there."""
         if os.path.isdir(self.layout.git_dir):
-            own_place(self.layout.session_copy, self.layout.git_dir)
+            files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
         """The copy in the project, which anybody may have written; ``None`` when there is none.
@@ -339,8 +306,8 @@ class FeatureStore:
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
-                own_place(path, os.path.dirname(os.path.dirname(path)))
-                own_place(f"{path}.bak", os.path.dirname(path))
+                files.own_place(path, os.path.dirname(os.path.dirname(path)))
+                files.own_place(f"{path}.bak", os.path.dirname(path))
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
@@ -349,9 +316,13 @@ class FeatureStore:
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
                 if os.path.lexists(each):
-                    own_place(each, os.path.dirname(each))
+                    files.own_place(each, os.path.dirname(each))
                 if os.path.lexists(each):
                     os.unlink(each)
+        self.forget_histories()
+
+    def forget_histories(self) -> None:
+        """Nothing is kept of what the histories held: no agent works any more."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
@@ -363,10 +334,10 @@ class FeatureStore:
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path and os.path.lexists(path):
-                kept = free_name(f"{path}.aside")
+                kept = files.free_name(f"{path}.aside")
                 os.rename(path, kept)
             if path and os.path.lexists(f"{path}.bak"):
-                os.rename(f"{path}.bak", free_name(f"{path}.bak.aside"))
+                os.rename(f"{path}.bak", files.free_name(f"{path}.bak.aside"))
         return kept
 
     def claims_of_run(self) -> "JsonObject":
@@ -408,7 +379,7 @@ class FeatureStore:
     def write_proven(self, record: "Mapping[str, Any]") -> None:
         """Replaces proven.json; where there is no place for it, the next run asks the suite instead."""
         if path := self._trusted(PROVEN):
-            own_place(path, os.path.dirname(path))
+            files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
@@ -447,7 +418,7 @@ class FeatureStore:
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
         """Asks for a pause, or takes it back."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
-        own_place(path, os.path.dirname(path))
+        files.own_place(path, os.path.dirname(path))
         if record is not None:
             files.write_json(path, dict(record))
         elif os.path.lexists(path):
@@ -467,8 +438,7 @@ class FeatureStore:
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
         """One JSON line with a time stamp in a log of the project."""
-        if os.path.islink(self.layout.log(name)) or not os.path.isfile(self.layout.log(name)):
-            own_place(self.layout.log(name), self.layout.root)
+        files.own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import clock, journal
+from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.kernel.terminal import printable, shortened
@@ -384,6 +384,7 @@ def note_cost(
     ``attempt`` holds further members: what it began and ended with.
     """
     known = used.reported and used.cost_usd is not None
+    files.own_place(layout.costs, layout.root)
     journal.append(
         layout.costs,
         {

@@ -168,6 +168,17 @@ class TaskStore:
             raise Refused(f"{linked} is a link; the harness writes only inside the project", hint=f"rm {linked}")
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
+    def take_links_away(self) -> list[str]:
+        """Takes away links in the places of the harness's own folders; their paths.
+
+        For whoever has had an agent at work here: a person's own link is refused before one begins (``lock``).
+        """
+        taken: list[str] = []
+        while linked := self.layout.linked():
+            os.unlink(linked)
+            taken.append(linked)
+        return taken
+
     def change(self, act: Callable[[TaskListChange], T]) -> T:
         """Runs ``act`` on the state under the lock, and writes what it changed; returns what it returns.
 

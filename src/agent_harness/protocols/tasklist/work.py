@@ -242,7 +242,7 @@ class TaskWork:
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
         self._init_script = _script_at(worker.layout.init_script)
-        os.makedirs(worker.layout.sessions, exist_ok=True)
+        files.own_place(os.fspath(self.turns.transcript), worker.layout.root)
         brief = Brief(
             prompt=prompt,
             cwd=Path(worker.tree),
@@ -288,6 +288,10 @@ class TaskWork:
 
     def closed(self) -> Attempted | None:
         """What the agent made of the task by the verbs; ``None`` while it is still open."""
+        for link in self._worker.store.take_links_away():
+            told = f"{os.path.relpath(link, self._worker.layout.root)} was a link, and is taken away: none is followed"
+            self._terms.say(f"{self._task.id}: {told}")
+            self._worker.store.note("WARN", told, task=self._task.id)
         with suppress(StateDamaged):  # whoever reads it next restores it
             self._worker.store.change(self._put_back)
         task = self._worker.find(self._worker.store.read(), self._task.id)

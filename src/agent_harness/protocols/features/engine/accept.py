@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from agent_harness.agents import usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, graph
+from agent_harness.kernel.files import free_name, own_place
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import costs, progress, questions, repository
@@ -18,7 +19,6 @@ from agent_harness.protocols.features.engine.open_session import OpenSession, se
 from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
-from agent_harness.protocols.features.store import free_name, own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
 
 

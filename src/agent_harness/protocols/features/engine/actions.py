@@ -16,12 +16,12 @@ from agent_harness.agents import markers, usage
 from agent_harness.agents.events import Event, Usage
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
+from agent_harness.kernel.files import free_name, own_place
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.store import free_name, own_place
 
 LOG = "agent_actions.jsonl"
 FALLBACK = "Agent output not fully structured, using fallback"

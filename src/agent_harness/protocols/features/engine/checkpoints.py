@@ -115,7 +115,7 @@ def clear_unfinished(project: Project) -> None:
 
 def _copy_state(project: Project, checkpoint: SessionCheckpoint) -> None:
     folder = os.path.join(project.layout.checkpoints, checkpoint.id)
-    os.makedirs(folder, exist_ok=True)
+    files.own_place(os.path.join(folder, "checkpoint.json"), project.layout.root)
     for path in (project.layout.session_state, project.layout.baseline):
         if os.path.isfile(path):
             files.replace(os.path.join(folder, os.path.basename(path)), files.read_bytes(path))

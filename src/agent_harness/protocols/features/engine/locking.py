@@ -4,35 +4,50 @@ The request for a pause lies outside the project, where no agent undoes it; ``pa
 for whoever reads that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
 """
 
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from agent_harness.errors import Busy
-from agent_harness.kernel import clock
+from agent_harness.kernel import clock, trusted_state
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.lock import Lock
+from agent_harness.kernel.lock import Lock, LockFile, await_free
 from agent_harness.protocols.features import migrations, repository
 from agent_harness.protocols.features.engine import recover
 from agent_harness.protocols.features.project import Project
 
 LOCK_SECONDS = 0.5
+RUN_LOCK = "run.lock"
 
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """The block has the project to itself; ``Busy`` when another harness is at work here."""
+    """The block has the project to itself; ``Busy`` when another harness is at work here.
+
+    The lock that people and ``status`` see lies in the project, where an agent can take it away; a second one, in the
+    harness's own folder of the project, keeps others out all the same.
+    """
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
-    try:
-        lock.acquire()
-    except Busy:
-        raise Busy("Another harness is running in this project", hint="harness status") from None
-    try:
+    kept = trusted_state.make(project.layout.git_dir, project.layout.root)[0]
+    with ExitStack() as held:
+        held.callback(lock.release)
+        try:
+            lock.acquire()
+            if kept:
+                _take_beside(held, LockFile(os.path.join(kept, RUN_LOCK)))
+        except Busy:
+            raise Busy("Another harness is running in this project", hint="harness status") from None
         yield
-    finally:
-        lock.release()
+
+
+def _take_beside(held: ExitStack, lock: LockFile) -> None:
+    held.callback(lock.release)
+    with suppress(OSError):  # a disk that knows no such locks
+        if who := await_free(lock.try_take, time.monotonic() + LOCK_SECONDS):
+            raise Busy(who)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_harness.errors import HarnessError, StateDamaged, UnsafeTree
 from agent_harness.kernel import snapshot
+from agent_harness.kernel.files import own_place
 from agent_harness.kernel.git import DETACHED, Pushed
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
@@ -19,7 +20,6 @@ from agent_harness.protocols.features.engine import checkpoints
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, SessionState
-from agent_harness.protocols.features.store import own_place
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 

@@ -17,17 +17,20 @@ from agent_harness.errors import HarnessError, PreflightFailed, StateDamaged
 from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.redact import redact
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, ORDER, Landing, OpenItem, WorkOrder, order_folder
 from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.places import copy_plain
+from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
-from agent_harness.protocols.features.engine import locking
+from agent_harness.protocols.features.engine import accept, locking
 from agent_harness.protocols.features.parallel.results import well_formed
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import settled
+from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger, now
@@ -76,6 +79,37 @@ class FeatureHome:
         self._documents: dict[str, FeatureList] = {}
         self._stamp: object = None  # of what the items were found by
         self._items: list[OpenItem] = []
+        self._state_stamps: list[object] | None = None  # nothing is held yet
+        self._told_of: set[str] = set()
+
+    # ---- agents that reach beyond their places
+
+    def hold(self) -> None:
+        """The state files count as they are now: nobody but this process writes them until the run is over."""
+        self._store.hold()
+        self._state_stamps = []
+
+    def _put_back(self, *, histories: bool = False) -> None:
+        """Whatever of the state somebody has changed all the same is as this process wrote it; the logs are read whole
+        for that.
+        """
+        if self._state_stamps is None:
+            return
+        lost = self._store.put_back_histories() if histories else []
+        if changed := [*lost, *self._store.tampered()]:
+            told = accept.tampering(changed)
+            self._store.event(accept.TAMPERED, "critical", message=told)
+            if told not in self._told_of:
+                self._told_of.add(told)
+                self._project.say(f"{told}; put back. If it was not you, it was an agent")
+
+    def _look_at_state(self) -> None:
+        """The same where one look says that a file which is read each second is another one."""
+        at = self._project.layout
+        if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
+            self._put_back()
+            if self._state_stamps is not None:
+                self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
         """As ``git.push`` says, where there is an upstream; another branch than the one here is its owner's to push."""
@@ -191,6 +225,7 @@ class FeatureHome:
 
     def stopped(self) -> tuple[int, str] | None:
         """A pause, a question that stops everything, a budget that is used up."""
+        self._look_at_state()
         try:
             locking.refuse_resting(self._project)
             preflight.budget(self._store.costs(), self._project.budgets, None)
@@ -252,6 +287,7 @@ class FeatureHome:
 
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The state of the project as a session of this feature needs it, and what it has to go on with."""
+        self._put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
         kept, head = self.item(item), str(self._git.commit_of(self._branch))
@@ -338,10 +374,12 @@ class FeatureHome:
         self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
         """Costs, records and logs once an order; what is proven keeps its claim until it has landed."""
+        self._put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(order, rescues, spent_usd))
         if found.get("id") or result is None:
             found = self._with_all_costs(order, found, spent_usd)
             self._take_books(order, item, found)
+            self._store.keep_histories()
         status = found.get("status")
         if status == ACCEPTED:
             items = self._claims()
@@ -353,6 +391,17 @@ class FeatureHome:
         self._let_go(item, order)
         if found.get("state"):
             self._count(item, found)
+        if mend := records.json_object(found.get("mend")):
+            self._note_sent_back(int(item), mend)
+
+    def _note_sent_back(self, feature_id: int, mend: JsonObject) -> None:
+        """The project's own record that what was proven did not land, and why: the journal of a run may be lost."""
+        why, met = str(mend.get("why")), records.texts(mend.get("met"))
+        printed = redact(str(mend.get("output") or "")).strip().splitlines()
+        what = records.texts(mend.get("files")) or printed[:1] or records.texts(mend.get("failing"))
+        told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
+        told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
+        self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _with_all_costs(self, order: str, found: JsonObject, spent_usd: float) -> JsonObject:
         """The same, with what the order has spent beside: by an agent that was killed, or before there was a record."""
@@ -406,6 +455,7 @@ class FeatureHome:
         """The rows of a session, and its files; those that are here already are not taken again."""
         at = self._project.layout
         for name in LOGS:
+            files.own_place(at.log(name), at.root)
             theirs = [row for row in journal.read(os.path.join(folder, name)) if _is_taken(row, session)]
             ours = sum(_is_taken(row, session) for row in journal.tail(at.log(name), 5000)) if theirs else 0
             for row in theirs[ours:]:
@@ -422,6 +472,7 @@ class FeatureHome:
             if step.log and step.log in printed:
                 text, ended = str(printed[step.log]), f"exit {step.exit}"
                 place = self._project.layout.verdicts
+                files.own_place(os.path.join(place, "log"), self._project.layout.root)
                 kept = ledger.keep_output(place, path, step.step, command=str(step.command), output=text, ended=ended)
             steps.append(replace(step, log=kept and self._project.layout.relative(kept)))
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
@@ -457,7 +508,7 @@ class FeatureHome:
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
-            self._git.update_ref(ref, commit)
+            ref = repository.kept_ref(self._git, ref, commit)
         last = next(ledger.newest_first(self._store.ledger()), None)
         details = [line for line in records.texts(candidate.get("details")) if not line.startswith("Look at it: ")]
         look = f"Look at it: git diff HEAD...{ref}"
@@ -474,6 +525,7 @@ class FeatureHome:
         """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
         if members is None and commit in self._verified:
             return []
+        self._put_back()
         base = commit if members is None else base  # what others have changed is not ours to judge
         document, baseline = features_at(self._project, commit), self.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
@@ -500,6 +552,7 @@ class FeatureHome:
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """The state after these have landed: what passes, what is proven, the verdicts."""
+        self._put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
         document, state = self.document(), self._store.state()
@@ -627,10 +680,24 @@ class FeatureHome:
 
     def close(self, paused: str) -> None:
         """The run is over: what landed is mirrored; what could not be pushed waits for a person."""
+        self._put_back(histories=True)
+        self._store.forget_histories()
         if paused:
             self._store.write_pause({"reason": paused, "at": clock.timestamp()})
         if self._landed and self._branch == self._git.branch():
             mirror.after_session(self._project, self._landed)
+
+
+def sent_back(store: FeatureStore) -> dict[str, int]:
+    """How often what was proven of each feature did not land, since it did, by the last few thousand events."""
+    counts: dict[str, int] = {}
+    for row in store.recent("events.jsonl", 5000):
+        item = str(row.get("feature_id"))
+        if row.get("type") in ("feature_completed", "awaiting_manual"):
+            counts.pop(item, None)
+        elif row.get("type") == SENT_BACK:
+            counts[item] = counts.get(item, 0) + 1
+    return counts
 
 
 LANDING_TOLD = {
@@ -661,6 +728,7 @@ def _told(mend: JsonObject) -> JsonObject:
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "This feature was proven with markers of a conflict left in its files.",
+        SENT_BACK: "This feature was proven, and did not land; why is not known any more.",
         "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
     }
     what = [f"resolve the conflict in {path}: its markers are in the file" for path in mend.get("files") or []]

@@ -27,7 +27,7 @@ from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.run import Runs, choose_agents
-from agent_harness.protocols.features.parallel.home import FeatureHome, features_at
+from agent_harness.protocols.features.parallel.home import FeatureHome, features_at, sent_back
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
@@ -58,7 +58,8 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
         begun = PreparedRun.of(wish, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
         claims = orders_of_run(project.store.left_by_run() or {})
-        begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims))
+        bounced = sent_back(project.store)
+        begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims, bounced=bounced))
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
@@ -78,6 +79,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
             _commit_story(project)
         else:
             home.baseline()
+        home.hold()
         try:
             done = begun.carry_out(
                 home,

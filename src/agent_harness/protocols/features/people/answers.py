@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from agent_harness.errors import Refused, Superseded, UsageError
 from agent_harness.kernel import files
+from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import marks, progress, questions, records, repository
 from agent_harness.protocols.features.config.file import with_value
@@ -21,7 +22,6 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.reader import asked_question
 from agent_harness.protocols.features.records import Feature, Question, SessionState
 from agent_harness.protocols.features.selection import next_feature
-from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.session.picture import AskedQuestion

@@ -21,6 +21,7 @@ from pathlib import Path
 from agent_harness.agents import usage
 from agent_harness.errors import Busy, HarnessError, Refused, UsageError
 from agent_harness.kernel import clock, files, lock, owner
+from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
@@ -42,7 +43,6 @@ from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.open_session import CLEANUP
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
-from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger

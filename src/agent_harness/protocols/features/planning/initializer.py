@@ -23,6 +23,7 @@ from agent_harness.errors import (
     VerificationFailed,
 )
 from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel.files import own_place
 from agent_harness.kernel.git import Git, own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, progress, prompts, records, repository
@@ -32,7 +33,6 @@ from agent_harness.protocols.features.config.file import with_linter
 from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project, Say
-from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work.plan import PlanWork, remember_failed_try

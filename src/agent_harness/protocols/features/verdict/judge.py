@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_harness.kernel import snapshot
+from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.process.sandbox import told
@@ -19,7 +20,6 @@ from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList, Question
-from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep

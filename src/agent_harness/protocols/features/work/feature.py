@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from agent_harness.agents import usage
 from agent_harness.kernel import files
+from agent_harness.kernel.files import own_place
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import marks, progress, prompts, repository
 from agent_harness.protocols.features.config import commands
@@ -19,7 +20,6 @@ from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Question
-from agent_harness.protocols.features.store import own_place
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork
@@ -198,12 +198,7 @@ class FeatureWork(SessionWork):
 
     def _kept(self, ruling: Ruling, found: Question) -> Result:
         project, session = self._project, self._under_way.session
-
-        def keep(ref: str) -> str:
-            project.git.update_ref(ref, ruling.commit)
-            return ref
-
-        ref, _ = repository.named_ref(project.git, f"refs/harness/kept/{session}", keep)
+        ref = repository.kept_ref(project.git, f"refs/harness/kept/{session}", ruling.commit)
         look = f"Look at it: git diff HEAD...{ref}"
         about = ruling.line and ruling.line.n
         asked = Question({**found.record, "ref": ref, "verdict": about, "details": [*found.details, look]})

@@ -15,6 +15,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent, Brief, ToolRules
 from agent_harness.errors import StateDamaged
+from agent_harness.kernel import files
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import (
@@ -226,6 +227,7 @@ class SessionWork(ABC):
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn under the settings; its process is on record before anything of it is read."""
         project, under_way = self._project, self._under_way
+        files.own_place(project.layout.transcript(under_way.session), project.layout.root)
         brief = handed(
             project,
             Brief(

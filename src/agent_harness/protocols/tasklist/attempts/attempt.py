@@ -120,6 +120,7 @@ class Attempt:
     place: AttemptTree
     snapshot: Snapshot
     tree: str | None  # the work tree of the claim, where the state tells it
+    list_name: str  # of the task list among all that share the repository: what only this list uses is called by it
 
     @property
     def base(self) -> str:
@@ -171,7 +172,10 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
         record, named = record_of(worker, task), commit
     snapshot = _recorded(place.git, record, named) or _found_again(place.git, task, named)
     tree = task.worktree or record.tree
-    return Attempt(place, snapshot, path_of(tree) if tree else None) if snapshot else None
+    if snapshot is None:
+        return None
+    list_name = hashlib.sha256(os.fsencode(os.path.realpath(worker.layout.tasks))).hexdigest()[:24]
+    return Attempt(place, snapshot, path_of(tree) if tree else None, list_name)
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:

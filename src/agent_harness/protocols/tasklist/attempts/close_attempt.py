@@ -19,7 +19,7 @@ from agent_harness.protocols.tasklist import (
     selection,
 )
 from agent_harness.protocols.tasklist.attempts import rollback, validation
-from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note, place_of
+from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
 from agent_harness.protocols.tasklist.claims import leases, surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
@@ -129,7 +129,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
     note(worker, task, intent=words)
     back, refused = _go_back(worker, task, failure)
     cleaned = _clean_up(worker, task) if refused is None else None
-    rescues = _rescues(worker, task)
+    rescues = rollback.rescues_of(worker, task)
 
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
@@ -186,7 +186,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
     except HarnessError:
         note(worker, task, intent={})
         raise
-    rescues = _rescues(worker, task)
+    rescues = rollback.rescues_of(worker, task)
 
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
@@ -256,12 +256,6 @@ def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
         return CleanupRun(tail=[error.message])
     tail = validation.tail_of(redact(done.output.decode("utf-8", "replace")))
     return CleanupRun(ok=done.exit_code == 0, exit=done.exit_code, timed_out=done.timed_out, tail=tail)
-
-
-def _rescues(worker: "Worker", task: "Task") -> list[str]:
-    """The refs of all rescues of the task, also of tries that a crash cut short."""
-    place = place_of(worker)
-    return list(rollback.rescue_refs(place.git, task.id)) if place else []
 
 
 def _note_recovery(change: "TaskListChange", task: "Task", words: tuple[str, str] | None) -> None:

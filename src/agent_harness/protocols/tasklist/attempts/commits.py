@@ -129,9 +129,13 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """A commit of everything that is not ignored, under a private ref within the context."""
+    """A commit of everything that is not ignored, under a private ref within the context.
+
+    Tasks are called alike in every list: the ref is that of this list, so that no neighbour in the repository takes it
+    away, and what it keeps is safe from garbage collection as long as it is judged.
+    """
     place = attempt.place
-    ref = ref_folder(CANDIDATE_REFS, task.id)
+    ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
     commit = snapshot.candidate(
         place.git, ref, exclude=place.exclude, message=f"Candidate of {task.id}", base=attempt.snapshot
     )

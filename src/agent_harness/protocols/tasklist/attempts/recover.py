@@ -123,7 +123,10 @@ def _find_base(worker: "Worker", task: "Task") -> None:
         return
     folder = ref_folder(BASE_REFS, task.id)
     words = ("for-each-ref", "--sort=-creatordate", "--format=%(refname)", f"{folder}/{task.attempts + 1}*")
-    for ref in place.git.text(*words).split():
+    refs, own = place.git.text(*words).split(), worker.claim_record(task.id)
+    if own.attempt == task.attempts + 1 and own.ref in refs:
+        refs = [own.ref]  # another list in the repository may have a task that is called alike
+    for ref in refs:
         base = place.git.commit_of(f"{ref}^1") or ""
         if base.startswith(start):
             branch = worker.claim_record(task.id).branch

@@ -5,18 +5,17 @@ first. Source: ``tasklist.md`` 11.2, 11.3.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel import clock, snapshot
+from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.client import IDENTITY
 from agent_harness.kernel.git.status import joined, shown
 from agent_harness.kernel.json import JsonObject
-from agent_harness.kernel.snapshot.restore import Aside
+from agent_harness.kernel.snapshot.restore import BEFORE, Aside
 from agent_harness.protocols.tasklist.attempts.attempt import (
     BASE_REFS,
     RESCUE_REFS,
@@ -175,12 +174,14 @@ def roll_back(
         return RollbackOutcome(reason=why)
     _check(worker, task, attempt, allow_pushed=allow_pushed)
     number = _next_number(attempt.place.git, task.id)
+    rescue_files = worker.layout.rescue_files(task.id, number)
+    files.drop_links(rescue_files, worker.layout.root)
     rescued = snapshot.restore(
         attempt.place.git,
         attempt.snapshot,
         f"{ref_folder(RESCUE_REFS, task.id)}/{number}",
         exclude=attempt.place.exclude,
-        rescue_files=worker.layout.rescue_files(task.id, number),
+        rescue_files=rescue_files,
     )
     return RollbackOutcome(
         rescue=rescued.ref,
@@ -244,7 +245,9 @@ def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
         return None
     ref = f"{ref_folder(RESCUE_REFS, task.id)}/own-{attempt.snapshot.commit[:12]}"
     git.update_ref(ref, attempt.snapshot.commit)
-    aside = Aside(git, worker.layout.rescue_files(task.id, 0))
+    kept = worker.layout.rescue_files(task.id, 0)
+    files.drop_links(kept, worker.layout.root)
+    aside = Aside(git, kept)
     for path in untracked:
         aside.move(path)
     if tracked:
@@ -330,9 +333,24 @@ def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
     )
 
 
-def rescue_refs(git: Git, task_id: str) -> Iterator[str]:
-    """The refs of the rescues of one task, as git orders them."""
-    yield from git.text("for-each-ref", "--format=%(refname)", f"{ref_folder(RESCUE_REFS, task_id)}/").split()
+def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
+    """The rescues of all tasks of this id, by their refs as git orders them: commit and subject."""
+    form = "--format=%(refname)%00%(objectname)%00%(subject)"
+    rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
+    return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
+
+
+def rescues_of(worker: "Worker", task: "Task") -> list[str]:
+    """The refs of what going back from this very attempt has taken away, also in tries that a crash cut short.
+
+    A task of another list in the repository may be called alike: what is its is rescued before another baseline.
+    """
+    attempt = attempt_of(worker, task)
+    if attempt is None:
+        return []
+    own = attempt.snapshot.commit
+    found = rescue_refs(attempt.place.git, task.id)
+    return [ref for ref, (commit, subject) in found.items() if commit == own or subject == f"{BEFORE}{own}"]
 
 
 def _next_number(git: Git, task_id: str) -> int:

@@ -1,6 +1,5 @@
 """Runs what proves a task, the harness itself and never the agent. Source: ``tasklist.md`` 11.5."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -237,7 +236,7 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:
     path = worker.layout.validation_log(task.id, task.attempts + 1)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.own_place(path, worker.layout.root)
     files.replace(path, output, follow=False)
     return path
 

@@ -265,6 +265,7 @@ def _proof(
 ) -> VerdictStep:
     """The run of the validation, with what it printed, which is kept."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
+    files.own_place(os.path.join(worker.layout.verdicts, "log"), worker.layout.root)
     kept = ledger.keep_output(
         worker.layout.verdicts,
         proven.ledger(worker.layout),

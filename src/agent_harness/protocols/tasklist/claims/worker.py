@@ -243,7 +243,7 @@ class Worker:
         """Keeps it; called under the lock when a claim is won, and by the owner of the claim later."""
         from agent_harness.kernel import files
 
-        os.makedirs(self.layout.claims, exist_ok=True)
+        files.own_place(self.layout.claim(task_id), self.layout.root)
         files.write_json(self.layout.claim(task_id), record, follow=False)
 
 
@@ -301,6 +301,7 @@ class LeaseKeeper:
     def __call__(self) -> bool:
         if time.monotonic() < self._next:
             return False
+        self._worker.store.take_links_away()
         try:
             self._worker.store.change(self._renew)
         except Busy:

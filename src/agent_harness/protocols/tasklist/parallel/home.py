@@ -271,6 +271,7 @@ class TaskListHome:
     def _take_costs(self, order: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
         """The rows of an order, each once, and one for what it has spent beside: by an agent that was killed."""
         rows = (result or {}).get("costs") or []
+        files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == order]
         for row in rows[len(known) :]:
             journal.append(self._layout.costs, {**row, "order": order})
@@ -299,6 +300,7 @@ class TaskListHome:
                 steps.append(step)
                 continue
             text, ended = str(printed.get(step.log) or ""), f"exit {step.exit}"
+            files.own_place(os.path.join(self._layout.verdicts, "log"), self._layout.root)
             kept = ledger.keep_output(
                 self._layout.verdicts, path, step.step, command=str(step.command), output=text, ended=ended
             )
