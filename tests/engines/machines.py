@@ -38,14 +38,20 @@ class Fleet:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def worker(
-        self, *words: str, name: str = "", remote: str | None = None, within: Sequence[str] = (), **environment: str
+        self,
+        *words: str,
+        name: str = "",
+        remote: str | None = None,
+        within: Sequence[str] = (),
+        harness: Sequence[str] = HARNESS,
+        **environment: str,
     ) -> subprocess.Popen[bytes]:
-        """``within``: the words of a program that runs it."""
+        """``within``: the words of a program that runs it; ``harness``: those of another harness."""
         home = self.path / (name or f"machine-{len(self.workers)}")
         home.mkdir(exist_ok=True)
         (home / ".gitconfig").write_text("[user]\n\tname = Hands\n\temail = hands@localhost\n")
         told = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_TIME_SCALE": SCALE}
-        command = [*within, *HARNESS, "worker", "--engine", self.server.url]
+        command = [*within, *harness, "worker", "--engine", self.server.url]
         command += ["--remote", remote or str(self.remote), *words]
         with (home / "worker.log").open("ab") as log:
             found = subprocess.Popen(command, cwd=home, env={**told, **environment}, stdout=log, stderr=log)

@@ -71,7 +71,7 @@ def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tm
     into.mkdir()
     ours.receive(order, found, str(into))
     assert files.read_json(str(into / "result.json"))["status"] == ACCEPTED
-    ours.collect()
+    ours.collect(lambda *_: None)
     assert remote.git("for-each-ref") == ""
     assert home.git("branch", "--format=%(refname:short)").split() == ["main"]
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ from .machines import SCALE, Fleet, until
 pytestmark = pytest.mark.engine
 
 WORKS = 'mkdir -p out; echo "$HARNESS_TASK_ID" > out/$HARNESS_TASK_ID'
+SCARCE = Path(__file__).parents[1] / "parallel" / "scarce.py"
+SPENDING = "*/state/agent-harness/worker/*/orders/*/state/parallel/spending/*.json"
 USAGE = 'echo \'{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.01}\''
 
 
@@ -157,6 +160,11 @@ def test_a_home_that_is_killed_finds_its_orders_again(fleet: Callable[..., Fleet
     until(lambda: pids(found, "a") and pids(found, "b"))
     run.kill()
     run.wait()
+    words = ("run", "--workers", "3", "--dry-run", "--json")
+    told = found.work.harness(*words, "--engine", found.server.url).json["parallel"]
+    assert (told["starts"], sorted(told["unsure"])) == ([], ["a", "b"])  # SC-7: what only the server knows is said
+    here = found.work.harness(*words).json["parallel"]
+    assert ([each["item"] for each in here["starts"]], here["unsure"]) == (["a", "b"], [])
     ran = found.run(slow(found, 4), 3, "--json")
     assert ran.code == 0, (ran, found.log())
     assert (len(pids(found, "a")), len(pids(found, "b"))) == (1, 1)
@@ -354,6 +362,175 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
     assert "Traceback" not in found.log("first")
     assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
     assert found.landed() == ["a"]
+
+
+def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_back(
+    fleet: Callable[..., Fleet],
+) -> None:
+    """SC-41: it is said each minute, there and at home; the order goes on elsewhere, with its work, uncounted."""
+    found = fleet(job("a"), job("b"), job("c"))
+    free, go = found.path / "free", found.path / "go"
+    free.write_text("1000")
+    scarce = (sys.executable, str(SCARCE), str(free))
+    found.worker("--slots", "3", "--min-free-mb", "1000", name="scarce", harness=scarce)
+    run = found.begin(
+        f'echo $$ >> "{found.path}/pids-$HARNESS_TASK_ID"; mkdir -p out; [ -e out/half-$HARNESS_TASK_ID ] && '
+        f'echo went-on >> "{found.path}/seen"; echo half > out/half-$HARNESS_TASK_ID; '
+        f'while [ ! -e "{go}" ]; do sleep 0.1; done; {WORKS}',
+        2,
+    )
+    until(lambda: found.log("scarce").count("begins (try 1)") == 2)
+    until(lambda: sum(bool(pids(found, each)) for each in "abc") == 2)
+    free.write_text("499")
+    until(lambda: "is given back, since memory is scarce" in found.log("scarce"))
+    until(lambda: found.log("scarce").count("No further order is taken: less than 1000 MB") >= 2)
+    assert found.log("scarce").count(": begins (try") == 2
+    limits = json.loads(found.work.harness("status", "--json").out)["parallel"]["limits"]
+    assert limits == [f"{socket.gethostname()}: less than 1000 MB of memory are free"]
+    found.worker("--slots", "1", name="roomy")
+    until(lambda: ": begins (try" in found.log("roomy"))
+    until((found.path / "seen").exists)
+    free.write_text("1000")
+    go.touch()
+    assert run.wait(timeout=180) == 0, (found.log("scarce"), found.log("roomy"))
+    assert found.landed() == ["a", "b", "c"]
+    answer = json.loads(_last_object(found.path / "run.log"))
+    assert (answer["attempts"], answer["lost"]) == (3, 0), answer
+    assert found.log("scarce").count("is given back") == 1
+
+
+def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[..., Fleet]) -> None:
+    """SC-41: the only order of a worker is always begun; what waits lies at the server, where others may have it."""
+    found = fleet(job("a"), job("b"))
+    found.worker("--slots", "2", HARNESS_PARALLEL__MIN_FREE_MB="1000000000")
+    log = found.path / "noted"
+    ran = found.run(f'echo begin >> "{log}"; sleep 2; {WORKS}; echo end >> "{log}"', 2)
+    assert ran.code == 0, (ran, found.log())
+    assert log.read_text().split() == ["begin", "end"] * 2
+    assert "No further order is taken: less than 1000000000 MB of memory are free" in found.log()
+    assert found.landed() == ["a", "b"]
+
+
+def hanging(found: Fleet) -> Path:
+    """The remote takes what is pushed and answers nothing; a file that is there once a push hangs."""
+    hook, hangs = found.remote / "hooks/pre-receive", found.path / "hangs"
+    hook.write_text(f"#!/bin/sh\ntouch {hangs}\nexec sleep 600\n")
+    hook.chmod(0o755)
+    return hangs
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_does_not_wait_for_an_order_that_cannot_be_pushed(fleet: Callable[..., Fleet], times: int) -> None:
+    """SC-3: nothing has begun anywhere; the next run begins."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1")
+    hangs = hanging(found)
+    run = found.begin(WORKS, 1)
+    until(hangs.exists)
+    for _ in range(times):
+        run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=50) == 130, (found.path / "run.log").read_text()
+    assert "Traceback" not in (found.path / "run.log").read_text()
+    (found.remote / "hooks/pre-receive").unlink()
+    ran = found.run(WORKS, 1, "--json")
+    assert (ran.code, json.loads(ran.out)["lost"], found.landed()) == (0, 0, ["a"]), ran
+    assert found.work.task("a").attempts == 1
+
+
+def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result_in(
+    fleet: Callable[..., Fleet],
+) -> None:
+    """SC-3: hands have a result that they cannot push; home ends, and they end what they had begun when told so."""
+    found = fleet(job("a"))
+    worker = found.worker("--slots", "1", HARNESS_TIME_SCALE="1")
+    waits = f'while [ ! -e "{found.path}/go" ]; do sleep 0.1; done'
+    run = found.begin(f'echo $$ >> "{found.path}/pids-a"; {WORKS}; {waits}', 1)
+    until(lambda: pids(found, "a"))
+    hangs = hanging(found)
+    (found.path / "go").touch()
+    until(hangs.exists)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(timeout=100) == 130, (found.path / "run.log").read_text()
+    assert "the next run takes in what comes of it" in (found.path / "run.log").read_text()
+    (found.remote / "hooks/pre-receive").unlink()
+    for _ in range(2):
+        worker.terminate()
+        time.sleep(0.5)
+    assert worker.wait(timeout=60) == 0, found.log()
+    found.worker("--slots", "1", name="second")
+    ran = found.run(WORKS, 1, "--json")
+    assert (ran.code, found.landed()) == (0, ["a"]), (ran, found.log("second"))
+
+
+def test_hands_that_are_recalled_do_not_wait_for_their_work_to_be_saved(fleet: Callable[..., Fleet]) -> None:
+    """SC-52: a remote that hangs while work is saved keeps nobody from ending the agent."""
+    found = fleet(job("a"))
+    found.worker("--slots", "1", HARNESS_TIME_SCALE="0.02")
+    run = found.begin(slow(found, 600), 1)
+    until(lambda: pids(found, "a"))
+    until(hanging(found).exists)
+    run.send_signal(signal.SIGINT)
+    until(lambda: not _alive(pids(found, "a")))
+    assert run.wait(timeout=120) == 130, found.log()
+    (found.remote / "hooks/pre-receive").unlink()
+    until(lambda: "a/1: partial" in found.log())
+    assert found.run(WORKS, 1).code == 0
+    assert found.landed() == ["a"]
+
+
+def test_what_was_spent_while_home_was_away_counts_once_though_no_result_was_accepted(
+    fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """SC-42, E8: the server forgets the order, whose hands have pushed what they had; the next run counts it."""
+    with TemporalServer(tmp_path_factory.mktemp("forgetful")) as server:
+        found = fleet(job("a"))
+        found.server = server
+        found.worker("--slots", "1")
+        spent = USAGE.replace("0.01", "0.3")
+        go = found.path / "go"
+        run = found.begin(
+            f'echo $$ >> "{found.path}/pids-a"; [ -e "{go}" ] || {{ until [ -e "{go}" ]; do sleep 0.1; done; {spent}; '
+            f"sleep 600; }}; {WORKS}; {spent}",
+            1,
+        )
+        until(lambda: pids(found, "a"))
+        run.kill()
+        run.wait()
+        go.touch()
+        until(lambda: '"spent": 0.3' in "".join(each.read_text() for each in found.path.glob(SPENDING)))
+        server.forget()
+        server.start()
+        until(lambda: "a/1: partial" in found.log())
+        ran = found.run(f"{WORKS}; {spent}", 1, "--json")
+        assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.6)), (ran, found.log())
+        assert json.loads(found.work.harness("costs", "--json").out)["spent_usd"] == pytest.approx(0.6)
+        assert found.at_remote() == []
+
+
+def test_what_a_killed_worker_had_spent_comes_home_with_what_it_left(fleet: Callable[..., Fleet]) -> None:
+    """SC-42: no heartbeat has told it, since home was away; the next worker in the folder does."""
+    found = fleet(job("a"))
+    first = found.worker("--slots", "1", name="first")
+    go = found.path / "go"
+    spent = USAGE.replace("0.01", "0.3")
+    agent = (
+        f'echo $$ >> "{found.path}/pids-a"; [ -e "{go}" ] || {{ until [ -e "{go}" ]; do sleep 0.1; done; {spent}; '
+        f"sleep 600; }}; {WORKS}; {spent}"
+    )
+    run = found.begin(agent, 1)
+    until(lambda: pids(found, "a"))
+    run.kill()
+    run.wait()
+    go.touch()
+    until(lambda: '"spent": 0.3' in "".join(each.read_text() for each in found.path.glob(SPENDING)))
+    first.kill()
+    first.wait()
+    found.worker("--slots", "1", name="first")
+    until(lambda: "begins (try 2)" in found.log("first"))
+    ran = found.run(agent, 1, "--json")
+    assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.6)), (ran, found.log("first"))
+    assert json.loads(found.work.harness("costs", "--json").out)["spent_usd"] == pytest.approx(0.6)
+    assert found.at_remote() == []
 
 
 def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., Fleet]) -> None:

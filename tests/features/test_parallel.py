@@ -12,10 +12,13 @@ import pytest
 
 from agent_harness.faces.transcript import TranscriptEnd
 from agent_harness.faces.watch import ProjectView
+from agent_harness.protocols.features.api import FeatureProject
 from agent_harness.testing import CommandResult
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.feature_list_project import module_code as code
 from agent_harness.testing.feature_list_project import module_work as work
+
+from ..tasklist.test_parallel_costs import LateEngine
 
 Steps = list[dict[str, Any]]
 
@@ -65,6 +68,26 @@ def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
     assert sorted(landed(made)) == ["1", "2"]
     assert made.passing() == [1, 2]
     assert made.changes() == []
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_a_lost_session_cost_that_comes_back_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: bool
+) -> None:
+    """SC-42: in the sums of project and feature, whether the run had heard of it when it gave it up, or not."""
+    made = project(tmp_path, "ham")
+    spent = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
+    agent = made.agent([turn(1, work(1, "ham", spent))])
+    monkeypatch.chdir(made.root)
+    ran = FeatureProject.open(made.root).run(
+        agents=[agent], workers=1, lend=lambda git, folder, say, refs: LateEngine(heard)
+    )
+    assert (ran["exit_code"], ran["lost"], ran["cost_usd"]) == (0, 1, 0.5), ran
+    cumulative = made.read(".harness/costs.yaml")["cumulative"]
+    assert (cumulative["total_sessions"], cumulative["total_cost_usd"]) == (2, 0.5)
+    (row,) = cumulative["by_feature"]
+    assert (row["feature_id"], row["cost_usd"]) == (1, 0.5)
 
 
 @pytest.mark.scenario

@@ -155,6 +155,7 @@ def test_a_project_without_a_budget_or_with_a_pause_is_left_alone(tmp_path: Path
         {"workers": [1, None, "w1"], "budget": {"spent": [], "reserved": {}, "limit": "x"}},
         {"workers": [], "budget": {"spent": 10**400, "reserved": 10**400, "limit": -(10**400)}, "blocked": {}},
         {"workers": [{}] * 50, "budget": {"spent": float("nan"), "limit": float("inf")}, "queue": 3, "parked": "y"},
+        {"workers": [{}], "budget": {"spent": 1e6, "reserved": 0.0, "limit": None}},
     ],
 )
 def test_what_an_agent_writes_about_its_run_is_no_number_for_others(tmp_path: Path, shown: dict[str, Any]) -> None:

@@ -5,19 +5,26 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from agent_harness.engines.shipping import Parcels
+from agent_harness.kernel import clock
+from agent_harness.kernel.git import Git
+from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.engine import LocalEngine
 from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.ledger import project_id
 from agent_harness.protocols.tasklist.api import TaskList
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.testing import HARNESS
+from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, project, until
@@ -187,3 +194,90 @@ def test_what_recalled_and_dropped_attempts_cost_counts_once(tmp_path: Path) -> 
     assert (ran.code, work.statuses(), json.loads(ran.out)["cost_usd"]) == (0, ["completed"], 0.3), ran
     assert json.loads(work.harness("costs", "--json").out)["spent_usd"] == 0.8
     assert [each["cost_usd"] for each in rows(work)] == [0.2, 0.3, 0.3]
+
+
+class UnacceptedEngine(LocalEngine):
+    """Gives the first order up for lost; its result lies at the remote, as of hands that nobody asks any more."""
+
+    is_local = False
+
+    def __init__(self, git: Git, folder: str, remote: Repo, away: Path) -> None:
+        super().__init__()
+        self.folder, self._away, self._loses = folder, away, not away.exists()
+        self.parcels = Parcels(git=git, remote=str(remote.path), project=project_id(folder))
+        self._orders: dict[str, tuple[WorkOrder, str]] = {}
+
+    def open(self, ended: "queue.SimpleQueue[str]") -> None:
+        done: queue.SimpleQueue[str] = queue.SimpleQueue()
+        super().open(done)
+        threading.Thread(target=self._tell, args=(done, ended), daemon=True).start()
+
+    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
+        self._orders[order.id] = (order, folder)
+        super().submit(order, folder, environment)
+
+    def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
+        self.parcels.collect(SharedBudget(self.folder).note_late)
+        return super().known(orders)
+
+    def _tell(self, done: "queue.SimpleQueue[str]", told: "queue.SimpleQueue[str]") -> None:
+        while True:
+            ended = done.get()
+            if self._loses:
+                self._loses = False
+                order, folder = self._orders[ended]
+                subprocess.run(["git", "clone", "-q", order.home, str(self._away)], check=True)
+                git = Git(self._away)
+                replace(self.parcels, git=git).answer(order, 1, folder, clock.now())
+                Path(folder, "result.json").unlink()
+                Path(self.folder, "spending", f"{ended.replace('/', '.')}.json").unlink()
+            told.put(ended)
+
+
+def spent_by(work: TaskListProject) -> float:
+    return float(json.loads(work.harness("costs", "--json").out)["spent_usd"])
+
+
+@pytest.mark.scenario
+def test_what_a_try_cost_whose_result_nobody_accepted_counts_once_when_it_comes_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SC-42, SC-51: collected by the next run, once more since that was killed in between, and told of once more."""
+    work, remote = project(tmp_path, job("a")), Repo(tmp_path / "remote")
+    usage = '{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.3}'
+    agent = work.agent(f"echo '{usage}'; {WORKS}")
+    monkeypatch.chdir(work.root)
+    engines: list[UnacceptedEngine] = []
+
+    def made(git: Git, folder: str) -> UnacceptedEngine:
+        engines.append(UnacceptedEngine(git, folder, remote, tmp_path / "away"))
+        return engines[-1]
+
+    def ran() -> dict[str, Any]:
+        listed = TaskList.open(str(work.root))
+        return listed.run(
+            agents=[agent],
+            policy=RefusalPolicy(),
+            say=lambda _line: None,
+            workers=1,
+            lend=lambda git, folder, say, refs: made(git, folder),
+        )
+
+    first = ran()
+    assert (first["exit_code"], first["lost"], first["cost_usd"]) == (0, 1, 0.3), first
+    assert spent_by(work) == 0.3
+    parcel, ref = remote.git("for-each-ref", "--format=%(objectname) %(refname)", "refs/harness/results").split()
+    work.add("b", validation="grep -q . out/b")
+    second = ran()
+    assert (second["exit_code"], second["cost_usd"]) == (0, 0.6), second
+    assert spent_by(work) == 0.9, rows(work)
+    assert remote.git("for-each-ref", "refs/harness") == ""
+    remote.git("update-ref", ref, parcel)  # as if whoever counted it had been killed before it was cleared away
+    work.repo.git("update-ref", ref, parcel)
+    late = ref.split("/")
+    SharedBudget(engines[-1].folder).note_late("/".join(late[4:7]), late[7], 0.3)
+    work.add("c", validation="grep -q . out/c")
+    third = ran()
+    assert (third["exit_code"], third["cost_usd"]) == (0, 0.3), third
+    assert spent_by(work) == 1.2, rows(work)
+    assert sum(each["cost_usd"] for each in rows(work) if each.get("order") == "/".join(late[4:7])) == 0.3

@@ -74,7 +74,7 @@ def run(
     if lend is not None and not workers:
         raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
     if dry_run:
-        found = project.preview(feature_id, workers=workers, branch=branch, max_sessions=sessions)
+        found = project.preview(feature_id, workers=workers, branch=branch, max_sessions=sessions, lend=lend)
         for line in () if as_json else found.pop("lines", ()):
             show(line)
         found.pop("lines", None)

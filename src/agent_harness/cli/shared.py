@@ -211,7 +211,7 @@ def run(
         "max_cost_usd": max_cost,
         "workers": workers,
         "branch": branch,
-        "lend": None if dry_run else lend,
+        "lend": lend,
     }
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait

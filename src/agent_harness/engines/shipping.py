@@ -4,6 +4,7 @@
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
     .../TRY.saved-N                                     the work as it was, every few minutes
     .../TRY.left-N                                      what was found in a place whose hands were killed
+    .../TRY.spent                                       what the try had spent when any of these was pushed
 
 Messages carry ids and refs alone. Whoever reads a parcel believes no path in it: names are checked, and every path of
 the other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
@@ -12,19 +13,19 @@ the other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from agent_harness.engines import exchange, limits
-from agent_harness.errors import HarnessError, Refused, UnsafeTree
+from agent_harness.errors import HarnessError, Refused, TimedOut, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.json import JsonObject, jsontext, number_below
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import places
-from agent_harness.parallel.budget import SharedBudget
+from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ORDER, RESULT, WorkOrder
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
@@ -124,6 +125,7 @@ class Parcels:
         if result.get("id") != order.id or result.get("fence") != order.fence:
             raise UnsafeTree(f"{ref} holds no result of {order.id}")
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
+        result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
         contents.pop(ORDER, None)  # home knows what it has ordered
         for path, content in contents.items():
@@ -137,9 +139,10 @@ class Parcels:
         kept = [self._keep(order.name, str(each)) for each in commits if each in held]
         result["rescues"] = [*kept, *(str(each) for each in result.pop("kept_there", None) or [])]
         if result.get("status") == ACCEPTED and result.get("commit") in held:
-            ref = ProjectRefs(self.project).candidate(order.name, order.fence)
-            self.git.update_ref(ref, str(result["commit"]))
+            candidate = ProjectRefs(self.project).candidate(order.name, order.fence)
+            self.git.update_ref(candidate, str(result["commit"]))
         files.write_json(os.path.join(folder, RESULT), result)
+        self.git.update_ref(ref, None)  # ``collect`` has nothing to do with it any more
 
     def _behind(self, sha: str) -> list[str]:
         return self.git.text("rev-list", "--parents", "-n", "1", sha).split()[1:]
@@ -150,10 +153,13 @@ class Parcels:
         found = next((ref for ref, oid in known.items() if oid == commit), None)
         return found or places.kept_as(self.git, folder, commit)
 
-    def collect(self, at_work: frozenset[str] = frozenset(), only: str = "") -> list[str]:
+    def collect(
+        self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
+    ) -> list[str]:
         """Takes home what lies at the remote for orders that are not at work, and clears it away there.
 
         What of it nobody has counted (results too late, work that was saved) becomes a rescue; the refs of these.
+        Before it is cleared away ``count`` hears what such a try had spent: order, try, US dollars; maybe again.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -161,12 +167,16 @@ class Parcels:
         over: list[str] = []
         for ref, sha in sorted(known.items()):
             order = "/".join(ref.split("/")[4:7])
-            if order in at_work or (only and order != only):
+            if order in at_work or (only and order != only) or not _ID.fullmatch(order):
                 continue
             over.append(ref)
-            if ref.startswith(mine) and self.git.commit_of(sha) is None:
+            is_here = self.git.commit_of(sha) is not None
+            if ref.startswith(mine) and not (is_here and self.git.commit_of(ref) != sha):
                 self._fetch(f"+{ref}:{ref}")
-                found += [self._keep(order.split("/")[1], each) for each in self._new_in(ref, sha)]
+                commits, spent = self._new_in(ref, sha)
+                found += [self._keep(order.split("/")[1], each) for each in commits]
+                if spent > 0.0:
+                    count(order, _try_of(ref), spent)
         if over:
             self._push(*(f":{ref}" for ref in over))
         for ref in {*self.git.refs_below(mine), *self.git.refs_below(f"{ORDERS}/{self.project}/")}:
@@ -174,12 +184,16 @@ class Parcels:
                 self.git.update_ref(ref, None)
         return found
 
-    def _new_in(self, ref: str, sha: str) -> list[str]:
-        """The commits of a parcel that hold work: that itself where it is a picture of files, else its parents."""
-        if ".saved-" in ref or ".left-" in ref:
-            return [sha]
-        base = str(_object(_contents(self.git, sha).get(RESULT, b"")).get("base"))
-        return [each for each in self._behind(sha) if each != base]
+    def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
+        """The commits of a parcel that hold work, and what its try had spent as far as it says that.
+
+        The work is the commit itself where that is a picture of files, else its parents.
+        """
+        if _order_of_saving(ref)[0]:
+            return [sha], 0.0
+        told = _object(_contents(self.git, sha).get(RESULT, b""))
+        spent = number_below(told.get("cost_usd"), MOST_USD) or 0.0
+        return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
         """The refs of the remote that fit, and their commits. ``RemoteAway``."""
@@ -188,7 +202,7 @@ class Parcels:
             there = self._there(pattern)
             found = self.git.remote_refs_like(self.remote, there, served_by=given, timeout_seconds=SECONDS)
             return {self._here(ref): sha for ref, sha in found.items()}
-        except GitFailed as error:
+        except (GitFailed, TimedOut) as error:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
@@ -200,11 +214,20 @@ class Parcels:
         except UnsafeTree as error:  # not mounted, or damaged: until a person has looked
             raise RemoteAway(error.message, hint=f"ls -la {self.remote}") from None
 
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """A remote that answers nothing for so long is one that is away."""
+        try:
+            yield
+        except TimedOut as error:
+            raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
+
     def _push(self, *refspecs: str) -> None:
         given = self._served_by("receive-pack")
         pairs = (each.rpartition(":") for each in refspecs)
         there = [f"{source}:{self._there(ref)}" for source, _, ref in pairs]
-        done = self.git.push(self.remote, *there, served_by=given, timeout_seconds=SECONDS)
+        with self._answering():
+            done = self.git.push(self.remote, *there, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             more = f"; {PRIVATE}" if done.rejected and self.refs == REFS else ""
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
@@ -222,7 +245,8 @@ class Parcels:
         given = self._served_by("upload-pack")
         pairs = (each.removeprefix("+").split(":") for each in refspecs)
         there = [f"+{self._there(source)}:{ref}" for source, ref in pairs]
-        done = self.git.fetch(self.remote, *there, tags=False, served_by=given, timeout_seconds=SECONDS)
+        with self._answering():
+            done = self.git.fetch(self.remote, *there, tags=False, served_by=given, timeout_seconds=SECONDS)
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 
@@ -284,22 +308,35 @@ class Parcels:
         self._fetch(f"+{last}:{last}")
         return self.git.commit_of(last)
 
-    def save(self, order_id: str, attempt: int, kind: str, number: int, commit: str) -> str:
-        """Pushes unfinished work; its ref."""
+    def save(self, order_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
+        """Pushes unfinished work, and what the try has ``spent`` by then, in US dollars; the ref of the work."""
         ref = f"{RESULTS}/{self.project}/{order_id}/{attempt}.{kind}-{number}"
-        self._push(f"{commit}:{ref}")
+        self._push(f"{commit}:{ref}", *self._account(order_id, attempt, spent))
         return ref
 
-    def leave(self, order_id: str, attempt: int, commits: Sequence[str]) -> list[str]:
-        """Pushes work of a try of which no result tells, unless it is there; its new refs. Repeatable."""
+    def _account(self, order_id: str, attempt: int, spent: float) -> list[str]:
+        """What is to be pushed of what a try has spent: nothing where that is nothing."""
+        if spent <= 0.0:
+            return []
+        tree = _tree(self.git, {RESULT: jsontext.spaced({"id": order_id, "cost_usd": spent}).encode()})
+        sha = self.git.commit_tree(tree, [], f"Spent for {order_id}")
+        return [f"+{sha}:{RESULTS}/{self.project}/{order_id}/{attempt}.spent"]
+
+    def leave(self, order_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
+        """Pushes work of a try of which no result tells, unless it is there, and what it had ``spent``; its new refs.
+
+        Repeatable.
+        """
         mine = f"{RESULTS}/{self.project}/{order_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:
             return []
         numbers = [_order_of_saving(ref)[2] for ref in there if ref.startswith(f"{mine}.left-")]
         new = [each for each in dict.fromkeys(commits) if each not in there.values()]
+        if not new and (account := self._account(order_id, attempt, spent)):
+            self._push(*account)
         return [
-            self.save(order_id, attempt, "left", number, commit)
+            self.save(order_id, attempt, "left", number, commit, spent=spent)
             for number, commit in enumerate(new, max(numbers, default=0) + 1)
         ]
 
@@ -340,6 +377,12 @@ class Parcels:
         ref = f"{RESULTS}/{self.project}/{order.id}/{attempt}"
         self._push(f"{sha}:{ref}")
         return {"ref": ref, "sha": sha, "status": result.get("status"), "try": attempt}
+
+
+def _try_of(ref: str) -> str:
+    """The number of a try, by the ref of its result or of what it had spent; that of the first for any other."""
+    found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
+    return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:

@@ -4,13 +4,14 @@ import os
 from collections.abc import Sequence
 
 from agent_harness.errors import HarnessError
-from agent_harness.faces.reading import parallel_of
+from agent_harness.faces.reading import parallel_of, reader_of
 from agent_harness.fleet import slices
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.kernel import clock, files, trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import snapshot
+from agent_harness.parallel.budget import SharedBudget
 
 STATE = "state.json"
 
@@ -48,6 +49,17 @@ def run_of(member: Member) -> JsonObject | None:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
     return snapshot.told(path) if path else None
+
+
+def spent_usd(member: Member, run: JsonObject) -> float:
+    """What a run that is alive has spent by now, in US dollars.
+
+    What the run shows of itself may be an agent's: the harness's own account of it is outside of the project.
+    """
+    if member.kind == slices.KIND:
+        return snapshot.spent_usd(run)  # read there, too
+    home = reader_of(member.kind, member.path).home
+    return SharedBudget(os.path.join(home, "parallel")).standing()[0] if home else 0.0
 
 
 def rows(roster: Roster) -> list[JsonObject]:

@@ -245,7 +245,8 @@ class FleetSupervisor:
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
         if each.alive and run:
-            each.spent_live = snapshot.spent_usd(run)
+            with suppress(OSError, HarnessError):  # what was seen last
+                each.spent_live = status.spent_usd(each.member, run)
             each.state, each.why = "running", ""
             shown = Owner.from_record(run.get("owner"))
             if each.process is not None and shown is not None and shown.pid == each.process.pid:

@@ -1,7 +1,8 @@
 """One budget for all who work at once: what each of them spends is on the disk before it may spend more.
 
     spending/settled.json      what the orders that are over have spent, and the dearest call so far
-    spending/ORDER.json        what one order has spent so far, its dearest call, and what it was allowed
+    spending/ORDER.json        what one order has spent so far, its dearest call, what it was allowed, and each try
+    spending/late/ORDER.N.json what try N of an order had spent, told after the order was over, until a journal has it
 
 Whoever works on another machine is allowed an amount at the beginning, all of which is reserved until it is over.
 Before another order makes another call, that call is reserved at the price of its dearest one, as are those of all
@@ -11,14 +12,54 @@ more than any before it. A call whose like nobody has seen, the first ones of a 
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject, number_below
 
 MOST_USD = 1e12
 _SETTLED = "settled.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LateCost:
+    """What one try of an order had spent, in US dollars, as it is told when the order is over."""
+
+    order: str
+    attempt: str
+    spent: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedCost:
+    """What a journal has counted of an order, in US dollars: in all, and of each try as far as that is known."""
+
+    spent: float = 0.0
+    tries: Mapping[str, float]
+
+    @classmethod
+    def of(cls, events: Iterable[JsonObject]) -> "CountedCost":
+        """By the events of that order."""
+        spent, tries = 0.0, dict[str, float]()
+        for each in events:
+            spent += float(each.get("cost_usd") or 0.0)
+            tries = most_of_each(tries, each.get("tries_usd") or {})
+        return cls(spent=spent, tries=tries)
+
+    def with_more(self, told: Mapping[str, float]) -> "CountedCost":
+        """The same, once it is known what a try has spent; repeatable.
+
+        What was counted without saying for which try is taken for a part of it: nothing counts twice.
+        """
+        tries = most_of_each(self.tries, told)
+        return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
+
+
+def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[str, float]:
+    """Of each try the greater amount: what it has spent only grows."""
+    return {name: max(known.get(name, 0.0), told.get(name, 0.0)) for name in {**known, **told}}
 
 
 class SharedBudget:
@@ -58,16 +99,23 @@ class SharedBudget:
     def allow(self, order: str, amount: float | None) -> None:
         """Reserves an amount for an order that is carried out elsewhere; ``None``: nothing limits it."""
         if amount is not None:
-            with self._locked():
-                self._write(f"{order.replace('/', '.')}.json", {"spent": 0.0, "call": 0.0, "allowed": amount})
+            name = f"{order.replace('/', '.')}.json"
+            with self._locked() as known:
+                self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
-    def hear(self, order: str, spent: float) -> None:
-        """What an order elsewhere says that it has spent: known also where it comes to no result."""
+    def hear(self, order: str, tries: Mapping[str, float]) -> None:
+        """What the tries of an order elsewhere say that they have spent: known also where it comes to no result."""
         name = f"{order.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
-            if spent > own["spent"]:
-                self._write(name, own | {"spent": spent})
+            before = own.get("tries", {})
+            if (after := most_of_each(before, tries)) != before:
+                self._write(name, own | {"spent": max(own["spent"], sum(after.values())), "tries": after})
+
+    def tries(self, order: str) -> dict[str, float]:
+        """What each try of an order elsewhere has said, of one that is not settled."""
+        with self._locked() as known:
+            return dict(known.get(f"{order.replace('/', '.')}.json", {}).get("tries", {}))
 
     def spent(self, order: str) -> float:
         """What an order that is not settled has written down."""
@@ -99,6 +147,26 @@ class SharedBudget:
                 os.unlink(os.path.join(self._folder, name))
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
+    def note_late(self, order: str, attempt: str, spent: float) -> None:
+        """Keeps what a try of an order that is over had spent until a journal has it: ``late``, ``forget_late``."""
+        os.makedirs(folder := os.path.join(self._folder, "late"), mode=0o700, exist_ok=True)
+        record = {"order": order, "try": attempt, "spent": spent}
+        files.write_json(os.path.join(folder, _late_name(order, attempt)), record)
+
+    def late(self) -> list[LateCost]:
+        """What is kept of such tries."""
+        folder, found = os.path.join(self._folder, "late"), list[LateCost]()
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            known = files.read_json_if_any(os.path.join(folder, name))
+            spent = number_below(known.get("spent"), MOST_USD) or 0.0
+            found.append(LateCost(order=str(known.get("order")), attempt=str(known.get("try")), spent=spent))
+        return found
+
+    def forget_late(self, known: LateCost) -> None:
+        """A journal has it."""
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._folder, "late", _late_name(known.order, known.attempt)))
+
     def standing(self) -> tuple[float, float]:
         """What is spent by now, also by orders under way, and what is reserved beside."""
         with self._locked() as known:
@@ -120,7 +188,15 @@ def _read(path: str) -> JsonObject:
     """The amounts in a file; nothing for one that is none, since the journal tells what the orders have spent."""
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
-    return {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
+    known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
+    tries = found.get("tries")
+    if isinstance(tries, dict):
+        known["tries"] = {name: number_below(each, MOST_USD) or 0.0 for name, each in tries.items()}
+    return known
+
+
+def _late_name(order: str, attempt: str) -> str:
+    return f"{order.replace('/', '.')}.{attempt}.json"
 
 
 def _held(known: JsonObject, dearest: float) -> float:

@@ -24,8 +24,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import sentence
 from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, equipment, landing, places, plan, requests, slots
-from agent_harness.parallel.budget import SharedBudget
-from agent_harness.parallel.engine import UNKNOWN, Engine, LocalEngine
+from agent_harness.parallel.budget import CountedCost, SharedBudget, most_of_each
+from agent_harness.parallel.engine import UNKNOWN, WRAP_UP_SECONDS, Engine, LocalEngine
 from agent_harness.parallel.equipment import PortBlocks, SetUp
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -117,6 +117,7 @@ class Coordinator:
         self._mailbox = requests.Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
+        self._leave_by = 0.0  # of the monotonic clock, once it is told to end
         self._began = time.monotonic()
         most = host.limits()[host.TESTS]
         self._test_runs = min(terms.settings.test_runs or most, most)
@@ -163,6 +164,7 @@ class Coordinator:
         wished = self._terms.settings
         settings = {"batch_max": wished.batch_max, "mends": wished.mends}
         settings["window"] = min(wished.window or 2, self._test_runs)
+        known |= {} if self._engine.is_local else {"engine": self._engine.name}
         known |= {"unpushed": unpushed} if unpushed else {}
         known |= {"unaudited": True} if is_unaudited else {}
         self._ledger.note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
@@ -229,6 +231,7 @@ class Coordinator:
                 self._begin(_Under(order=order))
             else:
                 self._lose(item, work.order, work.fence, rescues.get(work.order, []), with_coordinator=True)
+        self._take_collected()
 
     def _submitted(self, order_id: str) -> WorkOrder | None:
         """The order as it was written down; none where nothing of it is there."""
@@ -299,11 +302,7 @@ class Coordinator:
                     ):  # what is ready stays in the queue
                         moved = self._do(step) or moved
                 self._begin_ordered()
-            for under in self._under.values():
-                if is_over and under.order.kind == ATTEMPT:
-                    self._recall(under, "the run ends")
-                elif under.checks and under.checks.trial and self._is_given_up(under.checks.batch):
-                    self._recall(under, "it will not land so")
+            self._end_needless(is_over)
             if moved:
                 continue
             if not self._under and not self._waits(ending):
@@ -312,6 +311,29 @@ class Coordinator:
                 self._ended(self._ended_orders.get(timeout=LOOK_SECONDS))
                 while True:
                     self._ended(self._ended_orders.get_nowait())
+
+    def _end_needless(self, is_over: bool) -> None:
+        """Recalls what nobody waits for any more: attempts of a run that ends, checks of what will not land so."""
+        for under in self._under.values():
+            if is_over and under.order.kind == ATTEMPT:
+                self._recall(under, "the run ends")
+            elif under.checks and under.checks.trial and self._is_given_up(under.checks.batch):
+                self._recall(under, "it will not land so")
+        if is_over and self._terms.stop.signalled:
+            self._leave_elsewhere()
+
+    def _leave_elsewhere(self) -> None:
+        """A run that is told to end waits for hands elsewhere as long as for its own, and for no remote or server then.
+
+        Their orders go on, and the next run takes their results in. ``KeyboardInterrupt``: as when it is told twice.
+        """
+        now = time.monotonic()
+        self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
+        left = [each.order.id for each in self._under.values()]
+        are_elsewhere = not self._engine.is_local and all(each.order.kind == ATTEMPT for each in self._under.values())
+        if left and are_elsewhere and now > self._leave_by:
+            self._say(f"{', '.join(left)}: not reported yet; the next run takes in what comes of it")
+            raise KeyboardInterrupt
 
     def _is_given_up(self, batch: int) -> bool:
         return all(each.id != batch for each in self._plan.under_way)
@@ -409,10 +431,11 @@ class Coordinator:
         heard = self._home.heard([each.order for each in attempts])
         elsewhere = self._engine.heard()
         for each in attempts:
-            if spent := elsewhere.get(each.order.id, {}).get("spent_usd"):
-                self._money.hear(each.order.id, float(spent))
+            if tries := elsewhere.get(each.order.id, {}).get("tries_usd"):
+                self._money.hear(each.order.id, tries)
         heard |= {each.order.item: elsewhere[each.order.id] for each in attempts if each.order.id in elsewhere}
         spent, reserved = self._money.standing()
+        short = (f"{each.get('host')}: {each['short']}"[:300] for each in elsewhere.values() if each.get("short"))
         return {
             "run": known.run,
             "engine": self._engine.name,
@@ -424,7 +447,7 @@ class Coordinator:
             "bounced": known.bounces,
             "lost": known.lost,
             "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
-            "limits": self._seats.why,
+            "limits": [*self._seats.why, *dict.fromkeys(short)],
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
             "blocked": known.blocked or known.push_problem or self._lander.branch.in_the_way or None,
@@ -679,6 +702,7 @@ class Coordinator:
             self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled, reason=reason)
         else:
             self._take(order.item, order_id, order.fence, recalled=under.recalled)
+        self._take_collected()
         self._look_at_home(order)
 
     def _look_at_home(self, order: WorkOrder) -> None:
@@ -703,11 +727,12 @@ class Coordinator:
             result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
             status = PARTIAL
         files_of_mend = [*(work.mend or {}).get("files", [])]
-        spent = max(float(result.get("cost_usd") or 0.0), self._money.spent(order))
+        tries = most_of_each(self._money.tries(order), _told_cost(result))
+        spent = max(sum(tries.values()), self._money.spent(order))
         self._home.ended(order, item, result, result.get("rescues") or [], spent)
         known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
-        known |= {} if self._engine.is_local else {"elsewhere": True}
+        known |= {} if self._engine.is_local else {"elsewhere": True, "tries_usd": tries}
         self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
         self._money.settle(order, spent)
         if status != ACCEPTED:
@@ -724,24 +749,42 @@ class Coordinator:
 
     def _take_late(self, order: str) -> None:
         """An attempt that was over, maybe given up for lost, and is told of again: what it cost more counts, once."""
-        known = [each for each in self._ledger.events if each.get("order") == order]
-        begun = next((each for each in known if each["type"] == "ordered"), None)
-        if begun is None:
-            return
-        counted = sum(float(each.get("cost_usd") or 0.0) for each in known)
-        spent = max(counted, float(result_of_order(self._folder, order).get("cost_usd") or 0.0))
-        self._home.ended(order, begun["item"], None, [], spent)
-        told = {"item": begun["item"], "order": order, "fence": begun["fence"]}
-        self._ledger.note("late_result", **told, cost_usd=spent - counted)
-        self._money.settle(order, spent - counted)
+        if events := self._ledger.of_order(order):
+            told = _told_cost(result_of_order(self._folder, order))
+            self._count_late(order, events, CountedCost.of(events).with_more(told))
+
+    def _take_collected(self) -> None:
+        """Counts what the engine has found of tries of orders that are over, also of those of an earlier run, once."""
+        at_work = {self._plan.work(item).order for item in self._plan.in_state(plan.WORKING)}
+        for each in self._money.late():
+            if each.order in at_work:
+                continue
+            events = self._ledger.of_order(each.order)
+            known = CountedCost.of(events)
+            after = known.with_more({each.attempt: each.spent})
+            if not events:
+                self._say(f"${each.spent:.2f} were spent for {each.order}, which no journal knows: not in the costs")
+            elif after != known:
+                self._count_late(each.order, events, after)
+            self._money.forget_late(each)
+
+    def _count_late(self, order: str, events: list[JsonObject], counted: CountedCost) -> None:
+        """Books first, which may be repeated; then the event that says so."""
+        more = counted.spent - CountedCost.of(events).spent
+        about = {name: events[0].get(name) for name in ("item", "fence")}
+        self._home.costs_more(order, str(about["item"]), counted.spent, more)
+        self._ledger.note("late_result", **about, order=order, cost_usd=more, tries_usd=counted.tries)
+        self._money.settle(order, more)
+        if more > 0.0:
+            self._say(f"{about['item']}: ${more:.2f} more were spent for {order} than was known")
 
     def _lose(
         self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
     ) -> None:
-        spent = self._money.spent(order)
+        spent, tries = self._money.spent(order), self._money.tries(order)
         self._home.ended(order, item, None, rescues, spent)
         known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
-        self._ledger.note("lost", **known, cost_usd=spent)
+        self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
         self._money.settle(order, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         why = "the repository of its place is destroyed" if reason == PLACE_DAMAGED else "nothing came back"
@@ -753,6 +796,11 @@ class Coordinator:
         shutil.rmtree(folder, ignore_errors=True)
         if under.checks:
             self._lander.checked(under.checks, found)
+
+
+def _told_cost(result: JsonObject) -> dict[str, float]:
+    """What a result says that its try has spent."""
+    return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:

@@ -184,6 +184,13 @@ class Home(Protocol):
         """
         ...
 
+    def costs_more(self, order: str, item: str, spent_usd: float, more_usd: float) -> None:
+        """Books what an order that is over has spent beyond what the record says of it: ``more_usd``, US dollars.
+
+        ``spent_usd`` is all that it has spent, by which a repetition is known.
+        """
+        ...
+
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """What ``commit`` changed since ``base``, on ``head``, with the project's own files as they have to be then.
 

@@ -231,18 +231,31 @@ class ParallelRuns:
             raise NothingEligible("the journal can be read; nothing has to be made anew", hint="harness queue")
 
 
-def foreseen(folder: str, workers: int) -> RunPlan:
+@dataclass(frozen=True, kw_only=True)
+class ForeseenRun:
+    """What the next run begins with, as far as that can be known here."""
+
+    plan: RunPlan
+    unsure: tuple[str, ...] = ()  # items that other hands were given: whether these go on only their engine knows
+
+
+def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenRun:
     """What the next run of so many workers begins with; changes nothing. ``StateDamaged`` as that would be.
 
     While a run is under way it is that one's own plan. Of one that was killed, what came of its attempts is taken in,
-    and those that nothing came of are over.
+    and those that nothing came of are over; but for those that were given to hands ``elsewhere``, which a run that has
+    such hands, too, asks for: they count as under way.
     """
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
-        return known
+        return ForeseenRun(plan=known)
+    unsure: list[str] = []
     for item in known.in_state(WORKING):
         work = known.work(item)
         result = result_of_order(folder, work.order)
+        if elsewhere and known.engine and not result.get("status"):
+            unsure.append(item)
+            continue
         told = {name: result.get(name) for name in ("status", "commit", "reason", "cost_usd")}
         event = {"type": "ended", **told} if told["status"] else {"type": "lost", "with_coordinator": True}
         known.apply({"item": item, "order": work.order, "fence": work.fence, **event})
@@ -250,7 +263,7 @@ def foreseen(folder: str, workers: int) -> RunPlan:
         carried, known = known.carried(), RunPlan()
         begun = {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
         known.apply(begun | {"carried": carried})
-    return known
+    return ForeseenRun(plan=known, unsure=tuple(unsure))
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:

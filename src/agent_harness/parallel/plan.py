@@ -94,6 +94,7 @@ class RunPlan:
     """The run so far."""
 
     run: str = ""
+    engine: str = ""  # whose hands it has; none named: those of this machine
     branch: str = ""
     workers: int = 1
     asked: int = 0  # workers by the command line
@@ -165,6 +166,7 @@ class RunPlan:
         if event["run"] != self.run or event["workers"] != self.asked:  # the same command goes on where it was
             self.workers = self.asked = event["workers"]
         self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
+        self.engine = event.get("engine", "")
         self.batch_max, self.mends = event["batch_max"], event["mends"]
         self.window = event.get("window", 1)
         self.size = min(self.size, self.batch_max) if self.works else self.batch_max

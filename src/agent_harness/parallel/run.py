@@ -19,8 +19,8 @@ from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
 from agent_harness.parallel.items import Home, OpenItem, odd_touches
 from agent_harness.parallel.landing.learning import learned_in
-from agent_harness.parallel.people import refuse_gone
-from agent_harness.parallel.plan import WORKING, RunPlan
+from agent_harness.parallel.people import ForeseenRun, refuse_gone
+from agent_harness.parallel.plan import WORKING
 from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
@@ -172,8 +172,9 @@ class Prospect:
     more: JsonObject = field(default_factory=dict)  # what only this protocol's answer has
 
 
-def preview(known: RunPlan, run: Prospect) -> JsonObject:
-    """What the run would begin with, why, and why not with the rest; changes nothing. ``known``: see ``foreseen``."""
+def preview(found: ForeseenRun, run: Prospect) -> JsonObject:
+    """What the run would begin with, why, and why not with the rest; changes nothing. ``found``: see ``foreseen``."""
+    known = found.plan
     free = run.workers - len(known.in_state(WORKING))
     most = free if run.most is None else min(free, run.most)
     chosen = [*choices(known, run.items, most, learned_in(run.folder))]
@@ -188,6 +189,7 @@ def preview(known: RunPlan, run: Prospect) -> JsonObject:
         "waits": [{"item": each.item.id, "reason": each.reason} for each in chosen if not each.starts]
         + [{"item": item, "reason": reason} for item, reason in run.waits.items()],
         "lands": [*known.queue],
+        "unsure": [*found.unsure],
         "limits": run.limits,
         **run.more,
         "ports": run.settings.ports,
@@ -201,6 +203,9 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    if unsure := [named(each) for each in found["unsure"]]:
+        text += [f"Given to other hands, which may be at it still: {', '.join(unsure)}. Only their server knows that:"]
+        text += ["the run asks it first, takes in what came of it, and begins again what is not there any more."]
     text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
     text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     return [*text, f"At most {at_most}; {found['ports']} ports a slot."]

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["engine", "worker"]
 
 
+def _usual_min_free_mb() -> int:
+    from agent_harness.session import parallel_settings
+
+    return int(parallel_settings.default("min_free_mb"))
+
+
 @click.command(
     short_help="Lend this machine's hands to runs.",
     epilog="""\b
@@ -36,6 +42,14 @@ Examples:
 @click.option("--pool", metavar="NAME", help="The pool whose orders are taken; that of the URL.")
 @click.option("--lth", "tasks", multiple=True, metavar="DIR", help="Carry out scheduled slices of this long task.")
 @click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
+@click.option(
+    "--min-free-mb",
+    type=click.IntRange(0),
+    default=_usual_min_free_mb,
+    envvar="HARNESS_PARALLEL__MIN_FREE_MB",
+    metavar="N",
+    help="Memory that is free where an agent begins beside others; 2048.",
+)
 def worker(
     *,
     url: str,
@@ -45,6 +59,7 @@ def worker(
     pool: str | None,
     tasks: tuple[str, ...],
     places: str | None,
+    min_free_mb: int,
 ) -> int:
     """Take orders of runs on other machines, and carry them out in places here.
 
@@ -79,7 +94,15 @@ def worker(
         sys.stdout.write(f"{clock.local(clock.now())} {printable(line)}\n")
         sys.stdout.flush()
 
-    terms = WorkerTerms(address=address, remotes=remotes, folder=folder, slots=slots, say=say, long_tasks=long_tasks)
+    terms = WorkerTerms(
+        address=address,
+        remotes=remotes,
+        folder=folder,
+        slots=slots,
+        say=say,
+        min_free_mb=min_free_mb,
+        long_tasks=long_tasks,
+    )
     return serve(terms)
 
 

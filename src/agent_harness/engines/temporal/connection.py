@@ -14,6 +14,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, Telemetr
 
 from agent_harness.engines.address import EngineAddress
 from agent_harness.errors import PreflightFailed
+from agent_harness.kernel.git import end_transfers
 
 CONNECT_SECONDS = 10.0
 _Value = TypeVar("_Value")
@@ -71,13 +72,20 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Ends everything that still runs in it. The SDK's threads end with their last object, not with Python."""
+        """Ends everything that still runs in it, and what git transfers for that: a remote may answer nothing.
+
+        The SDK's threads end with their last object, not with Python.
+        """
 
         async def cancel() -> None:
             others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
             for each in others:
                 each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            ending = asyncio.ensure_future(self._loop.shutdown_default_executor())
+            while not ending.done():
+                end_transfers()
+                await asyncio.wait({ending}, timeout=0.1)
 
         self.do(cancel())
         self._loop.call_soon_threadsafe(self._loop.stop)

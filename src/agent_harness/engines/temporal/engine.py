@@ -25,7 +25,8 @@ from agent_harness.engines.temporal.workflow import OrderWorkflow
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, number_below
+from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
 from agent_harness.parallel.items import FAILED, ORDER, PARTIAL, RESULT, WorkOrder
 from agent_harness.parallel.ledger import project_id
@@ -59,8 +60,10 @@ class TemporalEngine:
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._handles: dict[str, WorkflowHandle[Any, Any]] = {}
         self._recalled: dict[str, str] = {}
+        self._unsent: dict[str, asyncio.Future[JsonObject]] = {}  # orders on their way to the remote
         self._heard: dict[str, JsonObject] = {}
-        self._costs: dict[str, dict[int, float]] = {}  # of each try of an order, as its hands said last
+        self._costs: dict[str, dict[str, float]] = {}  # of each try of an order, as its hands said last
+        self._money = SharedBudget(folder)
         self._orders: dict[str, WorkOrder] = {}
         self._loop: LoopThread | None = None
         self._client: Client | None = None
@@ -125,7 +128,7 @@ class TemporalEngine:
         except Exception as error:  # of a message that makes no sense: not silently
             self._tell(f"{order.id}: {error!r}")
         finally:
-            if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            if order.id in self._handles and not asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 with suppress(HarnessError, OSError):
                     await asyncio.to_thread(self._collected, order.id)
             self._heard.pop(order.id, None)
@@ -136,7 +139,18 @@ class TemporalEngine:
 
         SC-56. ``WorkflowFailureError`` of the last offer.
         """
-        parcel = await self._patiently(lambda: asyncio.to_thread(self._parcels().send, order))
+        sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._parcels().send, order)))
+        self._unsent[order.id] = sending
+        if order.id in self._recalled:
+            sending.cancel()
+        try:
+            parcel = await sending
+        except asyncio.CancelledError:
+            if order.id not in self._recalled or asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            return {"status": "stopped", "why": self._recalled[order.id]}
+        finally:
+            del self._unsent[order.id]
         offers = self._offers()
         for number, pool in enumerate(offers):
             handle = await self._patiently(lambda at=number, to=pool: self._started(order, parcel, at, to))
@@ -160,7 +174,7 @@ class TemporalEngine:
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, order_id: str) -> None:
-        for ref in self._parcels().collect(only=order_id):
+        for ref in self._parcels().collect(self._money.note_late, only=order_id):
             self._tell(f"{order_id}: work that nobody counted is in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
@@ -229,21 +243,23 @@ class TemporalEngine:
                     found = (await described.data_converter.decode(payloads))[0] if payloads else {"phase": "waiting"}
                     limits.take_in(found.pop("limits", None), found.get("host"), of_others=True)
                     costs = self._costs.setdefault(order_id, {})
-                    costs[pending.attempt] = float(found.get("cost_usd") or 0.0)
-                    self._heard[order_id] = {**found, "spent_usd": sum(costs.values())}
+                    costs[str(pending.attempt)] = number_below(found.get("cost_usd"), MOST_USD) or 0.0
+                    self._heard[order_id] = {**found, "tries_usd": dict(costs)}
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, order_id: str, reason: str) -> None:
-        """A signal to its workflow, which cancels the activity."""
+        """A signal to its workflow, which cancels the activity; one that is not at the remote yet begins nowhere."""
         if self._loop is None or order_id not in self._orders:
             return
         self._recalled[order_id] = reason
-        if order_id in self._handles:
-            self._loop.begin(self._signal(order_id))
+        self._loop.begin(self._signal(order_id))
 
     async def _signal(self, order_id: str) -> None:
-        with suppress(RPCError):
-            await self._handles[order_id].signal("stop", self._recalled[order_id])
+        if sending := self._unsent.get(order_id):
+            sending.cancel()
+        elif order_id in self._handles:
+            with suppress(RPCError):
+                await self._handles[order_id].signal("stop", self._recalled[order_id])
 
     def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
         """Asks the server, and takes home what lies at the remote for orders that are over (SC-14)."""
@@ -253,7 +269,7 @@ class TemporalEngine:
             found[each.id] = self._loop.do(self._patiently(lambda order_id=each.id: self._status(order_id)))
         at_work = frozenset(order_id for order_id, how in found.items() if how != UNKNOWN)
         try:
-            for ref in self._parcels().collect(at_work):
+            for ref in self._parcels().collect(self._money.note_late, at_work):
                 self._tell(f"work that nobody counted is in {ref}")
         except HarnessError as error:
             self._tell(error.message)
@@ -273,7 +289,7 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """What the last heartbeats said; ``spent_usd`` is of all tries of an order."""
+        """What the last heartbeats said; ``tries_usd`` is what each try of an order had spent."""
         return dict(self._heard)
 
     def close(self) -> None:

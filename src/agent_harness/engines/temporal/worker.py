@@ -19,7 +19,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -29,7 +29,13 @@ from typing import Any
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import (
+    FixedSizeSlotSupplier,
+    PollerBehaviorSimpleMaximum,
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkerTuner,
+)
 
 import agent_harness
 from agent_harness.engines import limits
@@ -37,14 +43,16 @@ from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway, refs_of
 from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
+from agent_harness.engines.temporal.room import LOOK_SECONDS, MachineRoom
 from agent_harness.engines.temporal.schedules import SliceHands
 from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, files, process, snapshot, trusted_state
 from agent_harness.kernel.git import Git, end_transfers
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import places
+from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.engine import HandsProcess
 from agent_harness.parallel.equipment import PortBlocks
 from agent_harness.parallel.items import ORDER, RESULT, WorkOrder
@@ -58,6 +66,8 @@ AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
 """What must be free where places are, before an order begins: without it whatever is tried would fail."""
 ROOM_SECONDS = 300.0
+PUSH_SECONDS = 30.0
+"""That a push may take once nobody wraps up any more."""
 PORTS = 20
 _SAVED = "refs/harness/saved"
 
@@ -71,6 +81,7 @@ class WorkerTerms:
     folder: str
     slots: int
     say: Callable[[str], None]
+    min_free_mb: int  # beside an order under way no other one begins with less memory free
     long_tasks: tuple[str, ...] = ()  # folders whose slices are carried out here
 
 
@@ -86,7 +97,8 @@ class HandsWorker:
         self._ports = PortBlocks(PORTS)
         self._leaving = asyncio.Event()
         self._hurried = asyncio.Event()
-        self._tries: set[OrderTry] = set()
+        self._tries: dict[OrderTry, None] = {}  # in the order in which they came
+        self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
         """0 once it has left in order. ``Busy`` where the folder has a worker, ``PreflightFailed`` without a server."""
@@ -134,18 +146,38 @@ class HandsWorker:
         async with AsyncExitStack() as serving:
             for each in workers:
                 await serving.enter_async_context(each)
-            watching = asyncio.ensure_future(self._watch_server(client))
+            watching = [asyncio.ensure_future(each) for each in (self._watch_server(client), self._watch_room())]
             await self._leaving.wait()
-            watching.cancel()
+            for watch in watching:
+                watch.cancel()
             self._say("No new orders; what is under way wraps up, is saved and begins elsewhere.")
+            ending = asyncio.ensure_future(self._end_hanging())
+        ending.cancel()
+        end_transfers()
         self._say("Left in order.")
 
+    async def _end_hanging(self) -> None:
+        """Ends pushes and fetches that go on for longer than it takes to wrap up, or hang when told again. SC-54."""
+        told = asyncio.ensure_future(self._hurried.wait())
+        await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
+        if told.done():
+            end_transfers()
+            await asyncio.sleep(clock.scaled(PUSH_SECONDS))
+        while True:
+            end_transfers()
+            await asyncio.sleep(LOOK_SECONDS)
+
     def _hands(self, client: Client) -> Worker:
+        usual = FixedSizeSlotSupplier(self._terms.slots)
+        tuner = WorkerTuner.create_composite(
+            workflow_supplier=usual, activity_supplier=self._room, local_activity_supplier=usual, nexus_supplier=usual
+        )
         return Worker(
             client,
             task_queue=work_queue(self._terms.address.pool),
             activities=[self.carry_out],
-            max_concurrent_activities=self._terms.slots,
+            tuner=tuner,
+            activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),  # it looks for room before each order
             max_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
             default_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
             graceful_shutdown_timeout=timedelta(seconds=clock.scaled(WRAP_UP_SECONDS) + 60),
@@ -163,14 +195,27 @@ class HandsWorker:
             if not there:
                 self._say(f"{self._terms.address.target} is away; what is under way goes on")
 
+    async def _watch_room(self) -> None:
+        """Says once a minute why no further order is taken; gives the youngest back where memory is scarce. SC-41."""
+        while True:
+            at_work = [each for each in self._tries if not each.is_leaving]
+            if told := self._room.news(len(at_work)):
+                self._say(told)
+            if self._room.is_scarce() and len(at_work) > 1:
+                youngest = at_work[-1]
+                self._say(f"{youngest.slot} {youngest.id}: is given back, since memory is scarce; its work is kept")
+                youngest.leave("is short of memory, and has given it back")
+            await asyncio.sleep(LOOK_SECONDS)
+
     # ---- an order
 
     @activity.defn(name=CARRY_OUT)
     async def carry_out(self, head: dict[str, Any]) -> dict[str, Any]:
         """One try at an order; the head of its result."""
         info = activity.info()
-        task = OrderTry(self._terms, head, info.attempt, self._free.get_nowait())
-        self._tries.add(task)
+        slot = self._free.get_nowait()
+        task = OrderTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
+        self._tries[task] = None
         working = asyncio.ensure_future(asyncio.to_thread(task.work, self._ports))
         leaving = asyncio.ensure_future(self._leaving.wait())
         try:
@@ -183,7 +228,7 @@ class HandsWorker:
                 except asyncio.CancelledError:
                     task.recall()  # the home side asks for it, or the server has given the order to somebody else
                 if leaving.done() and not working.done():
-                    task.leave()
+                    task.leave("has left")
                     with suppress(asyncio.CancelledError):
                         await asyncio.wait({working}, timeout=clock.scaled(BEAT_SECONDS) / 2)
             return working.result()
@@ -202,7 +247,7 @@ class HandsWorker:
             raise
         finally:
             leaving.cancel()
-            self._tries.discard(task)
+            self._tries.pop(task)
             self._free.put(task.slot)
 
     # ---- what a worker that was killed has left
@@ -262,7 +307,7 @@ class HandsWorker:
             order = WorkOrder.from_record(record)
             refs = git.refs_below(f"{places.RESCUE_REFS}/{order.name}/")
             refs |= git.refs_below(order.refs.candidate(order.name, ""))
-            for ref in parcels.leave(order.id, int(attempt), [*refs.values()]):
+            for ref in parcels.leave(order.id, int(attempt), [*refs.values()], _spent(order, folder)):
                 self._say(f"{order.id}: what its hands had left is in {ref}")
             _forget(git, order, folder, [*refs])
         else:
@@ -272,10 +317,24 @@ class HandsWorker:
 class OrderTry:
     """One try at one order, in a thread of its own."""
 
-    def __init__(self, terms: WorkerTerms, head: JsonObject, attempt: int, slot: str) -> None:
+    def __init__(
+        self,
+        terms: WorkerTerms,
+        head: JsonObject,
+        attempt: int,
+        slot: str,
+        *,
+        room: MachineRoom,
+        tries: Mapping["OrderTry", None],
+    ) -> None:
+        """``tries`` are all of the worker, in the order in which they came."""
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
+        self._room = room
+        self._tries = tries
+        self._waits = False
+        self._why = ""  # it leaves
         self._terms = terms
         self._head = head
         self._try = attempt
@@ -283,6 +342,7 @@ class OrderTry:
         self._order: WorkOrder | None = None
         self._parcels: Parcels | None = None
         self._saves = 0
+        self._saving: threading.Thread | None = None
         self._folder = ""
         self._began = clock.now()
         self._hurried = threading.Event()
@@ -292,9 +352,10 @@ class OrderTry:
         """Its hands wrap up, and report what they have."""
         self._recalled = True
 
-    def leave(self) -> None:
-        """The work is saved, and the order begins elsewhere."""
+    def leave(self, why: str) -> None:
+        """The work is saved, and the order begins elsewhere; ``why`` says what of this machine."""
         if not self.is_leaving:
+            self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
@@ -310,6 +371,8 @@ class OrderTry:
         for each in _told_by(self._order) if self._order is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
             found |= {name: each.get(name) for name in ("phase", "since", "tokens", "cost_usd")} | {"last": last}
+        found |= {"phase": "waiting"} if self._waits else {}
+        found |= {"short": short[:150]} if (short := self._room.shortage()) else {}
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
@@ -338,11 +401,11 @@ class OrderTry:
         with closing(HandsProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as hands:
             hands.carry_out(order, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
-            self._save(left=True)
+            self._save_left()
             raise HarnessError(f"nothing came back of {order.id}", hint="harness queue")
         if self.is_leaving and not _is_proven(folder):
-            self._save(left=True)
-            raise HarnessError(f"{socket.gethostname()} has left", hint="harness queue")
+            self._save_left()
+            raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
         head = self._pushed(lambda: parcels.answer(order, self._try, folder, self._began))
         kept = [str(each) for each in files.read_json_if_any(os.path.join(folder, RESULT)).get("rescues") or []]
         _forget(git, order, folder, [each for each in kept if each.startswith("refs/")])
@@ -350,20 +413,28 @@ class OrderTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Waits while the disk is full; after five minutes, or when told to end, the order begins elsewhere."""
-        until, said = time.monotonic() + clock.scaled(ROOM_SECONDS), False
+        """Waits while the disk is full; after five minutes, or when told to end, the order begins elsewhere.
+
+        So does, at once, one that comes beside others while there is no room for it: it had been asked for before.
+        """
+        is_beside = [*self._tries, self][0] is not self
+        if is_beside and (short := self._room.shortage()):
+            self.leave("")
+            raise HarnessError(f"{socket.gethostname()} hands it on: {short}", hint="harness queue")
+        until = time.monotonic() + clock.scaled(ROOM_SECONDS)
         while _free(self._terms.folder) < ROOM_BYTES:
             told = f"less than {ROOM_BYTES >> 20} MB are free at {self._terms.folder}"
             if self._recalled or time.monotonic() > until:
                 raise HarnessError(f"{socket.gethostname()}: {told}", hint="make room there")
-            if not said:
+            if not self._waits:
                 self._terms.say(f"{self.id}: waits, {told}")
-            said = True
+            self._waits = True
             time.sleep(clock.scaled(1.0))
+        self._waits = False
 
     def _is_over(self) -> bool:
         """Whether the hands are to end; asked twice a second, so that work is saved in between."""
-        if time.monotonic() > self._save_at:
+        if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
         return self._recalled
@@ -378,29 +449,47 @@ class OrderTry:
         if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
             raise OrderRefused("the order names no project")
 
-    def _save(self, *, left: bool = False) -> None:
-        """Pushes the work as it is, or all that is in the place once its hands are gone; what cannot be, is said."""
+    def _save(self) -> None:
+        """Takes the work as it is, and pushes it in a thread: whoever recalls the order does not wait for a remote."""
+        order, parcels = self._order, self._parcels
+        assert order is not None and parcels is not None
+        self._saves += 1
+        number, spent = self._saves, _spent(order, self._folder)
+        try:
+            place, ref = Workplace(order.place), f"{_SAVED}-{number}"
+            taken = snapshot.take(place.git, ref, exclude=order.own, message=f"Work on {order.name}, saved")
+            places.take_home(place.git, Git(order.home), taken.commit, f"{_SAVED}/{order.name}")
+            place.git.update_ref(ref, None)
+        except (HarnessError, OSError) as error:
+            self._terms.say(f"{order.id}: not saved: {error}")
+            return
+
+        def push() -> None:
+            try:
+                parcels.save(order.id, self._try, "saved", number, taken.commit, spent=spent)
+            except (HarnessError, OSError) as error:
+                self._terms.say(f"{order.id}: not saved: {error}")
+
+        self._saving = threading.Thread(target=push, daemon=True)
+        self._saving.start()
+
+    def _save_left(self) -> None:
+        """Pushes what is in the place once its hands are gone, and what the try has cost; what cannot be, is said."""
         order, parcels = self._order, self._parcels
         assert order is not None and parcels is not None
         home, place = Git(order.home), Workplace(order.place)
         try:
-            if left:
-                with place.locked():
-                    kept = place.rescue(home, order.name, order.own) if not place.at_rest else []
-                    place.at_rest = True
-                result = files.read_json_if_any(os.path.join(self._folder, RESULT))
-                kept = kept or [*map(str, result.get("rescues") or [])]
-                commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
-            else:
-                self._saves += 1
-                ref = f"{_SAVED}-{self._saves}"
-                taken = snapshot.take(place.git, ref, exclude=order.own, message=f"Work on {order.name}, saved")
-                places.take_home(place.git, home, taken.commit, f"{_SAVED}/{order.name}")
-                place.git.update_ref(ref, None)
-                commits = [taken.commit]
-            for commit in commits:
-                self._saves += left
-                self._pushed(lambda commit=commit: parcels.save(order.id, self._try, "saved", self._saves, commit))
+            with place.locked():
+                kept = place.rescue(home, order.name, order.own) if not place.at_rest else []
+                place.at_rest = True
+            result, spent = files.read_json_if_any(os.path.join(self._folder, RESULT)), _spent(order, self._folder)
+            kept = kept or [*map(str, result.get("rescues") or [])]
+            commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
+            for number, commit in enumerate(commits, self._saves + 1):
+                words = (order.id, self._try, "saved", number, commit)
+                self._pushed(lambda words=words: parcels.save(*words, spent=spent))
+            if spent and not commits:
+                self._pushed(lambda: parcels.leave(order.id, self._try, [], spent))
         except (HarnessError, OSError) as error:
             self._terms.say(f"{order.id}: not saved: {error}")
 
@@ -433,6 +522,14 @@ def _told_by(order: WorkOrder) -> list[JsonObject]:
     """What the session of an order says that it does: where its starts are counted, or in the state of its place."""
     places_of = (order.papers.get("counts"), trusted_state.existing(os.path.join(order.place, ".git"), order.place))
     return [each for folder in places_of if folder for each in now.told(str(folder)) if each["alive"]]
+
+
+def _spent(order: WorkOrder, folder: str) -> float:
+    """What a try has spent by now, in US dollars: as its result says, or what it has written down before each call."""
+    told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
+    paper = order.papers.get("parallel")
+    noted = SharedBudget(str(paper)).spent(order.id) if paper else 0.0
+    return max(number_below(told, MOST_USD) or 0.0, noted)
 
 
 def _free(folder: str) -> int:

@@ -369,15 +369,18 @@ class FeatureProject:
         workers: int | None = None,
         branch: str | None = None,
         max_sessions: int | None = None,
+        lend: EngineFactory | None = None,
     ) -> JsonObject:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049).
 
-        With ``workers``, what each of them would begin with and why: ``parallel``, and its ``lines`` for a person.
+        With ``workers``, what each of them would begin with and why: ``parallel``, and its ``lines`` for a person. Of
+        whom ``lend`` would lend hands nobody is asked.
         """
         if workers:
             from agent_harness.protocols.features.parallel import run
 
-            found = run.preview(self._project, workers=workers, branch=branch, max_sessions=max_sessions)
+            given: JsonObject = {"branch": branch, "max_sessions": max_sessions, "elsewhere": lend is not None}
+            found = run.preview(self._project, workers=workers, **given)
             return {"parallel": found, "lines": run.preview_lines(found), "next": f"harness run --workers {workers}"}
         from agent_harness.protocols.features.people import inspection
 

@@ -87,6 +87,13 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
     return CostRecord(after)
 
 
+def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
+    """The record once a session that is counted already turns out to have cost more; it is no further session."""
+    spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
+    more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
+    return CostRecord({**costs.record, "cumulative": {**costs.cumulative, **more}})
+
+
 def counted(costs: CostRecord) -> float:
     """Dollars that count against the project's budget: what is known, and what is assumed for unknown prices (C58)."""
     return costs.total_usd + costs.assumed_usd
@@ -106,7 +113,7 @@ def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> fl
     return max(0.0, min(left))
 
 
-def _by_feature(costs: CostRecord, spent: Spent) -> list[JsonObject]:
+def _by_feature(costs: CostRecord, spent: Spent, sessions: int = 1) -> list[JsonObject]:
     known = [dict(row) for row in costs.by_feature]
     if spent.feature_id is None:
         return known
@@ -117,7 +124,7 @@ def _by_feature(costs: CostRecord, spent: Spent) -> list[JsonObject]:
     row["cost_usd"] = _cents(amount(row.get("cost_usd")) + (spent.cost_usd or 0.0))
     if spent.cost_usd is None:
         row["assumed_cost_usd"] = _cents(amount(row.get("assumed_cost_usd")) + spent.assumed_usd)
-    row["sessions"] = number(row.get("sessions")) + 1
+    row["sessions"] = number(row.get("sessions")) + sessions
     return known
 
 

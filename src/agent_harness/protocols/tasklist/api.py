@@ -389,7 +389,8 @@ class TaskList:
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
         """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing.
 
-        ``lines`` are for a person. With ``workers``, what each of them would begin with and why: ``parallel``.
+        ``lines`` are for a person. With ``workers``, what each of them would begin with and why: ``parallel``. Of whom
+        ``lend`` would lend hands nobody is asked.
         """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
@@ -406,7 +407,7 @@ class TaskList:
             from agent_harness.protocols.tasklist.parallel.run import preview, preview_lines
 
             given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
-            found["parallel"] = preview(self.worker, workers=workers, **given)
+            found["parallel"] = preview(self.worker, workers=workers, elsewhere="lend" in limits, **given)
             lines, following = preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")

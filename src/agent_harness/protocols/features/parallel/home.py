@@ -403,6 +403,17 @@ class FeatureHome:
         told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
+    def costs_more(self, order: str, item: str, spent_usd: float, more_usd: float) -> None:
+        """Into the sums of project and feature; ``orders`` of the record names the order with what it has spent."""
+        known = self._store.costs()
+        orders, key = records.texts(known.record.get("orders")), f"{order}={spent_usd:.4f}"
+        if more_usd <= LEAST_USD or key in orders:
+            return
+        after = costs.add_later(known, int(item), more_usd)
+        self._store.write(
+            self._project.layout.costs, CostRecord({**after.record, "orders": [*orders, key][-ORDERS:]}).record
+        )
+
     def _with_all_costs(self, order: str, found: JsonObject, spent_usd: float) -> JsonObject:
         """The same, with what the order has spent beside: by an agent that was killed, or before there was a record."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))

@@ -178,16 +178,24 @@ def _commit_story(project: Project) -> None:
 
 
 def preview(
-    project: Project, *, workers: int, branch: str | None = None, max_sessions: int | None = None
+    project: Project,
+    *,
+    workers: int,
+    branch: str | None = None,
+    max_sessions: int | None = None,
+    elsewhere: bool = False,
 ) -> JsonObject:
-    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
+    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing.
+
+    ``elsewhere``: the hands would be those of other machines.
+    """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, branch, otherwise="harness run --dry-run")
     folder = kept or os.path.join(project.layout.git_dir, "parallel")
     document, state = valid_features(project, features_at(project, target)), project.store.state()
     questions.refuse_pending(state)
-    known = foreseen(folder, workers)
+    known = foreseen(folder, workers, elsewhere=elsewhere)
     items = FeatureHome(project, folder, workers, {}, branch).items()
     named, done = {each.id for each in items}, settled(document)
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]

@@ -279,6 +279,13 @@ class TaskListHome:
         if left > LEAST_USD or (result is None and not known):
             status.note_lost(self._layout, session=self._session, task_id=item, order=order, spent_usd=left)
 
+    def costs_more(self, order: str, item: str, spent_usd: float, more_usd: float) -> None:
+        """A row of its own, unless the rows of the order say so much already."""
+        known = [row for row in journal.read(self._layout.costs) if row.get("order") == order]
+        left = min(more_usd, spent_usd - status.paid(known))
+        if left > LEAST_USD:
+            status.note_lost(self._layout, session=self._session, task_id=item, order=order, spent_usd=left)
+
     def _take_books(self, result: JsonObject) -> None:
         if not result.get("id"):
             return

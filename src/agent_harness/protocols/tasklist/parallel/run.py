@@ -121,8 +121,12 @@ def preview(
     branch: str | None = None,
     max_tasks: int | None = None,
     max_cost_usd: float | None = None,
+    elsewhere: bool = False,
 ) -> JsonObject:
-    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing."""
+    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing.
+
+    ``elsewhere``: the hands would be those of other machines.
+    """
     place, state = place_of(worker), worker.store.read()
     kept = existing_folder(worker.layout.tasks, worker.layout.root)
     target = branch_to_land_on(place.git if place else None, kept, branch, otherwise="harness run --dry-run")
@@ -130,9 +134,9 @@ def preview(
     folder = kept or os.path.join(worker.layout.root, "parallel")
     state.raw["session_config"] = publish.config_of_run(folder, state)
     settings = settings_of(state)
-    known = foreseen(folder, workers)
+    known = foreseen(folder, workers, elsewhere=elsewhere)
     for task in leases.left_by_run(state):
-        if known.work(task.id).state not in (READY, LANDING):
+        if known.plan.work(task.id).state not in (READY, LANDING) and task.id not in known.unsure:
             lifecycle.release(task)
     items = open_items(worker, state)
     named = {each.id for each in items}
