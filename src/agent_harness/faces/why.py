@@ -18,6 +18,7 @@ from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session import picture as pictures
+from agent_harness.session.headline import why_kept
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
 
@@ -214,12 +215,12 @@ def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]
     if top is None:
         return {}
     from agent_harness.kernel.git import Git
-    from agent_harness.parallel.landing import candidates
+    from agent_harness.parallel.landing import trailers
 
     with suppress(HarnessError, OSError):
         git = Git(top)
         if head := git.head():
-            return candidates.moved(git, head, commits)
+            return trailers.moved(git, head, commits)
     return {}
 
 
@@ -269,6 +270,7 @@ def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonOb
         "regressions_total": line.regressions_total,
         "steps": [{name: value for name, value in vars(each).items() if value is not None} for each in line.steps],
         "rolled_back": session.rescue_ref if session and back else None,
+        "kept_as": why_kept(session.outcome) if session and back and session.rescue_ref else None,
         "outputs": [each.log for each in line.steps if each.log],
     }
 
@@ -544,7 +546,9 @@ def _story_lines(found: JsonObject) -> list[str]:
         kept = []
         if each["verdict"] != "accepted":
             number = each["session"]
-            kept += [f"rolled back, kept: harness diff {number}"] if each["rolled_back"] and number is not None else []
+            kept += (
+                [f"{each['kept_as']}, kept: harness diff {number}"] if each["kept_as"] and number is not None else []
+            )
             name = shlex.quote(str(found["item"]))
             kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
         rows += [f"     {'   '.join(kept)}"] if kept else []
