@@ -60,7 +60,7 @@ def test_status_outside_of_a_project_is_one_line_and_the_next_command(tmp_path: 
 
 def test_what_a_person_types_outside_of_a_project_is_answered_with_one_line(tmp_path: Path) -> None:
     """Also where nobody looks at a terminal; `--json` is one object."""
-    for words in (["rescue", "list"], ["rescue", "show", "rolled-back/1"], ["queue"], ["say", "hello"]):
+    for words in (["rescue", "list"], ["rescue", "show", "rolled-back/1"], ["queue"], ["log", "sessions"]):
         done = harness(tmp_path, *words)
         assert (done.returncode, done.stdout) == (4, ""), done
         first, following = done.stderr.splitlines()

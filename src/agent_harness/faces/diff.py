@@ -1,6 +1,7 @@
 """What a session or an item changed, by git's own diff, and what became of it. Source: ``faces.md`` 3.
 
-A number is a session, unless there is none of it; ``S7`` is a session and ``#7`` an item in any case.
+A number is a session, unless there is none of it; ``S7`` is a session and ``#7`` an item in any case. A rescue is the
+session whose work it keeps.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class WorkDiff:
 def chosen(picture: ProjectPicture, named: str | None) -> WorkDiff:
     """What is meant. ``UsageError`` where there is no such thing, ``NothingEligible`` where nothing was changed."""
     wanted = (named or "").strip()
+    if kept := [each for each in picture.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
+        return _of_session(picture, kept[-1])
     number = wanted.upper().removeprefix("SESSION").strip().removeprefix("S").strip()
     if number.isdecimal() and not wanted.startswith("#"):
         mine = [each for each in picture.sessions if each.number == int(number)]
