@@ -58,6 +58,42 @@ def test_status_outside_of_a_project_is_one_line_and_the_next_command(tmp_path: 
     assert done.stderr.splitlines()[1].startswith("next: harness init")
 
 
+def test_what_a_person_types_outside_of_a_project_is_answered_with_one_line(tmp_path: Path) -> None:
+    """Also where nobody looks at a terminal; `--json` is one object."""
+    for words in (["rescue", "list"], ["rescue", "show", "rolled-back/1"], ["queue"], ["log", "sessions"]):
+        done = harness(tmp_path, *words)
+        assert (done.returncode, done.stdout) == (4, ""), done
+        first, following = done.stderr.splitlines()
+        assert first.startswith("harness: No project here or above: "), done
+        assert following.startswith("next: harness init"), done
+    assert json.loads(harness(tmp_path, "rescue", "list", "--json").stdout)["error"]["code"] == "not_a_project"
+    for name in ("task.json", "checkpoint.json"):
+        (tmp_path / name).write_text("{}")
+    done = harness(tmp_path, "rescue", "list")
+    assert done.stderr == f"harness: A long task is here, at {os.path.realpath(tmp_path)}\nnext: lth rescue .\n"
+
+
+def test_status_says_why_work_is_kept(project: Path) -> None:
+    """F-STORY-1: refused, given back by an interruption or a kill, or taken back until a person has answered."""
+    endings: list[dict[str, Any]] = [
+        {"termination_reason": "complete", "rejected": 'no "asked": here'},
+        {"termination_reason": "user_pause"},
+        {"termination_reason": "error"},
+        {"termination_reason": "complete", "asked": "protected_change"},
+        {"termination_reason": "complete", "prompt_type": "cleanup"},
+        {"termination_reason": "complete", "rescue_ref": None},
+    ]
+    rows = [{"session_id": n, "rescue_ref": f"refs/harness/rolled-back/{n}", **each} for n, each in enumerate(endings)]
+    (project / ".harness/logs").mkdir()
+    lines = [*(json.dumps(row) for row in rows), '{"rescue_ref": "refs/torn']
+    (project / ".harness/logs/sessions.jsonl").write_text("\n".join(lines))
+    said = harness(project, "status").stdout.splitlines()
+    told = "2 rolled back, 2 given back, 1 taken back for a question"
+    assert f"kept       {told}: harness log sessions" in said
+    answer = json.loads(harness(project, "status", "--json").stdout)
+    assert (answer["kept"], sum(answer["kept_as"].values())) == (5, 5)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "\xff", '{"features": {"x": 1}}', '{"features": [[]], "project": []}'])
 def test_status_on_damaged_files_never_shows_a_traceback(project: Path, text: str) -> None:
     (project / "features.json").write_bytes(text.encode("latin-1"))
@@ -97,6 +133,24 @@ def test_the_fast_path_loads_no_library(project: Path, words: list[str]) -> None
         env={**os.environ, "PYTHONPATH": ""},
     )
     assert done.stdout.splitlines()[-1] == "LOADED [] 0"
+
+
+def test_a_list_at_rest_without_work_asks_no_client_for_its_hooks(tmp_path: Path) -> None:
+    assert harness(tmp_path, "init", ".").returncode == 0
+    assert harness(tmp_path, "add", "One", "--validate", "true").returncode == 0
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/settings.local.json").write_text('{"hooks": "agent-harness"}')
+    assert harness(tmp_path, "deactivate").returncode == 0
+    program = (
+        "import sys; sys.argv = ['harness', 'status']\n"
+        "from agent_harness.cli.main import main\n"
+        "main(); print('LOADED', sorted(name for name in sys.modules if name.startswith('agent_harness.hooks')))\n"
+    )
+    for rests in (True, False):
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert ("Hooks rest here: harness activate" in done.stdout) is rests, done.stdout
+        assert (done.stdout.splitlines()[-1] == "LOADED []") is not rests, done.stdout
+        assert harness(tmp_path, "run", "--agent", "command:true").returncode == 0
 
 
 def test_a_run_with_one_agent_loads_nothing_of_those_with_several(tmp_path: Path) -> None:

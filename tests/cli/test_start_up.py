@@ -115,5 +115,17 @@ def test_no_verb_of_an_agent_loads_a_library(folder: Path, words: list[str], cod
     assert not loaded(folder, *words, code=code) & HEAVY
 
 
+@pytest.mark.parametrize(
+    ("words", "never"),
+    [
+        (["costs"], {"re", "shlex", "json", "pathlib", "subprocess", "typing", "dataclasses"}),
+        (["why", "a"], {"shlex", "json", "pathlib", "subprocess", "typing", "dataclasses"}),
+    ],
+)
+def test_a_story_loads_neither_git_nor_what_it_does_not_show(folder: Path, words: list[str], never: set[str]) -> None:
+    """F-STORY-4."""
+    assert not loaded(folder, *words) & never
+
+
 def test_the_version_loads_nothing(folder: Path) -> None:
     assert loaded(folder, "--version") == set()

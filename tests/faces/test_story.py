@@ -141,7 +141,10 @@ def test_why_a_task_is_not_proven(listed: Place) -> None:
     failed = listed.harness("why", "task-002")
     assert failed.out.startswith("task-002 Title of task-002: failed, "), failed.text
     assert "REJECTED proof_failed" in failed.out
-    assert "rolled back, kept: harness diff " in failed.out
+    assert failed.out.count("rolled back, kept: harness diff rescue/task-002/1") == 1, "the work of one attempt, once"
+    kept = listed.harness("diff", "rescue/task-002/1")
+    assert (kept.code, "+bad" in kept.out) == (0, True), kept.text
+    assert " on task-002: rolled back, kept in refs/harness/rescue/task-002/1" in kept.err, kept.err
     assert "next       harness task reset task-002" in failed.out
     waits = listed.harness("why", "task-003")
     assert "waits for  task-002 (failed)" in waits.out, waits.text

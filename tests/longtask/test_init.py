@@ -123,7 +123,10 @@ def test_every_choice_has_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--template", "poem"], "Unsupported template: poem"),
+        (
+            ["--template", "poem"],
+            "Unsupported template: poem. Expected one of coding, video-analysis, example-coding, ",
+        ),
         (["--timeout-seconds", "0"], "--timeout-seconds must be a positive integer: 0"),
         (["--timeout-seconds", "1.5"], "--timeout-seconds must be a positive integer: 1.5"),
         (["--scheduler-timeout-seconds", "x"], "--scheduler-timeout-seconds must be a positive integer: x"),
@@ -137,6 +140,7 @@ def test_every_choice_has_its_place(tmp_path: Path) -> None:
 def test_refusals_come_before_the_first_write(tmp_path: Path, words: list[str], said: str) -> None:
     done = LongTaskProject(tmp_path / "new").lth("init", *words)
     assert done.code == 1 and done.err.startswith(said) and done.out == ""
+    assert ("; lth init " in done.err) is ("template:" in said), done.err
     assert not list(tmp_path.glob("new*"))
 
 

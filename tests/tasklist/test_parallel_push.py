@@ -66,6 +66,14 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
         shell = [f"{each['command']}; test $? {'=' if each['must'] == 'pass' else '!='} 0" for each in found["check"]]
         checked = subprocess.run(["sh", "-c", " && ".join(shell)], cwd=work.root, capture_output=True, check=False)
         assert checked.returncode == 0, (shell, checked)
+        shown = json.loads(work.harness("diff", name, "--json").out)
+        landing = (shown["state"], shown["tip"], shown["base"])
+        assert landing == ("accepted", commit, work.repo.git("rev-parse", f"{commit}^1")), shown
+        assert [each["path"] for each in shown["files"]] == [f"out/{name}"], (
+            "what another item has brought is none of it"
+        )
+        of_session = json.loads(work.harness("diff", f"S{found['proven']['session']}", "--json").out)
+        assert of_session["tip"] in known, of_session
     for name in "ab":
         undone = work.harness("undo", name, "--yes")
         assert (undone.code, work.task(name).status) == (0, "pending"), undone

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Root
     from agent_harness.parallel.engine import EngineFactory
-    from agent_harness.protocols.features.api import FeatureProject
+    from agent_harness.protocols.features.api import FeatureLayout, FeatureProject
     from agent_harness.session.log_rows import Filter
 
 
@@ -107,6 +107,14 @@ def run(
 def _somebody_is_there() -> bool:
     """Whether a person sits at a terminal; a closed stream is nobody."""
     return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def _project() -> "FeatureLayout":
+    """The feature project here; where none is, the words of commands that serve every kind."""
+    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+    from agent_harness.protocols.features import api
+
+    return api.find(NOTHING_HERE, HOW_TO_BEGIN)
 
 
 def _answered_now(project: "FeatureProject", code: int) -> int:
@@ -274,7 +282,7 @@ def query(
     else:
         from agent_harness.protocols.features import api
 
-        found = api.log_query(api.find(), text, since=since, until=until, sources=sources, limit=limit, **fields)
+        found = api.log_query(_project(), text, since=since, until=until, sources=sources, limit=limit, **fields)
         lines = api.log_lines(found, utc=utc)
     _show(found, lines or ["Nothing in the logs fits."], as_json=as_json)
     if found["more"] and not as_json:
@@ -311,7 +319,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
     if here is not None and here.kind != "features":
         found, lines = _sessions_of(here, last, session)
     else:
-        found = api.log_sessions(api.find(), last=last, session=session)
+        found = api.log_sessions(_project(), last=last, session=session)
         lines = api.log_summary_lines(found)
     _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0

@@ -61,8 +61,12 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: 
         from agent_harness.kernel import terminal
 
         columns = 0 if terminal.is_plain() else terminal.columns_of_terminal()
-        hooks = not glance and not found["active"] and has_hooks(folder)
-        _show([api.glance(found)] if glance else api.lines(found, everything=everything, columns=columns, hooks=hooks))
+        shown = (
+            [api.glance(found)]
+            if glance
+            else api.lines(found, everything=everything, columns=columns, hooks=lambda: has_hooks(folder))
+        )
+        _show(shown)
     return 0
 
 

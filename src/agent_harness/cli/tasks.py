@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
-from agent_harness.errors import HarnessError, Interrupted, TimedOut, UsageError, VerificationFailed
+from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
 TYPE_CHECKING = False
@@ -41,6 +41,8 @@ def main(words: list[str]) -> int:
         from agent_harness.cli import failure
 
         shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
+        if group == "rescue" and isinstance(error, NotAProject):  # whoever types it here is a person
+            as_json = "--json" in rest
         return failure.show_any(shown, as_json=as_json, verb=verb)
 
 
@@ -75,11 +77,19 @@ def _reads_text(group: str) -> bool:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """The feature project here, unless a task list is named or nearer."""
+    """The feature project here, unless a task list is named or nearer. ``NotAProject`` where neither is."""
     from agent_harness.kernel import root
 
-    found = None if given.get("root") else root.find()
-    if found is None or found.kind != "features":
+    if given.get("root"):
+        return None
+    found = root.find()
+    if found is None:
+        from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
+
+        raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
+    if found.kind == "longtask" and root.find(kind="tasklist") is None:
+        raise NotAProject(f"A long task is here, at {found.path}", hint="lth rescue .")
+    if found.kind != "features":
         return None
     from agent_harness.protocols.features import api
 

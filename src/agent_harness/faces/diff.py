@@ -1,6 +1,7 @@
 """What a session or an item changed, by git's own diff, and what became of it. Source: ``faces.md`` 3.
 
-A number is a session, unless there is none of it; ``S7`` is a session and ``#7`` an item in any case.
+A number is a session, unless there is none of it; ``S7`` is a session and ``#7`` an item in any case. A rescue is the
+session whose work it keeps.
 """
 
 from __future__ import annotations
@@ -8,17 +9,21 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agent_harness.errors import HarnessError, NothingEligible, UsageError
 from agent_harness.faces import why
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.landing import trailers
+from agent_harness.session import headline
+from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.picture import Item, PastSession, ProjectPicture
 
 __all__ = ["WorkDiff", "chosen", "paths_of", "show"]
 
-ACCEPTED, ROLLED_BACK, WIP = "accepted", "rolled back", "work in progress"
+ACCEPTED, WIP = "accepted", "work in progress"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +31,7 @@ class WorkDiff:
     """Two commits, and what became of the work between them."""
 
     name: str  # for people
-    state: str  # ACCEPTED, ROLLED_BACK, WIP
+    state: str  # ACCEPTED, WIP, or as ``headline.why_kept`` says
     base: str
     tip: str  # a commit or a ref
     folder: str  # of the work tree
@@ -39,13 +44,15 @@ class WorkDiff:
     @property
     def line(self) -> str:
         """What is shown, for a person."""
-        kept = f", kept in {self.tip}" if self.state == ROLLED_BACK else ""
+        kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
         return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
 
 
 def chosen(picture: ProjectPicture, named: str | None) -> WorkDiff:
     """What is meant. ``UsageError`` where there is no such thing, ``NothingEligible`` where nothing was changed."""
     wanted = (named or "").strip()
+    if kept := [each for each in picture.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
+        return _of_session(picture, kept[-1])
     number = wanted.upper().removeprefix("SESSION").strip().removeprefix("S").strip()
     if number.isdecimal() and not wanted.startswith("#"):
         mine = [each for each in picture.sessions if each.number == int(number)]
@@ -67,8 +74,10 @@ def _of_item(picture: ProjectPicture, item: Item) -> WorkDiff:
     """All of an item that is proven; else its last session that left something."""
     claims = [each for each in picture.claims if each.item == item.id and each.accepted]
     line = claims[-1] if claims else None
-    if line is not None and line.commit and (base := line.red_base or line.base) and base != line.commit:
-        return WorkDiff(name=item.name, state=ACCEPTED, base=base, tip=line.commit, folder=item.folder or picture.path)
+    folder = item.folder or picture.path
+    if line is not None and line.commit and (whole := line.red_base or line.base) and whole != line.commit:
+        base, tip = _landed(line, folder) or (whole, line.commit)
+        return WorkDiff(name=item.name, state=ACCEPTED, base=base, tip=tip, folder=folder)
     mine = [each for each in picture.sessions if each.item == item.id]
     left = [
         each
@@ -81,6 +90,20 @@ def _of_item(picture: ProjectPicture, item: Item) -> WorkDiff:
     return _of_session(picture, left[-1] if left else mine[-1])
 
 
+def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
+    """(before it, it): the one commit that has brought accepted work to the branch beside that of others.
+
+    Under the id that the branch has for it now; ``None`` where the work has come otherwise.
+    """
+    if not line.commit:
+        return None
+    tip = why.commits_moved(folder, [line]).get(line.commit, line.commit)
+    with suppress(HarnessError, OSError):
+        if before := trailers.before(Git(folder), tip, line.item):
+            return before, tip
+    return None
+
+
 def _of_session(picture: ProjectPicture, session: PastSession) -> WorkDiff:
     item = next((each for each in picture.items if each.id == session.item), None)
     folder = (item.folder if item else None) or picture.path
@@ -89,11 +112,14 @@ def _of_session(picture: ProjectPicture, session: PastSession) -> WorkDiff:
     mine = [each for each in picture.sessions if each.item == session.item]
     of_item = (each for each in picture.claims if each.item == session.item)
     claims = [each for each, its in why.with_sessions(of_item, mine) if its is session]
+    believed = [each for each in claims if each.accepted]
+    if believed and (landed := _landed(believed[-1], folder)):
+        return WorkDiff(name=name, state=ACCEPTED, base=landed[0], tip=landed[1], folder=folder)
     if session.rescue_ref and session.base and picture.kind != "longtask":  # there it is what was before the slice
-        return WorkDiff(name=name, state=ROLLED_BACK, base=session.base, tip=session.rescue_ref, folder=folder)
+        state = headline.why_kept(session.outcome)
+        return WorkDiff(name=name, state=state, base=session.base, tip=session.rescue_ref, folder=folder)
     if session.base and session.head and session.base != session.head:
-        believed = session.outcome in why.DONE or any(each.accepted for each in claims)
-        state = ACCEPTED if believed else WIP
+        state = ACCEPTED if believed or session.outcome in why.DONE else WIP
         return WorkDiff(name=name, state=state, base=session.base, tip=session.head, folder=folder)
     following = "lth rescue ." if picture.kind == "longtask" else "harness rescue list"
     raise NothingEligible(f"{name} left no commit: {session.outcome}", hint=following)

@@ -10,14 +10,15 @@ project itself needs, and nothing of the harness. Source: ``faces.md`` 3, F-STOR
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.terminal import quoted
 from agent_harness.session import picture as pictures
+from agent_harness.session.headline import why_kept
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
 
@@ -113,7 +114,7 @@ def item_of(picture: ProjectPicture, named: str | None) -> Item:
     if not named:
         if len(picture.items) == 1:
             return picture.items[0]
-        raise UsageError("Which item? Its id is missing", hint=f"harness why {shlex.quote(picture.items[0].id)}")
+        raise UsageError("Which item? Its id is missing", hint=f"harness why {quoted(picture.items[0].id)}")
     wanted = named.strip()
     short = wanted.lower().removeprefix("feature").strip(" #-")
     exact = (each for each in picture.items if each.id in (wanted, wanted.removeprefix("#")))
@@ -123,7 +124,7 @@ def item_of(picture: ProjectPicture, named: str | None) -> Item:
     known = [each.id for each in picture.items]
     near = _nearest(wanted, known)
     meant = f" Did you mean '{near}'?" if near else f" Known: {', '.join(known[:10])}{', ...' if known[10:] else ''}."
-    raise UsageError(f"There is no item '{named}' here.{meant}", hint=f"harness why {shlex.quote(near or known[0])}")
+    raise UsageError(f"There is no item '{named}' here.{meant}", hint=f"harness why {quoted(near or known[0])}")
 
 
 BEGIN = {
@@ -209,17 +210,18 @@ def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
     """The commits of these claims that the head has under another id, since it was put on top of what a remote had."""
-    commits = [each.commit for each in claims if each.accepted and each.commit]
+    landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # beside others: as another
+    commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
     if top is None:
         return {}
     from agent_harness.kernel.git import Git
-    from agent_harness.parallel.landing import candidates
+    from agent_harness.parallel.landing import trailers
 
     with suppress(HarnessError, OSError):
         git = Git(top)
         if head := git.head():
-            return candidates.moved(git, head, commits)
+            return trailers.moved(git, head, commits)
     return {}
 
 
@@ -242,12 +244,23 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
 def with_sessions(
     claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
-    """Each claim with the session in which it was made; a slice of a long task is known by its place among them."""
+    """Each claim with the session in which it was made; ``sessions`` are those on one item.
+
+    One that is an attempt at a task has the number of all attempts of its session, and a number of its own; a slice of
+    a long task is known by its place among them.
+    """
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
-    return [
-        (each, last.get(each.session) if each.session is not None else first.get(each.attempt or 0)) for each in claims
-    ]
+    attempts: dict[tuple[int | None, int | None], PastSession] = {
+        (each.number, each.attempt): each for each in sessions if each.attempt is not None
+    }
+
+    def of(claim: ClaimVerdict) -> PastSession | None:
+        if claim.session is None:
+            return first.get(claim.attempt or 0)
+        return attempts.get((claim.session, claim.attempt)) or last.get(claim.session)
+
+    return [(each, of(each)) for each in claims]
 
 
 def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonObject:
@@ -269,6 +282,7 @@ def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonOb
         "regressions_total": line.regressions_total,
         "steps": [{name: value for name, value in vars(each).items() if value is not None} for each in line.steps],
         "rolled_back": session.rescue_ref if session and back else None,
+        "kept_as": why_kept(session.outcome) if session and back and session.rescue_ref else None,
         "outputs": [each.log for each in line.steps if each.log],
     }
 
@@ -331,13 +345,13 @@ def checks(
         return
     command = _one_command(str(commands[0].command))
     place = _free(os.path.join(os.path.dirname(top), f"check-{_plain(item.id)}"))
-    shown = shlex.quote(os.path.relpath(place, root))
+    shown = quoted(os.path.relpath(place, root))
     inside = os.path.relpath(item.folder or root, top)
-    folder = shown if inside == "." else shlex.quote(os.path.join(os.path.relpath(place, root), inside))
-    git = "git" if _top(root) == top else f"git -C {shlex.quote(top)}"
-    added = shown if git == "git" else shlex.quote(place)
+    folder = shown if inside == "." else quoted(os.path.join(os.path.relpath(place, root), inside))
+    git = "git" if _top(root) == top else f"git -C {quoted(top)}"
+    added = shown if git == "git" else quoted(place)
     commit = moved.get(line.commit, line.commit)[:12]
-    lent = "".join(f"ln -s {shlex.quote(os.path.join(top, each))} . && " for each in _lent(top))
+    lent = "".join(f"ln -s {quoted(os.path.join(top, each))} . && " for each in _lent(top))
     yield {
         "command": f"{git} worktree add --detach {added} {commit} && cd {folder} && {lent}{command}",
         "must": "pass",
@@ -346,11 +360,11 @@ def checks(
     before = line.red_base or line.base
     if was_red and before:
         kept = " ".join(
-            shlex.quote(f":(top,exclude,literal){each}") for each in _test_side(top, before, line, item, changed)
+            quoted(f":(top,exclude,literal){each}") for each in _test_side(top, before, line, item, changed)
         )
         restored = f"git restore --source={before[:12]} --staged --worktree -- :/ {kept}".rstrip()
         yield {"command": f"{restored} && {command}", "must": "fail"}
-    back = shlex.quote(root)
+    back = quoted(root)
     yield {"command": f"cd {back} && {git} worktree remove --force {added}", "must": "pass", "after": True}
 
 
@@ -358,13 +372,13 @@ def _one_command(command: str) -> str:
     """The command as one word of a list of commands, on one line."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
-        return f'sh -c "$(printf %b {shlex.quote(escaped)})"'
+        return f'sh -c "$(printf %b {quoted(escaped)})"'
     simple = not any(sign in command for sign in ";|&<>#") and not command.startswith("!")
-    return command if simple else f"sh -c {shlex.quote(command)}"
+    return command if simple else f"sh -c {quoted(command)}"
 
 
 def _entered(folder: str, root: str) -> str:
-    return "" if os.path.realpath(folder) == os.path.realpath(root) else f"cd {shlex.quote(folder)} && "
+    return "" if os.path.realpath(folder) == os.path.realpath(root) else f"cd {quoted(folder)} && "
 
 
 def _top(folder: str) -> str | None:
@@ -460,7 +474,7 @@ def outputs(picture: ProjectPicture, item: Item, number: int) -> list[tuple[str,
 
     mine = histories(picture, item.id)[item.id][0]
     line = next((each for each in mine if each.n == number), None)
-    name = shlex.quote(item.id)
+    name = quoted(item.id)
     if line is None:
         known = ", ".join(str(each.n) for each in mine) or "none"
         raise UsageError(f"{item.name} has no verdict {number}; it has: {known}", hint=f"harness why {name}")
@@ -484,7 +498,7 @@ def lines(found: JsonObject, *, full: bool = False) -> list[str]:
     tail = [*_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
     room = MOST_LINES - len(head) - len(tail) - 1
     if not full and len(story) > room + 1:
-        name = shlex.quote(str(found["item"]))
+        name = quoted(str(found["item"]))
         left = len(story) - room
         story = [_row("story", f"{left} lines before these: harness why {name} --full"), *story[-room:]]
         story[1:] = [f"{'':<{INDENT}}{each[INDENT:]}" for each in story[1:]]
@@ -530,7 +544,8 @@ def _check_lines(found: JsonObject) -> list[str]:
 
 def _story_lines(found: JsonObject) -> list[str]:
     rows: list[str] = []
-    for each in found["claims"]:
+    refs = [each["rolled_back"] for each in found["claims"]]
+    for each, after in zip(found["claims"], [*refs[1:], None], strict=False):
         at = clock.parse(each["at"])
         when = f"{at.astimezone():%m-%d %H:%M}" if at else ""
         session = f"S{each['session']}" if each["session"] is not None else "-"
@@ -543,12 +558,18 @@ def _story_lines(found: JsonObject) -> list[str]:
         rows.append(f"{session:<4} {when}  {who}   {verdict} {each['why']}".rstrip(" :"))
         kept = []
         if each["verdict"] != "accepted":
-            number = each["session"]
-            kept += [f"rolled back, kept: harness diff {number}"] if each["rolled_back"] and number is not None else []
-            name = shlex.quote(str(found["item"]))
+            if each["kept_as"] and each["rolled_back"] != after:  # of several claims of a session, the last
+                kept.append(f"{each['kept_as']}, kept: harness diff {_diff_word(found, each)}")
+            name = quoted(str(found["item"]))
             kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
         rows += [f"     {'   '.join(kept)}"] if kept else []
     return [_row("" if number else "story", each) for number, each in enumerate(rows)]
+
+
+def _diff_word(found: JsonObject, claim: JsonObject) -> str:
+    """How `harness diff` knows a session that a claim was made in: by its number, or an attempt by what is kept."""
+    ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
+    return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 
 
 def _wait_lines(found: JsonObject) -> list[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "one_line",
     "padded",
     "printable",
+    "quoted",
     "shortened",
     "shown",
     "stand_in",
@@ -41,6 +42,15 @@ _STAND_INS = {
     "\u26a0": "!",
     "\u00d7": "x",
 }
+
+
+def quoted(word: str) -> str:
+    """The text as one word of a shell, as ``shlex.quote`` has it, which is loaded only where quotes are needed."""
+    if word and word.isascii() and all(each.isalnum() or each in "@%+=:,./-_" for each in word):
+        return word
+    from shlex import quote
+
+    return quote(word)
 
 
 def is_plain(stream: "TextIO | None" = None) -> bool:

@@ -21,7 +21,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import ledger as journals
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT, result_of_order
-from agent_harness.parallel.landing import candidates
+from agent_harness.parallel.landing import candidates, trailers
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.plan import LANDED, OPEN, RunPlan, fold
@@ -149,7 +149,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
         git, refs, proven, [commit for each in left.claims.values() for commit in proven.get(each, ())]
     )
     known = _orders(folder, git, refs)
-    on_branch = candidates.landed_on(git, branch)
+    on_branch = trailers.landed_on(git, branch)
     asked = left.workers if left.claims or not before.plan.asked else before.plan.asked
     found = Rebuilt(run=process.new_run_id()[:8], workers=asked, before=before)
     mine = [each for each in known if left.claims.get(each.item) == each.id and not _is_sent_back(before.plan, each)]

@@ -16,7 +16,7 @@ from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import landing
-from agent_harness.parallel.landing import candidates
+from agent_harness.parallel.landing import trailers
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
@@ -66,16 +66,13 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
         return None
     if git.ancestor(line.commit, head):
         return line
-    now = candidates.moved(git, head, [line.commit]).get(line.commit)
+    now = trailers.moved(git, head, [line.commit]).get(line.commit)
     return replace(line, commit=now) if now else None
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
     """The commit before the work of this verdict: what has landed beside it meanwhile is none of it."""
-    trailer = f"--format=%(trailers:key={landing.ITEM_TRAILER},valueonly)"
-    landed = git.text("log", "-1", "--no-show-signature", trailer, str(verdict.commit)).strip()
-    parent = git.commit_of(f"{verdict.commit}^1") if landed == verdict.item else None
-    return parent or str(verdict.base)
+    return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
 # ---- the commit

@@ -4,7 +4,7 @@
     needs you  nothing
     cost       $0.98 of $200.00, $0.16 for each proven
     claims     9, of them 2 rejected
-    kept       1 rolled back: harness log sessions
+    kept       1 rolled back, 1 given back: harness log sessions
     next       harness run
 
 Nothing is imported that costs a start; verdicts are counted as text, without being read. Source: ``faces.md``
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from agent_harness.kernel.json import JsonObject
@@ -41,9 +41,42 @@ def claims(ledger: str) -> JsonObject:
     return {"judged": judged, "rejected": rejected}
 
 
-def kept(sessions: str) -> int:
-    """How many sessions of this history have work that was taken back and is kept."""
-    return sum(b'"rescue_ref":"refs/' in line.replace(b'": "', b'":"') for line in _rows(sessions))
+ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT = "rolled back", "given back", "taken back for a question"
+"""Why work of a session is off the branch and kept: refused; not judged by anybody; a person was asked about it."""
+KEPT_FOR_ANSWER = "kept until a person answers"
+_ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
+
+
+def why_kept(outcome: str) -> str:
+    """Why work of a session that ended so is kept, where it is."""
+    if outcome == KEPT_FOR_ANSWER:
+        return ASKED_ABOUT
+    return GIVEN_BACK if outcome.startswith(_ENDED_UNJUDGED) else ROLLED_BACK
+
+
+def kept(outcomes: Iterable[str]) -> dict[str, int]:
+    """How many sessions have work that is kept, by why it is; ``outcomes`` are those of these sessions."""
+    found = [*map(why_kept, outcomes)]
+    return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
+
+
+def kept_text(found: Mapping[str, int]) -> str:
+    """The same for a person."""
+    return ", ".join(f"{count} {why}" for why, count in found.items())
+
+
+def kept_rows(sessions: str) -> Iterator[JsonObject]:
+    """The rows of a history that tell of a session whose work is kept; no other line is parsed."""
+    from agent_harness.kernel.json import jsontext
+
+    for line in _rows(sessions):
+        if b'"rescue_ref":"refs/' in line.replace(b'": "', b'":"'):
+            try:
+                row = jsontext.loads(line, exact=False)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                yield row
 
 
 def _rows(path: str) -> Sequence[bytes]:

@@ -13,10 +13,11 @@ does not run on. Nothing is decided by it, so a disk that does not take it stops
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import contextmanager, suppress
+
+from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class NowRecord:
     def _write(self) -> None:
         if self._path is None:
             return
+        import json  # whoever reads these records needs no more than what parses them
+
         self._waits = time.monotonic() < self._next
         if self._waits:
             return
@@ -282,6 +285,6 @@ def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
         if name.startswith("now") and name.endswith(".json"):
             path = os.path.join(str(folder), name)
             with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-                record = json.load(file)
+                record = jsontext.loads(file.read(), exact=False)
                 if isinstance(record, dict) and record.get("v") == 1:
                     yield path, {**record, "seen": _timestamp(_moment(os.fstat(file.fileno()).st_mtime))}

@@ -113,6 +113,7 @@ class PastSession:
     base: str | None = None  # the commit before it
     head: str | None = None  # and after it
     rescue_ref: str | None = None  # what was taken back of it
+    attempt: int | None = None  # at its item, where a session has several
     turns: int | None = None
     tokens: Mapping[str, int] | None = None  # input, output, cached
     cost_usd: float | None = None  # ``None``: not known

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from agent_harness.session import headline
 from agent_harness.session.headline import labelled
 from agent_harness.session.picture import PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
 
@@ -50,7 +51,7 @@ class RunSummary:
             one = kept[0].number if len(kept) == 1 and after.kind == "features" else None
             listed = "lth rescue ." if after.kind == "longtask" else "harness rescue list"
             see = listed if one is None else f"harness diff {one}"
-            told.append(labelled("kept", f"{_kept(kept)}: {see}"))
+            told.append(labelled("kept", f"{headline.kept_text(headline.kept(each.outcome for each in kept))}: {see}"))
         asked = [f"{each.message} ({each.answer})" for each in after.state.questions]
         asked += [f"{names.get(each, each)} is held from landing (harness queue release {each})" for each in held]
         return told + [labelled("needs you", each) for each in asked or ["nothing"]]
@@ -72,16 +73,6 @@ def _cost(sessions: Sequence[PastSession], total: Money) -> str:
     limit = f" of ${total.limit_usd:.2f}" if total.limit_usd is not None else ""
     now, whole = (str(each).removeprefix("cost ") for each in (Money.of(sessions), total))
     return f"{now} in {count}{took}; {whole}{limit} in all"
-
-
-GIVEN_BACK = ("interrupted", "released", "lost", "handed off")
-"""How outcomes of sessions begin that nobody has judged: their work was taken away, and counts for nothing."""
-
-
-def _kept(sessions: Sequence[PastSession]) -> str:
-    back = sum(each.outcome.startswith(GIVEN_BACK) for each in sessions)
-    counts = ((len(sessions) - back, "rolled back"), (back, "given back"))
-    return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 def _short(item: Item) -> str:

@@ -5,47 +5,18 @@ refs go. One that is nobody's any more becomes a rescue, which a person prunes. 
 """
 
 import os
-import re
 from collections.abc import Collection, Iterable, Mapping
 
 from agent_harness.kernel.git import Git
 from agent_harness.parallel import places
 from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs, is_before
+from agent_harness.parallel.landing.trailers import landed_on
 from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, RunPlan
-
-CANDIDATE_TRAILER = "Harness-Candidate"
-"""Names the candidate in the message of the one commit that has brought it to the branch."""
-_CANDIDATE = f"%(trailers:key={CANDIDATE_TRAILER},valueonly,separator=%x20)"
-_WHOLE_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def set_aside(git: Git, order: str, commit: str) -> str:
     """Keeps a candidate that is nobody's any more; the ref that has it."""
     return places.kept_as(git, f"{places.RESCUE_REFS}/{order.split('/')[1]}", commit)
-
-
-def landed_on(git: Git, *branches: str) -> dict[str, str]:
-    """The candidates that these branches have, by the trailers of their commits, and these commits."""
-    words = ("log", f"--grep=^{CANDIDATE_TRAILER}: ", f"--format=%H {_CANDIDATE}", *branches)
-    rows = (line.split() for line in git.text(*words).splitlines())
-    return {row[-1]: row[0] for row in rows if len(row) > 1}
-
-
-def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Of these commits the ones that ``head`` has under another id, and that one: they brought a candidate to the
-    branch, and were put on top of what a remote had. Asked of git once for all of them. SC-39.
-    """
-    asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
-    if not asked:
-        return {}
-    words = os.fsencode("\n".join([*sorted(asked), f"^{head}", ""]))
-    listed = os.fsdecode(git.run("rev-list", "--ignore-missing", "--stdin", input=words)).split()
-    gone = sorted(asked.intersection(listed))
-    if not gone:
-        return {}
-    rows = git.text("log", "--no-walk", "--no-show-signature", f"--format=%H {_CANDIDATE}", *gone).splitlines()
-    there = landed_on(git, head)
-    return {row[0]: there[row[-1]] for line in rows if len(row := line.split()) > 1 and row[-1] in there}
 
 
 def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:

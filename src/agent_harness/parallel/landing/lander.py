@@ -10,7 +10,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import plan
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_order
-from agent_harness.parallel.landing import candidates, objects
+from agent_harness.parallel.landing import candidates, objects, trailers
 from agent_harness.parallel.landing.branch import TargetBranch
 from agent_harness.parallel.landing.learning import Lessons
 from agent_harness.parallel.landing.pushing import Pusher
@@ -139,12 +139,12 @@ class Lander:
     def _candidate(self, item: str, work: plan.ItemProgress) -> objects.Candidate:
         said = self._git.text("log", "-1", "--no-show-signature", "--format=%B", work.commit)
         told = str(self._result(item).get("subject") or said).rstrip()
-        trailers = {
+        named = {
             objects.ITEM_TRAILER: item,
             "Harness-Attempt": work.order,
-            candidates.CANDIDATE_TRAILER: work.commit,
+            trailers.CANDIDATE_TRAILER: work.commit,
         }
-        lines = [f"{name}: {' '.join(value.split())}" for name, value in trailers.items()]
+        lines = [f"{name}: {' '.join(value.split())}" for name, value in named.items()]
         return objects.Candidate(commit=work.commit, message="\n".join([told, "", *lines, ""]))
 
     def _batch(self, members: list[str], commits: list[str], base: str, *, vouched: bool) -> None:

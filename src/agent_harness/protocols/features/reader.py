@@ -120,7 +120,7 @@ def past_session(row: JsonObject) -> PastSession:
     return PastSession(
         number=picture.whole(row.get("session_id")),
         item=None if feature is None else str(feature),
-        outcome=_outcome(row),
+        outcome=status.outcome(row),
         started=picture.text(row.get("started_at")),
         ended=picture.text(row.get("ended_at")),
         seconds=picture.amount(row.get("duration_seconds")),
@@ -134,17 +134,6 @@ def past_session(row: JsonObject) -> PastSession:
         tokens=None if tokens is None else records.counts(tokens),
         cost_usd=None if records.tells_nothing(tokens, row.get("cost_usd")) else picture.amount(row.get("cost_usd")),
     )
-
-
-def _outcome(row: JsonObject) -> str:
-    if row.get("feature_completed") is True:
-        return "verified"
-    if row.get("rejected"):
-        return "rejected"
-    if row.get("asked"):
-        return "kept until a person answers"
-    reason = str(row.get("termination_reason") or "ended")
-    return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
 
 def _item(feature: records.Feature, state: str, waiting: Mapping[int | None, str], done: set[int]) -> Item:

@@ -31,6 +31,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     asked = questions.waiting(state, document)
     works_on = at_work_on(store, under_way)
     score = _score(store, state, passing, total)
+    kept = headline.kept(map(outcome, headline.kept_rows(layout.log("sessions.jsonl"))))
     found = {
         "project": document.project,
         "root": layout.root,
@@ -56,7 +57,8 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now(store),
         "claims": headline.claims(store.ledger(make=False)),
-        "kept": headline.kept(layout.log("sessions.jsonl")),
+        "kept": sum(kept.values()),
+        "kept_as": kept,
         "parallel": _parallel(layout),
     }
     return {**found, "next": next_command(found)}
@@ -97,6 +99,18 @@ def standing(feature: records.Feature, works_on: "Container[str]", asked: "Seque
         (feature.awaits_person or any(each.feature_id == feature.id for each in asked), headline.NEEDS_YOU),
     )
     return next((state for holds, state in states if holds), headline.OPEN)
+
+
+def outcome(row: "Mapping[str, Any]") -> str:
+    """How the session of a row of ``sessions.jsonl`` ended, for people."""
+    if row.get("feature_completed") is True:
+        return "verified"
+    if row.get("rejected"):
+        return "rejected"
+    if row.get("asked"):
+        return headline.KEPT_FOR_ANSWER
+    reason = str(row.get("termination_reason") or "ended")
+    return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
 
 def _parallel(layout: FeatureLayout) -> "JsonObject | None":
@@ -164,7 +178,7 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     looks = headline.names([f"#{i}" for i in waits], MOST_NAMED, everything=everything)
     asks += [f"a look at {looks}: harness manual-verify"] if waits else []
     asks += ["the project is in your hands: harness takeback"] if found["handoff"] else []
-    kept, several = found["kept"], _at_work(found["parallel"])
+    kept, several = headline.kept_text(found["kept_as"]), _at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return headline.lines(
         name=found["project"] or os.path.basename(found["root"]),
@@ -174,7 +188,7 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         asks=asks,
         cost=_cost(found["costs"]),
         counted=found["claims"],
-        kept_line=f"{kept} rolled back: harness log sessions" if kept else None,
+        kept_line=f"{kept}: harness log sessions" if kept else None,
         following=found["next"],
         untold=found.get("undelivered") or (),
         untaken=found.get("unexported"),

@@ -608,7 +608,9 @@ def parallel_file(folder: str) -> str:
     return TaskListLayout(folder).parallel
 
 
-def lines(found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: bool = True) -> list[str]:
+def lines(
+    found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
+) -> list[str]:
     """The answer of ``status`` for a person, on a terminal of so many columns; see ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 

@@ -6,13 +6,11 @@ Source: ``faces.md`` F-REC-7.
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from agent_harness.kernel import files, trusted_state
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
@@ -110,9 +108,9 @@ def _item(task: Task, unproven: set[str], state: State, root: str) -> Item:
 
 
 def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> str:
-    named = shlex.quote(task_id)
+    named = quoted(task_id)
     if waits:
-        return f"harness why {shlex.quote(waits[0])}"
+        return f"harness why {quoted(waits[0])}"
     if word == picture.OPEN and not proof:
         return f"harness task set {named} validation.command='...'"
     return {
@@ -147,6 +145,7 @@ def _attempt(row: JsonObject) -> PastSession:
         base=picture.text(row.get("base")),
         head=picture.text(row.get("head")),
         rescue_ref=picture.text(row.get("rescue_ref")),
+        attempt=picture.whole(row.get("attempt")),
         turns=picture.whole(row.get("turns")),
         tokens={name: count for name, count in counted.items() if count is not None} or None,
         cost_usd=picture.amount(row.get("cost_usd")),
@@ -159,8 +158,12 @@ def transcript(layout: TaskListLayout, item: str, place: str | None = None) -> s
 
     ``place`` is the folder in which the attempt is made that goes on, as one of several.
     """
+    import re
+
     top, folder = layout.root, layout.sessions
     if place is not None:
+        from pathlib import Path
+
         from agent_harness.kernel.git.locate import locate
 
         repository = locate(Path(layout.root))

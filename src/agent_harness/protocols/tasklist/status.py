@@ -24,7 +24,7 @@ from agent_harness.session import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
@@ -277,10 +277,13 @@ COLUMNS = 100
 """Of the line of a task in a list that is too long to be shown."""
 
 
-def lines(found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: bool = True) -> list[str]:
+def lines(
+    found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
+) -> list[str]:
     """The same for a person: the answer, then the details; of a long list what matters now, or ``everything``.
 
-    ``columns`` are those of the terminal; 0 where there is none. Without ``hooks`` there are none that could rest.
+    ``columns`` are those of the terminal; 0 where there is none. ``hooks`` tells whether there are any that
+    could rest, and is asked only where that is shown.
     """
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
@@ -338,7 +341,7 @@ def _task_line(row: JsonObject, columns: int = 0) -> str:
     return f"{begin}{row['title']}{end}{why}"
 
 
-def _warnings(found: JsonObject, *, everything: bool, hooks: bool) -> list[str]:
+def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool]) -> list[str]:
     def names(ids: list[str]) -> str:
         return headline.names(ids, MOST_NAMED, everything=everything)
 
@@ -356,7 +359,7 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: bool) -> list[str]:
         text.append(f"Marked completed, and not proven by the harness: {names(unproven)}; harness session start looks")
     if green := found["green_before"]:
         text.append(f"Proven by a command that passed before the work as well: {names(green)}")
-    if hooks and not found["active"] and found["work_left"]:
+    if not found["active"] and found["work_left"] and hooks():
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:
         text.append(

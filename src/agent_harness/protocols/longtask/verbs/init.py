@@ -6,6 +6,7 @@ Source: ``longtask.md`` 5.
 from __future__ import annotations
 
 import os
+import shlex
 
 from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files, root
@@ -41,7 +42,9 @@ def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str
     elif template in TEMPLATES:
         content = _made(_choices(layout, options))
     else:
-        raise UsageError(f"Unsupported template: {template}")
+        known = ", ".join((*TEMPLATES, *EXAMPLES))
+        hint = f"lth init {shlex.quote(layout.root)} --template {next(iter(TEMPLATES))}"
+        raise UsageError(f"Unsupported template: {template}. Expected one of {known}", hint=hint)
     _write(layout, content, force=options.force)
     if options.check:
         return _checked(layout, options.strict)
