@@ -279,6 +279,11 @@ def test_the_log_of_a_task_list_and_of_a_long_task_is_searched(listed: Place, lo
     ended = long_task.harness("log", "query", "--type", "worker_completed", "--json").json["rows"]
     assert [row["type"] for row in ended] == ["worker_completed"] * 2
     assert len(long_task.harness("log", "sessions", "--json").json["sessions"]) == 2
+    last = "These are the last 1. More: harness log sessions --last 4"
+    assert last in long_task.harness("log", "sessions", "--last", "1").out
+    assert last.partition(". ")[2] not in long_task.harness("log", "sessions", "--last", "2").out
+    (shown,) = long_task.harness("log", "sessions", "--last", "1", "--json").json["sessions"]
+    assert "line" not in shown
     assert listed.harness("log", "query", "--feature", "1").code == 2
 
 

@@ -84,6 +84,29 @@ def test_a_long_task_is_watched_too_and_where_no_project_is(tmp_path: Path) -> N
     assert (none.returncode, "No project here" in none.stderr) == (4, True), none
 
 
+@pytest.mark.usefixtures("listed")  # its terminal
+def test_the_only_item_of_a_long_task_needs_no_choosing_when_it_is_done(tmp_path: Path) -> None:
+    """F-WATCH-4."""
+    project = LongTaskProject.of_book(tmp_path / "book")
+    project.checkpoint = {**project.checkpoint, "status": "done"}
+    watched = Terminal(project.root, "watch")
+    try:
+        watched.shows(lambda text: "-- long task --" in text)
+        watched.press("w")
+        watched.shows(lambda text: "esc back" in text)
+        watched.press("\x1b")
+        for key, said in (("d", "Enter: back"), ("a", "Nothing needs you"), ("r", "Go on again?")):
+            watched.shows(lambda text: "q leave" in text)
+            watched.press(key)
+            watched.shows(lambda text, said=said: said in text)
+            watched.press("n\n\n" if key == "r" else "\n")
+        watched.shows(lambda text: "q leave" in text)
+        watched.press("q")
+        assert watched.ended() == 0
+    finally:
+        watched.program.close(force=True)
+
+
 def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: Terminal) -> None:
     """F-WATCH-4: on a terminal that is too small the first three lines remain."""
     picture = watched.shows(lambda text: "> task-001" in text)

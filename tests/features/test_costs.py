@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_harness.cli import app
 from agent_harness.protocols.features import status
 from agent_harness.protocols.features.costs import Budgets, Spent, add_session, available, of_feature
 from agent_harness.protocols.features.layout import FeatureLayout
@@ -84,6 +85,23 @@ def test_what_was_written_to_a_cache_has_a_count_of_its_own() -> None:
     record = add_session(CostRecord({}), replace(spent(1, 1, 0.5), cache_write_tokens=7), BUDGETS)
     record = add_session(record, spent(2, 1, 0.5), BUDGETS)
     assert record.record["cumulative"]["total_tokens"] == {"input": 2900, "output": 640, "cached": 20, "cache_write": 7}
+
+
+def test_the_rows_add_up_to_what_was_spent_also_where_no_session_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F-STORY-COSTS: the planning of a project is no session of a feature, and is paid for all the same."""
+    record = add_session(add_session(CostRecord({}), spent(0, None, 0.25), BUDGETS), spent(1, 1, 0.5), BUDGETS)
+    status_of(tmp_path, record.record, 0)
+    (tmp_path / ".harness.yaml").write_text("project:\n  name: calc\n")
+    monkeypatch.chdir(tmp_path)
+    for by in ("item", "agent", "model", "day"):
+        assert app.main(["costs", "--by", by, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [(row["sessions"], row["spent_usd"]) for row in found["rows"]] == [(2, 0.75)]
+        assert (found["sessions"], found["spent_usd"]) == (2, 0.75)
+    assert app.main(["costs", "--csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def status_of(tmp_path: Path, costs: object, passing: int) -> tuple[dict[str, Any], str]:

@@ -316,23 +316,27 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
     from agent_harness.protocols.features import api
 
     here = root.find()
-    if here is not None and here.kind != "features":
-        found, lines = _sessions_of(here, last, session)
+    if other := here if here and here.kind != "features" else None:
+        found = _sessions_of(other, last + 1, session)
     else:
-        found = api.log_sessions(_project(), last=last, session=session)
-        lines = api.log_summary_lines(found)
+        found = api.log_sessions(_project(), last=last + 1, session=session)
+    if is_more := session is None and len(found) > last:
+        found = found[-last:]
+    lines = [str(each.pop("line")) for each in found] if other else api.log_summary_lines(found)
+    if is_more:
+        lines.append(f"These are the last {last}. More: harness log sessions --last {4 * last}")
     _show({"sessions": found}, lines or ["No session has ended yet."], as_json=as_json)
     return 0
 
 
-def _sessions_of(here: "Root", last: int, session: int | None) -> "tuple[list[JsonObject], list[str]]":
-    """The last attempts of a task list or slices of a long task, or those of one session; also a line for each."""
+def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
+    """The last attempts of a task list or slices of a long task, or those of one session, each with its ``line``."""
     from agent_harness.faces.reading import reader_of
 
     known = reader_of(here.kind, here.path).look().sessions
     found = [each for each in known if session in (None, each.number)]
     chosen = found[-last:] if session is None else found
-    return [each.as_json() for each in chosen], [each.line for each in chosen]
+    return [each.as_json() | {"line": each.line} for each in chosen]
 
 
 def _show(found: dict[str, Any], lines: list[str], *, as_json: bool) -> None:

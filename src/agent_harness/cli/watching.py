@@ -74,7 +74,9 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        return self._chosen or watch.current(self._seen.picture)
+        """What is chosen, else what is worked on or comes next, else the only one that there is."""
+        items = self._seen.picture.items
+        return self._chosen or watch.current(self._seen.picture) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
         """Looks at the project; where the disk does not let us, the last picture stays, and its age is said."""

@@ -16,11 +16,16 @@ from agent_harness.session.picture import PROVEN, Money, PastSession, ProjectPic
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
 NOBODY = "(not known)"
+REST = "(planning, or not on record)"
+CENT = 0.005  # less than what is shown: nothing but rounding
 WAYS = ("item", "agent", "model", "day")
 
 
 def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
-    """The sums, and a row for each item, agent, model or day; US dollars, ``None`` where nothing is known."""
+    """The sums, and a row for each item, agent, model or day; US dollars, ``None`` where nothing is known.
+
+    The rows add up to the sums: what has been paid for no session on record is a row of its own.
+    """
     sessions, money = picture.sessions, picture.money
     lost = wasted_sessions(picture)
     counted = Money.of(sessions)
@@ -44,7 +49,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "left": left,
         "forecast_usd": round(each_usd * left, 4) if each_usd is not None and left else None,
         "by": by,
-        "rows": _rows(sessions, lost, _KEYS[by]),
+        "rows": [*_rows(sessions, lost, _KEYS[by]), *_rest(money, counted)],
         "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
     }
 
@@ -108,6 +113,18 @@ def _rows(
             }
         )
     return rows
+
+
+def _rest(money: Money, counted: Money) -> list[JsonObject]:
+    """What is in the sums, and of no session on record: planning, and sessions whose records are gone."""
+    usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
+    unknown = max(money.unknown - counted.unknown, 0)
+    if usd < CENT and sessions < 1:
+        return []
+    spent = None if unknown and usd < CENT else max(usd, 0.0)
+    row = {"name": REST, "sessions": max(sessions, 0), "spent_usd": spent, "of_unknown_cost": unknown}
+    row |= {"wasted_usd": 0.0, "wasted_sessions": 0, "input_tokens": None, "output_tokens": None, "seconds": 0.0}
+    return [row]
 
 
 COLUMNS = ("sessions", "spent_usd", "of_unknown_cost", "wasted_usd", "wasted_sessions")

@@ -207,7 +207,8 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
         raise Refused(f"{feature.name} is not proven; there is nothing to take back", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
-        raise Refused(f"No commit of {feature.name} is on record here", hint=f"harness override --feature {feature.id}")
+        by_word = f"harness override --feature {feature.id} --passes false"
+        raise Refused(f"No commit of {feature.name} is on record here", hint=by_word)
     return verdict
 
 
