@@ -59,7 +59,9 @@ def test_a_halt_needs_a_person(tmp_path: Path) -> None:
     listed.harness("run", "--agent", listed.agent("exit 0\n"))
     lines = head(listed.harness("status").out)
     assert lines[1].startswith("needs you  halted, CONFIG")
-    assert lines[-1] == "next       harness resume"
+    assert lines[-1] == "next       harness task set task-001 validation.command='...'"
+    listed.harness("task", "set", "task-001", "validation.command=true")
+    assert head(listed.harness("status").out)[-1] == "next       harness resume"
     assert listed.harness("status", "--line").out.strip() == "shop 0/1 needs you"
 
 

@@ -619,6 +619,19 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
     assert found.harness("status").out.splitlines()[-1] == "next: harness run"
 
 
+@pytest.mark.parametrize("words", [(), ("--workers", "2")], ids=["serial", "parallel"])
+def test_a_list_that_halts_for_a_proof_asks_for_the_proof_first(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """FIX-18: `harness resume` alone would have the next run halt for the same."""
+    found = plain(tmp_path, job("t-1", command=None), git=True)
+    ran = found.harness("run", "--agent", found.agent("exit 0\n"), *words)
+    wanted = "harness task set t-1 validation.command='...'"
+    assert (ran.code, wanted.partition("=")[0] in ran.out.splitlines()[-1]) == (3, True), ran
+    assert found.harness("status", "--json").json["next"] == wanted
+    assert [each["answer"] for each in found.harness("watch", "--json").json["questions"]] == [wanted]
+    assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
+    assert found.harness("status", "--json").json["next"] == "harness resume"
+
+
 # ---- what an agent asks for in its turn ----------------------------------------------------------------------------
 
 ASKS = 'echo half > work.txt; harness task complete "$HARNESS_TASK_ID" -m "As asked" > answer'

@@ -126,7 +126,7 @@ def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
     if state.halt is None:
         return ()
     kind, message = (str(state.halt.get(name)) for name in ("category", "message"))
-    return (AskedQuestion(kind=kind, message=message, answer="harness resume"),)
+    return (AskedQuestion(kind=kind, message=message, answer=status.answer_of_halt(state)),)
 
 
 def _attempt(row: JsonObject) -> PastSession:

@@ -338,11 +338,10 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
 def next_command(worker: Worker) -> str:
     """What a person types after the run."""
     state = worker.store.read()
-    if state.halt or worker.store.paused():
-        return "harness resume"
-    if state.tasks and not selection.work_left(state):
+    rests = bool(state.halt or worker.store.paused())
+    if not rests and state.tasks and not selection.work_left(state):
         return "harness status"
-    return status.next_command(state)
+    return status.next_command(state, paused=rests)
 
 
 def _summary(begun: JsonObject, made: list[Attempted], used: Totals, ending: _Ending) -> JsonObject:

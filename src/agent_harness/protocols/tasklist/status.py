@@ -11,7 +11,7 @@ import os
 from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
-from agent_harness.kernel.terminal import printable, shortened
+from agent_harness.kernel.terminal import printable, quoted, shortened
 from agent_harness.protocols.tasklist import (
     progress,
     proven,
@@ -122,7 +122,7 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
 def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()) -> str:
     """The one command to type now; ``held`` are the tasks that a person keeps from landing."""
     if state.halt or paused:
-        return "harness resume"
+        return answer_of_halt(state)
     if left := leases.left_by_run(state):
         waits_for_a_person = bool(held) and {task.id for task in left} <= {*held}
         return f"harness queue release {held[0]}" if waits_for_a_person else leases.command_of_run(left)
@@ -130,10 +130,21 @@ def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()
     if state.findings() and not following:
         return "harness task set ID FIELD=VALUE"
     if following and not following.validation_command:  # a run would end there, with nothing done
-        return f"harness task set {following.id} validation.command='...'"
+        return _name_proof(following.id)
     if selection.work_left(state):
         return "harness run"
     return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
+
+
+def answer_of_halt(state: State) -> str:
+    """What lets a list go on that rests: first the proof that its task has none of, or it halts for that once more."""
+    task = state.by_id.get(str((state.halt or {}).get("task_id")))
+    is_unprovable = task is not None and task.status != "completed" and not task.validation_command
+    return _name_proof(task.id) if task and is_unprovable else "harness resume"
+
+
+def _name_proof(task_id: str) -> str:
+    return f"harness task set {quoted(task_id)} validation.command='...'"
 
 
 def held(layout: TaskListLayout) -> list[str]:
