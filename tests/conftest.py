@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def _hear_signals() -> None:
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("home")
+    temporary = tmp_path_factory.mktemp("tmp")
     for name in [n for n in os.environ if n.startswith(_DROPPED)]:
         monkeypatch.delenv(name)
     (home / ".gitconfig").write_text(
@@ -55,6 +57,8 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
+    monkeypatch.setenv("TMPDIR", str(temporary))  # state goes there when the home cannot be written
+    monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("HARNESS_VERIFICATION__TRUST", "fast")  # two runs less a verdict, where it is about others
