@@ -348,7 +348,7 @@ def _own_list() -> tuple[Path, Backlog]:
     state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
     backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
     states = {each.id: each.state for each in reader_of(found.kind, found.path).look().items}
-    items = tuple(replace(each, done=states.get(each.id) == "proven") for each in backlog.items)
+    items = tuple(replace(each, done=states.get(each.id) in ("proven", "checked")) for each in backlog.items)
     return Path(found.path, state), replace(backlog, items=items)
 
 

@@ -291,10 +291,13 @@ _TASK = {
     "accept": _verb(
         "Take refused work as it is.",
         _ID,
-        Argument("patterns", "PATTERN...", many=True),
+        Argument("patterns", "PATTERN...", many=True, required=False),
         purpose="A person's word on work that was refused for what it changes of the files that prove it: what the last"
         " attempt did comes out of its rescue and is judged again, with the files of these patterns allowed to differ;"
-        " where all else holds it is committed and the task closed.\n\nExit 1: the proof failed. 4: files have changed"
+        " where all else holds it is committed and the task closed.\n\nWithout a pattern: a person's word that a task"
+        " is done, if nothing was changed and its check"
+        " passed before."
+        "\n\nExit 1: the proof failed. 4: files have changed"
         " since, or nothing waits. The task then is as it was.",
         example="harness task accept task-001 check.sh",
     ),

@@ -11,7 +11,7 @@ from agent_harness.faces.why import usd, wasted
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import PROVEN, Money, PastSession, ProjectPicture
+from agent_harness.session.picture import DONE, Money, PastSession, ProjectPicture
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
@@ -30,7 +30,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
     lost = wasted_sessions(picture)
     counted = Money.of(sessions)
     outside = _proven_outside(picture)
-    paid_for = picture.proven - outside
+    paid_for = picture.done - outside
     each_usd = round(money.spent_usd / paid_for, 4) if paid_for and money.known_usd is not None else None
     left = sum(item.is_left for item in picture.items)
     return {
@@ -41,6 +41,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "sessions_of_unknown_cost": money.unknown,
         "assumed_usd": money.assumed_usd,
         "proven": picture.proven,
+        "checked": picture.checked,
         "proven_outside": outside,
         "per_proven_usd": each_usd,
         "wasted_usd": Money.of(lost).known_usd,
@@ -61,7 +62,7 @@ def _proven_outside(picture: ProjectPicture) -> int:
     if picture.money.sessions > len(picture.sessions):
         return 0
     worked_on = {session.item for session in picture.sessions}
-    return sum(item.state == PROVEN and item.id not in worked_on for item in picture.items)
+    return sum(item.state in DONE and item.id not in worked_on for item in picture.items)
 
 
 def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
@@ -157,14 +158,15 @@ def lines(found: JsonObject) -> list[str]:
     limit = f" of ${found['limit_usd']:.2f}" if found["limit_usd"] is not None else ""
     count = f"{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
     rows = [f"Spent       {spent}{limit} in {count}"]
-    if found["proven"]:
+    if done := found["proven"] + found["checked"]:
         each = "unknown" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
         more = (
             f"; {outside} more outside of these, at a cost that is not known"
             if (outside := found["proven_outside"])
             else ""
         )
-        rows.append(f"Per proven  {each}, {found['proven'] - outside} proven{more}")
+        word = "Per proven " if not found["checked"] else "Per done   "
+        rows.append(f"{word} {each}, {done - outside} {'done' if found['checked'] else 'proven'}{more}")
     if found["wasted_sessions"]:
         lost = "an unknown sum" if found["wasted_usd"] is None else usd(found["wasted_usd"])
         more = f", {found['wasted_of_unknown_cost']} of unknown cost" if found["wasted_of_unknown_cost"] else ""

@@ -463,7 +463,7 @@ class TaskList:
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
-    def accept(self, task_id: str, patterns: Sequence[str]) -> JsonObject:
+    def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
         """A person takes what the last attempt did, with the files of these patterns allowed to differ."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change

@@ -213,6 +213,10 @@ class CommandVerdict:
     over_limit: str = ""  # what it took of the machine that it may not, as the end of a sentence
     ran: bool = False
     red_before: str = NOT_RUN
+    unchanged: bool = False  # the candidate is what was there before
+    noticed: bool | None = None  # whether it fails with other expectations; None if nobody asked
+    noticed_of: str = ""
+    not_asked: str = ""
     where: str = WORKTREE
     report: Report | None = None  # of a plain pytest command in a checkout
 
@@ -548,10 +552,10 @@ class _Judgement:
             if more and self.expects_nothing(more, done):
                 blind, rejects = [more.what], True
         if not blind:
-            return done
+            return replace(done, noticed=True, noticed_of="sabotaged work")
         message = f"The tests cannot fail: they stay green when {', and when '.join(blind)}"
         finding = Finding("weak_test", CRITICAL if rejects else WARN, message, {"twins": blind})
-        return replace(done, passed=not rejects, findings=(*done.findings, finding))
+        return replace(done, passed=not rejects, noticed=False, findings=(*done.findings, finding))
 
     def work_of(self, changes: CandidateChanges) -> list[FileChange]:
         """The changed Python files that are no tests, and that no test stands on."""
@@ -702,7 +706,9 @@ class _Judgement:
         rejects = self.check.requires_red == REJECT
         message = "The command passed on the code before as well: that it passes now proves nothing"
         finding = Finding("green_before", CRITICAL if rejects else WARN, message)
-        return replace(done, passed=not rejects, red_before=GREEN, findings=(*done.findings, finding))
+        same = self.objects.tree_of(self.base) == self.objects.tree_of(self.candidate)
+        findings = (*done.findings, finding)
+        return replace(done, passed=not rejects, red_before=GREEN, unchanged=same, findings=findings)
 
     def before(self) -> str:
         """What the command says of the tree at the claim; with the candidate's new tests, where it runs tests."""

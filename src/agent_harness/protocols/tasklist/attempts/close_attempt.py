@@ -23,6 +23,7 @@ from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
 from agent_harness.protocols.tasklist.claims import leases, surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
+from agent_harness.protocols.tasklist.records import CHECKED
 from agent_harness.session import ledger
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Failure:
     rollback: bool = True
     allow_pushed: bool = False
     recovery: tuple[str, str] | None = None  # action and reason, when a recovery ends it
+    question: JsonObject | None = None  # a person decides, and the task is not tried again before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,9 @@ def completed(
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
         _put_terms_back(worker, change, own)
-        proven.prove(worker.layout, change.state, own.id)
+        only = verdict.basis or "" if verdict.grade == CHECKED else None
+        proven.prove(worker.layout, change.state, own.id, only=only)
+        own.raw.pop("question", None)
         ledger.write(proven.ledger(worker.layout), verdict)
         lifecycle.complete(own, change.now)
         leases.count_outcome(change.state, worker, change.now)
@@ -137,7 +141,15 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         again = any(each.startswith("[ENV_SETUP]") for each in own.error_log)  # an environment that failed twice
         if refused or failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and again):
             change.halt(failure.category, refused.message if refused else failure.message, own.id)
-        lifecycle.fail(own, failure.category, failure.message, change.now, give_up=back.base_missing)
+        lifecycle.fail(
+            own,
+            failure.category,
+            failure.message,
+            change.now,
+            give_up=back.base_missing or failure.question is not None,
+        )
+        if failure.question:
+            own.raw["question"] = failure.question
         leases.count_outcome(change.state, worker, change.now)
         lifecycle.keep_rescues(own, rescues)
         _note_recovery(change, own, failure.recovery)

@@ -28,6 +28,7 @@ from agent_harness.verification.command import (
     judge_folder,
     run_in_place,
 )
+from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class ValidationRun:
     reasons: list[str]  # of the findings that reject
     sandbox: str  # that the command ran in, as the ledger has it
     tree: str | None  # of everything not ignored; none without a baseline
+    grade: str | None = None  # proven, checked or unchanged, if the check passed
+    basis: str | None = None  # what that rests on
     output: str = ""  # the last 64 KiB of it
 
     @property
@@ -96,6 +99,11 @@ class ValidationRun:
             return f"timed out after {self.seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person has to say if the task is done: nothing was changed, and the check passed before."""
+        return not self.passed and self.grade == UNCHANGED
+
     def rejected(self, reasons: list[str]) -> "ValidationRun":
         """The same for work that is rejected after all."""
         return replace(self, result="FAIL", reasons=reasons)
@@ -105,11 +113,12 @@ class ValidationRun:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "output"}
 
 
-def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
+def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, is_accepted: bool = False) -> ValidationRun:
     """Judges a task in progress by its validation.
 
     ``work`` is what the attempt did, where there is a baseline: then its candidate commit is judged, in a checkout or
     in the folder as the list says. The lease is renewed meanwhile. A pass is noted outside the project.
+    ``is_accepted``: a person takes the task as done, also if nothing was changed.
     ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
@@ -120,10 +129,40 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Validatio
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
+    grade = _grade(verdict, terms) if verdict.passed else None
+    verdict = _asked_for(verdict, grade, task, terms, is_accepted=is_accepted) if grade else verdict
     ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
+    ran = replace(ran, grade=grade.word, basis=grade.basis) if grade else ran
     if verdict.passed and work:
         _record_pass(worker, task, work, ran)
     return ran
+
+
+def _grade(verdict: CommandVerdict, terms: proven.ClaimTerms) -> Grade:
+    return grade_of(
+        red_before=verdict.red_before,
+        unchanged=verdict.unchanged,
+        noticed=verdict.noticed,
+        noticed_of=verdict.noticed_of,
+        not_asked=verdict.not_asked,
+        trusted=terms.trust == "fast",
+    )
+
+
+def _asked_for(
+    verdict: CommandVerdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, is_accepted: bool
+) -> CommandVerdict:
+    """Return the verdict, rejected if the task asks for more than this grade."""
+    if is_accepted or (grade.word == UNCHANGED and task.accepts_unchanged):
+        return verdict
+    if grade.word == UNCHANGED:
+        finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: is it done?")
+    elif (task.requires or terms.requires) == PROVEN and not grade.is_proven:
+        told = f"The check passes, and this task needs a proof (requires: proven): {grade.basis}"
+        finding = Finding("only_checked", CRITICAL, told)
+    else:
+        return verdict
+    return replace(verdict, passed=False, findings=(*verdict.findings, finding))
 
 
 def _own_files(work: "AttemptWork") -> Finding:
@@ -192,7 +231,11 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
 
 
 def _outcome(
-    worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: CommandVerdict, sandbox: SandboxSettings
+    worker: "Worker",
+    task: "Task",
+    work: "AttemptWork | None",
+    verdict: CommandVerdict,
+    sandbox: SandboxSettings,
 ) -> ValidationRun:
     reasons = [finding.message for finding in verdict.rejected]
     output = verdict.output if verdict.ran else "".join(f"{reason}\n" for reason in reasons)
@@ -231,7 +274,11 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp(), "seconds": ran.seconds}
-    proven.note_pass(worker.layout, task, {**record, "where": ran.where, "red_before": ran.red_before})
+    proven.note_pass(
+        worker.layout,
+        task,
+        {**record, "where": ran.where, "red_before": ran.red_before} | {"grade": ran.grade, "basis": ran.basis},
+    )
 
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:

@@ -22,6 +22,7 @@ from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification.command import GREEN, RED
+from agent_harness.verification.grade import CHECKED, UNCHANGED
 from agent_harness.verification.verdict import CRITICAL
 
 if TYPE_CHECKING:
@@ -71,8 +72,11 @@ def complete(
     else:
         asked = noted(worker, task, "asked")
         commit, message = asked.get("commit") is not False and commit, message or asked.get("message")
-    proof = proof_of(worker, task, commit=commit, message=message)
+    is_accepted = known is not None and known.word is not None
+    proof = proof_of(worker, task, commit=commit, message=message, is_accepted=is_accepted)
     line = on_record(worker, task, proof, claimed=True, known=known)
+    if proof.ran and proof.ran.asks:
+        raise _parked(worker, task, proof.ran)
     if proof.ran and not proof.ran.passed:
         raise _unproven(task, proof.ran)
     done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
@@ -106,14 +110,16 @@ class JudgedAttempt:
     """What the judge said of an attempt's work, and the commit that holds exactly this work."""
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
-    summary: JsonObject  # ``where`` and ``red_before``
+    summary: JsonObject  # ``where``, ``red_before``, ``grade`` and ``basis``
     commit: str | None = None  # None: not proven, or nothing could be committed
     base: str | None = None  # the commit at the claim
     candidate: str | None = None  # a commit of everything that was judged
     tree: str | None = None  # of it
 
 
-def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None) -> JudgedAttempt:
+def proof_of(
+    worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, is_accepted: bool = False
+) -> JudgedAttempt:
     """Opens the attempt's work once, judges it unless it is proven already, and commits what was judged.
 
     Where the validation runs in the folder, what the run itself wrote there goes in as well, after the guard has seen
@@ -121,9 +127,12 @@ def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: st
     """
     with commits.opened(worker, task) as work:
         known = validation.proof_on_record(worker, task, work)
-        ran = None if known else validated(worker, task, work)
+        ran = None if known else validated(worker, task, work, is_accepted=is_accepted)
         proven_by = ran or known
-        summary = {"where": proven_by.where, "red_before": proven_by.red_before} if proven_by else {}
+        summary: JsonObject = {}
+        if proven_by:
+            summary = {"where": proven_by.where, "red_before": proven_by.red_before}
+            summary |= {"grade": proven_by.grade, "basis": proven_by.basis} if proven_by.grade else {}
         judged = JudgedAttempt(ran=ran, summary=summary)
         if work:
             base, candidate, tree = work.attempt.base, work.full, work.full_tree
@@ -197,6 +206,8 @@ def on_record(
         steps=_steps(worker, task, proof),
         isolation=proof.summary.get("where"),
         sandbox=proof.ran.sandbox if proof.ran else None,
+        grade=_grade(proof) if passed else None,
+        basis=proof.summary.get("basis") if passed else None,
         tools={"git": place.git.text("version").split()[2]} if place else {},
         cost_usd=known.cost_usd,
         seconds=round(max(0.0, (worker.store.now() - began).total_seconds()), 1) if began else None,
@@ -221,6 +232,12 @@ def word_of_file(
         isolation=ran.where if ran else None,
         sandbox=ran.sandbox if ran else None,
     )
+
+
+def _grade(proof: JudgedAttempt) -> str | None:
+    """Return ``checked`` also for a task that a person takes as done although nothing was changed."""
+    found = proof.summary.get("grade")
+    return CHECKED if found == UNCHANGED else found
 
 
 def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
@@ -360,10 +377,12 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
     return task if task.last_owner == worker.owner else None
 
 
-def validated(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
+def validated(
+    worker: "Worker", task: "Task", work: "AttemptWork | None", *, is_accepted: bool = False
+) -> ValidationRun:
     """Runs the validation; what it cannot even start with goes into the log, and may halt the list."""
     try:
-        ran = validation.run(worker, task, work)
+        ran = validation.run(worker, task, work, is_accepted=is_accepted)
     except validation.MissingCommand as error:
         _refuse(worker, task, "CONFIG", "Missing validation.command", error, halt=True)
         raise
@@ -400,6 +419,19 @@ def _refuse(
             change.halt(category, error.message, task.id)
 
     worker.store.change(act)
+
+
+def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
+    """Leaves the task to a person: nobody works on it before they say whether it is done."""
+    question = {
+        "kind": UNCHANGED,
+        "message": f"{task.id}: the check already passes and nothing was changed: is it done?",
+    }
+    failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
+    close_attempt.failed(worker, task, failure)
+    told = f"{task.id} is left to a person: {ran.basis}"
+    hint = f"a person answers: harness task accept {task.id} (it is done), or: harness task reset {task.id} (it is not)"
+    return VerificationFailed(told, hint=hint, task_id=task.id, final=True, **ran.as_record())
 
 
 def _unproven(task: "Task", ran: ValidationRun) -> VerificationFailed | TimedOut:
