@@ -46,10 +46,13 @@ Examples:
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
 @click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
 @click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
+@click.option("--no-try", is_flag=True, help="Do not run the command once to see whether it passes already.")
 @root_option
 @json_option
-def add(title: str | None, source: Any, root: str | None, as_json: bool, **options: Any) -> int:
+def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:
     """Add a task. On a terminal, what was not given is asked for; nothing is asked anywhere else.
+
+    The command is run once in the sandbox, on the last commit. If it passes already, that is said at once.
 
     In a git repository that holds no project yet, the list is made at its top.
     """
@@ -81,9 +84,19 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if missing and found["task_ids"]:
         said += " Without a validation command it cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
+    tried = task_list.tried([] if no_try else found["task_ids"])
+    found["passes_already"] = [task_id for task_id, passes in tried.items() if passes]
+    said += "".join(f"\n{_passes_already(each)}" for each in found["passes_already"][:5])
     if not task_list.active and has_hooks(task_list.layout.root):
         said += "\nHooks rest here; what lets them keep your own session going: harness activate"
     return answer("add", found, as_json=as_json, said=said)
+
+
+def _passes_already(task_id: str) -> str:
+    return (
+        f"The check of {task_id} passes already, before any work. Name one that fails until the task is done:\n"
+        f"  harness task set {task_id} validation.command='…'"
+    )
 
 
 def _new_list_at() -> Path | None:

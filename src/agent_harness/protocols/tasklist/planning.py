@@ -445,7 +445,11 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
                 raise UsageError(f"There is no task {task_id}", hint="harness status")
             if by_id[task_id].status != "failed":
                 raise Refused(f"{task_id} is {by_id[task_id].status}, and has not failed", hint="harness status")
-        chosen = [each for each in change.state.tasks if each.id in task_ids or (failed and each.given_up)]
+        chosen = [
+            each
+            for each in change.state.tasks
+            if each.id in task_ids or (failed and each.given_up and not each.question)
+        ]
         for task in chosen:
             task.raw.update(status="pending", attempts=0)
             _unblock(task)

@@ -84,8 +84,9 @@ class PassOnRecord:
         self.trees = texts(record.get("trees"))  # that have passed it
         self.where = record.get("where")
         self.red_before = record.get("red_before")
-        self.grade = record.get("grade")
-        self.basis = record.get("basis")
+        grade, basis = record.get("grade"), record.get("basis")
+        self.grade = grade if isinstance(grade, str) else None
+        self.basis = basis if isinstance(basis, str) else None
         self.seconds = record.get("seconds")
 
 

@@ -140,7 +140,16 @@ def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()
         return _name_proof(following.id)
     if selection.work_left(state):
         return "harness run"
-    return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
+    return _over(state)
+
+
+def _over(state: State) -> str:
+    """The command for a list in which nothing is left for an agent."""
+    asked = [task for task in state.tasks if task.question]
+    failed = selection.counts(state).get("failed", 0)
+    if asked and len(asked) == failed:
+        return f"harness why {quoted(asked[0].id)}"
+    return "harness task reset --failed" if failed else ADD
 
 
 def answer_of_halt(state: State) -> str:

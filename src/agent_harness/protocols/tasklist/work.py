@@ -406,11 +406,9 @@ class TaskWork:
     def accepted(self, ruling: TaskRuling) -> Attempted:
         """Completed, with its commit where there is one."""
         done = ruling.completed or {}
-        commit, proof = done.get("commit"), done.get("proof") or {}
-        at = f", commit {str(commit)[:7]}" if commit else ""
-        if (word := proof.get("grade") or PROVEN) != PROVEN:
-            return self._attempted("completed", f"{CHECKED}{at}: {proof.get('basis')}")
-        return self._attempted("completed", f"{word}{at}")
+        at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
+        why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
+        return self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}")
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import ConfigurationError, ToolMissing
+from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
@@ -26,6 +26,7 @@ from agent_harness.verification.command import (
     examine_command,
     judge_command,
     judge_folder,
+    run_at,
     run_in_place,
 )
 from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 
+PASS, GRADE, CHANGE = "pass", "grade", "change"
+"""What a validation that passes has to show beside that: see ``run``."""
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
@@ -113,12 +116,13 @@ class ValidationRun:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "output"}
 
 
-def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, is_accepted: bool = False) -> ValidationRun:
+def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Judges a task in progress by its validation.
 
     ``work`` is what the attempt did, where there is a baseline: then its candidate commit is judged, in a checkout or
     in the folder as the list says. The lease is renewed meanwhile. A pass is noted outside the project.
-    ``is_accepted``: a person takes the task as done, also if nothing was changed.
+    ``demand`` says what else it takes to be a pass: nothing (``PASS``), what the task requires (``GRADE``), or that and
+    a change (``CHANGE``).
     ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
@@ -130,7 +134,7 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, is_accept
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
     grade = _grade(verdict, terms) if verdict.passed else None
-    verdict = _asked_for(verdict, grade, task, terms, is_accepted=is_accepted) if grade else verdict
+    verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
     ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
     ran = replace(ran, grade=grade.word, basis=grade.basis) if grade else ran
     if verdict.passed and work:
@@ -150,12 +154,12 @@ def _grade(verdict: CommandVerdict, terms: proven.ClaimTerms) -> Grade:
 
 
 def _asked_for(
-    verdict: CommandVerdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, is_accepted: bool
+    verdict: CommandVerdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str
 ) -> CommandVerdict:
     """Return the verdict, rejected if the task asks for more than this grade."""
-    if is_accepted or (grade.word == UNCHANGED and task.accepts_unchanged):
+    if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
-    if grade.word == UNCHANGED:
+    if grade.word == UNCHANGED and demand == CHANGE:
         finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: is it done?")
     elif (task.requires or terms.requires) == PROVEN and not grade.is_proven:
         told = f"The check passes, and this task needs a proof (requires: proven): {grade.basis}"
@@ -230,6 +234,22 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
     return _outcome(worker, task, None, verdict, settings_from(wished))
 
 
+def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool | None:
+    """Return whether the validation passes before any work: in a checkout of HEAD, else in the folder.
+
+    ``None`` if it has no answer within so many seconds, or cannot be run.
+    """
+    terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=worker.store.read().config.sandbox)
+    check = check_of(task, terms)
+    check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
+    head = worker.git.head() if worker.git and worker.git.is_repository else None
+    try:
+        done = run_at(Git(folder_of(worker)), head, check) if head else run_in_place(folder_of(worker), check)
+    except HarnessError:
+        return None
+    return None if done.timed_out or done.over_limit else done.exit_code == 0
+
+
 def _outcome(
     worker: "Worker",
     task: "Task",
@@ -256,12 +276,22 @@ def _outcome(
     )
 
 
-def proof_on_record(worker: "Worker", task: "Task", work: "AttemptWork | None") -> proven.PassOnRecord | None:
+def proof_on_record(
+    worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
+) -> proven.PassOnRecord | None:
     """The pass that this claim has on record; ``None`` where the files or the command have changed since."""
     found = proven.passed(worker.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
-    return found if work.full_tree in found.trees else None
+    return found if work.full_tree in found.trees and _is_enough(worker, task, found.grade, demand) else None
+
+
+def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -> bool:
+    """Whether a pass of this grade completes the task."""
+    required = task.requires or proven.terms(worker.layout, worker.store.read(), task).requires
+    if grade == UNCHANGED and demand == CHANGE:
+        return False
+    return demand == PASS or grade == PROVEN or required != PROVEN
 
 
 def tail_of(output: str) -> list[str]:

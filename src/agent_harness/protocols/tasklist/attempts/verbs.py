@@ -17,7 +17,7 @@ from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts import close_attempt, commits, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
 from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
-from agent_harness.protocols.tasklist.attempts.validation import ValidationRun
+from agent_harness.protocols.tasklist.attempts.validation import CHANGE, GRADE, PASS, ValidationRun
 from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
@@ -39,12 +39,12 @@ GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
 def validate(worker: "Worker", task_id: str) -> JsonObject:
     """Runs the validation of a task of ours; the members of the answer are those of ``ValidationRun``.
 
-    A pass is remembered for ``complete``. ``ConfigurationError`` (no command; the list is halted) and ``ToolMissing``
-    (its program is missing; the second time the list is halted).
+    A pass is remembered for ``complete``, which asks for more. ``ConfigurationError`` (no command; the list is halted)
+    and ``ToolMissing`` (its program is missing; the second time the list is halted).
     """
     task = close_attempt.mine(worker, task_id)
     with commits.opened(worker, task) as work:
-        return {"task_id": task.id, **validated(worker, task, work).as_record()}
+        return {"task_id": task.id, **validated(worker, task, work, demand=PASS).as_record()}
 
 
 def complete(
@@ -72,8 +72,7 @@ def complete(
     else:
         asked = noted(worker, task, "asked")
         commit, message = asked.get("commit") is not False and commit, message or asked.get("message")
-    is_accepted = known is not None and known.word is not None
-    proof = proof_of(worker, task, commit=commit, message=message, is_accepted=is_accepted)
+    proof = proof_of(worker, task, commit=commit, message=message, demand=_demand(known))
     line = on_record(worker, task, proof, claimed=True, known=known)
     if proof.ran and proof.ran.asks:
         raise _parked(worker, task, proof.ran)
@@ -82,7 +81,18 @@ def complete(
     done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
     said = proven.elsewhere(worker.layout)
     told = {"warning": said} if said else {}
-    return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+    graded = {"grade": line.grade, "basis": line.basis} if line.grade else {}
+    return {**done, **graded, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+
+
+def _demand(known: "AttemptFacts | None") -> str:
+    """Return what a check has to show: whoever says it is done is believed that nothing had to be changed.
+
+    By the format of the list a pass completes a task. ``harness run`` has started an agent, and asks for a change.
+    """
+    if known is None:
+        return GRADE
+    return CHANGE if known.word is None else PASS
 
 
 def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
@@ -90,7 +100,7 @@ def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
 
     What the agent changes after its request is judged then; where it changes nothing, this proof counts.
     """
-    proof = proof_of(worker, task, commit=False)
+    proof = proof_of(worker, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(worker, task, proof, claimed=True)
         raise _unproven(task, proof.ran)
@@ -110,7 +120,9 @@ class JudgedAttempt:
     """What the judge said of an attempt's work, and the commit that holds exactly this work."""
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
-    summary: JsonObject  # ``where``, ``red_before``, ``grade`` and ``basis``
+    summary: JsonObject  # ``where`` and ``red_before``
+    grade: str | None = None  # of a check that passed (``verification/grade.py``)
+    basis: str | None = None
     commit: str | None = None  # None: not proven, or nothing could be committed
     base: str | None = None  # the commit at the claim
     candidate: str | None = None  # a commit of everything that was judged
@@ -118,7 +130,7 @@ class JudgedAttempt:
 
 
 def proof_of(
-    worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, is_accepted: bool = False
+    worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
     """Opens the attempt's work once, judges it unless it is proven already, and commits what was judged.
 
@@ -126,14 +138,13 @@ def proof_of(
     it. Raises as ``complete``, but for a failed proof.
     """
     with commits.opened(worker, task) as work:
-        known = validation.proof_on_record(worker, task, work)
-        ran = None if known else validated(worker, task, work, is_accepted=is_accepted)
+        known = validation.proof_on_record(worker, task, work, demand=demand)
+        ran = None if known else validated(worker, task, work, demand=demand)
         proven_by = ran or known
-        summary: JsonObject = {}
+        judged = JudgedAttempt(ran=ran, summary={})
         if proven_by:
             summary = {"where": proven_by.where, "red_before": proven_by.red_before}
-            summary |= {"grade": proven_by.grade, "basis": proven_by.basis} if proven_by.grade else {}
-        judged = JudgedAttempt(ran=ran, summary=summary)
+            judged = replace(judged, summary=summary, grade=proven_by.grade, basis=proven_by.basis)
         if work:
             base, candidate, tree = work.attempt.base, work.full, work.full_tree
             judged = replace(judged, base=base, candidate=candidate, tree=tree)
@@ -143,7 +154,7 @@ def proof_of(
         if not commit:
             place = place_of(worker)
             return replace(judged, commit=place.git.head() if place else None)
-        in_folder = ran is not None and summary["where"] == IN_PLACE
+        in_folder = ran is not None and ran.where == IN_PLACE
         if work is None or not in_folder:
             return replace(judged, commit=commits.commit(worker, work, _text(task, message)))
     with commits.opened(worker, own) as work:
@@ -207,7 +218,7 @@ def on_record(
         isolation=proof.summary.get("where"),
         sandbox=proof.ran.sandbox if proof.ran else None,
         grade=_grade(proof) if passed else None,
-        basis=proof.summary.get("basis") if passed else None,
+        basis=_basis(proof, known) if passed else None,
         tools={"git": place.git.text("version").split()[2]} if place else {},
         cost_usd=known.cost_usd,
         seconds=round(max(0.0, (worker.store.now() - began).total_seconds()), 1) if began else None,
@@ -236,8 +247,13 @@ def word_of_file(
 
 def _grade(proof: JudgedAttempt) -> str | None:
     """Return ``checked`` also for a task that a person takes as done although nothing was changed."""
-    found = proof.summary.get("grade")
-    return CHECKED if found == UNCHANGED else found
+    return CHECKED if proof.grade == UNCHANGED else proof.grade
+
+
+def _basis(proof: JudgedAttempt, known: AttemptFacts) -> str | None:
+    if proof.grade != UNCHANGED:
+        return proof.basis
+    return f"{proof.basis}; a person said that it is done" if known.word else proof.basis
 
 
 def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
@@ -377,12 +393,10 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
     return task if task.last_owner == worker.owner else None
 
 
-def validated(
-    worker: "Worker", task: "Task", work: "AttemptWork | None", *, is_accepted: bool = False
-) -> ValidationRun:
+def validated(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Runs the validation; what it cannot even start with goes into the log, and may halt the list."""
     try:
-        ran = validation.run(worker, task, work, is_accepted=is_accepted)
+        ran = validation.run(worker, task, work, demand=demand)
     except validation.MissingCommand as error:
         _refuse(worker, task, "CONFIG", "Missing validation.command", error, halt=True)
         raise
