@@ -23,18 +23,13 @@ from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.session.limits import DEPENDENCIES, MOST_FILES
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
-from agent_harness.verification.command import (
-    CommandCheck,
-    Differences,
-    InstalledRecord,
-    KeptFiles,
-    around,
-    examine_tests,
-    released,
-)
+from agent_harness.verification.command import Differences, InstalledRecord, around, released
 from agent_harness.verification.command.guard import findings_on, is_test_side
 from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.folder import KeptFiles
 from agent_harness.verification.guard import is_read
+from agent_harness.verification.judge import examine_tests
 from agent_harness.verification.verdict import CRITICAL
 
 Stop = Callable[[], bool]

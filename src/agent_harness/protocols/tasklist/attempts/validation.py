@@ -18,17 +18,11 @@ from agent_harness.protocols.tasklist.attempts.commits import fingerprint
 from agent_harness.protocols.tasklist.claims import surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
-from agent_harness.verification.command import (
-    CommandCheck,
-    CommandVerdict,
-    KeptFiles,
-    Remembered,
-    examine_command,
-    judge_command,
-    judge_folder,
-    run_in_place,
-)
-from agent_harness.verification.verdict import CRITICAL, WARN, Finding
+from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.folder import KeptFiles, judge_folder, run_in_place
+from agent_harness.verification.judge import examine_command, judge_command
+from agent_harness.verification.remembered import Remembered
+from agent_harness.verification.verdict import CRITICAL, WARN, Finding, JudgedStep, Verdict
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
@@ -63,7 +57,7 @@ class ValidationRun:
 
     result: str  # PASS, FAIL or TIMEOUT
     exit: int | None  # none after a timeout, and where the work was rejected before a run
-    seconds: float
+    seconds: float  # of all steps
     tail: list[str]  # the last 40 lines
     log: str  # the file with the last 64 KiB
     where: str
@@ -73,11 +67,17 @@ class ValidationRun:
     sandbox: str  # that the command ran in, as the ledger has it
     tree: str | None  # of everything not ignored; none without a baseline
     output: str = ""  # the last 64 KiB of it
+    steps: tuple[JudgedStep, ...] = ()  # of the judgement, each with what it took
 
     @property
     def passed(self) -> bool:
         """Whether it proves the task."""
         return self.result == "PASS"
+
+    @property
+    def proof_seconds(self) -> float:
+        """How long the command itself took."""
+        return next((each.seconds or 0.0 for each in self.steps if each.step == "proof"), self.seconds)
 
     @property
     def category(self) -> str:
@@ -93,7 +93,7 @@ class ValidationRun:
     def failure(self) -> str:
         """Why it did not pass, in a few words."""
         if self.result == "TIMEOUT":
-            return f"timed out after {self.seconds:.0f} s"
+            return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
@@ -101,8 +101,9 @@ class ValidationRun:
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """The members of the answer; all that was printed is in the log."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "output"}
+        """The members of the answer; all that was printed is in the log, and each step in the ledger."""
+        kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
+        return {name: getattr(self, name) for name in kept}
 
 
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
@@ -121,7 +122,7 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Validatio
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
     ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
-    if verdict.passed and work:
+    if verdict.accepted and work:
         _record_pass(worker, task, work, ran)
     return ran
 
@@ -133,7 +134,7 @@ def _own_files(work: "AttemptWork") -> Finding:
     return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
 
 
-def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> CommandVerdict:
+def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
     check, stop = check_of(task, terms, _of_open_tasks(worker, task)), LeaseKeeper(worker, task)
     check = replace(check, installed=surroundings.since(worker, task))
     if work is None:
@@ -192,13 +193,13 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
 
 
 def _outcome(
-    worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: CommandVerdict, sandbox: SandboxSettings
+    worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
 ) -> ValidationRun:
-    reasons = [finding.message for finding in verdict.rejected]
-    output = verdict.output if verdict.ran else "".join(f"{reason}\n" for reason in reasons)
-    findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.passed else [])]
+    reasons = [finding.message for finding in verdict.reasons]
+    output = verdict.output if verdict.proof else "".join(f"{reason}\n" for reason in reasons)
+    findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.accepted else [])]
     return ValidationRun(
-        result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.passed else "FAIL",
+        result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.accepted else "FAIL",
         exit=verdict.exit_code,
         seconds=round(verdict.seconds, 3),
         tail=tail_of(output),
@@ -210,6 +211,7 @@ def _outcome(
         sandbox=told(sandbox),
         tree=work.full_tree if work else None,
         output=output,
+        steps=verdict.steps,
     )
 
 
@@ -230,7 +232,12 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
     """Notes which trees have passed: the one that was judged, and in place the one with what the run itself wrote."""
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
-    record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp(), "seconds": ran.seconds}
+    record = {
+        "command": task.validation_command,
+        "trees": trees,
+        "at": clock.timestamp(),
+        "seconds": round(ran.proof_seconds, 3),
+    }
     proven.note_pass(worker.layout, task, {**record, "where": ran.where, "red_before": ran.red_before})
 
 
