@@ -26,7 +26,7 @@ from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-from agent_harness.verification.command import run_in_place
+from agent_harness.verification.folder import run_in_place
 
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
@@ -158,7 +158,7 @@ def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dic
     for each in checks:
         terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=sandbox)
         verdict = run_in_place(root, validation.check_of(Task(each["task"]), terms))
-        if not verdict.passed:
+        if not verdict.accepted:
             failed[each["name"]] = verdict.exit_code
             output = output or verdict.output
     return failed, output

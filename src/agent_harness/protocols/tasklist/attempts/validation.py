@@ -18,19 +18,12 @@ from agent_harness.protocols.tasklist.attempts.commits import fingerprint
 from agent_harness.protocols.tasklist.claims import surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
-from agent_harness.verification.command import (
-    CommandCheck,
-    CommandVerdict,
-    KeptFiles,
-    Remembered,
-    examine_command,
-    judge_command,
-    judge_folder,
-    run_at,
-    run_in_place,
-)
+from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.folder import KeptFiles, judge_folder, run_in_place
 from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of
-from agent_harness.verification.verdict import CRITICAL, WARN, Finding
+from agent_harness.verification.judge import examine_command, judge_command, run_at
+from agent_harness.verification.remembered import Remembered
+from agent_harness.verification.verdict import CRITICAL, WARN, Finding, JudgedStep, Verdict
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
@@ -67,7 +60,7 @@ class ValidationRun:
 
     result: str  # PASS, FAIL or TIMEOUT
     exit: int | None  # none after a timeout, and where the work was rejected before a run
-    seconds: float
+    seconds: float  # of all steps
     tail: list[str]  # the last 40 lines
     log: str  # the file with the last 64 KiB
     where: str
@@ -79,11 +72,17 @@ class ValidationRun:
     grade: str | None = None  # proven, checked or unchanged, if the check passed
     basis: str | None = None  # what that rests on
     output: str = ""  # the last 64 KiB of it
+    steps: tuple[JudgedStep, ...] = ()  # of the judgement, each with what it took
 
     @property
     def passed(self) -> bool:
         """Whether it proves the task."""
         return self.result == "PASS"
+
+    @property
+    def proof_seconds(self) -> float:
+        """How long the command itself took."""
+        return next((each.seconds or 0.0 for each in self.steps if each.step == "proof"), self.seconds)
 
     @property
     def category(self) -> str:
@@ -99,7 +98,7 @@ class ValidationRun:
     def failure(self) -> str:
         """Why it did not pass, in a few words."""
         if self.result == "TIMEOUT":
-            return f"timed out after {self.seconds:.0f} s"
+            return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
 
     @property
@@ -112,8 +111,9 @@ class ValidationRun:
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """The members of the answer; all that was printed is in the log."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "output"}
+        """The members of the answer; all that was printed is in the log, and each step in the ledger."""
+        kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
+        return {name: getattr(self, name) for name in kept}
 
 
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
@@ -133,16 +133,16 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: s
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
-    grade = _grade(verdict, terms) if verdict.passed else None
+    grade = _grade(verdict, terms) if verdict.accepted else None
     verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
     ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
     ran = replace(ran, grade=grade.word, basis=grade.basis) if grade else ran
-    if verdict.passed and work:
+    if verdict.accepted and work:
         _record_pass(worker, task, work, ran)
     return ran
 
 
-def _grade(verdict: CommandVerdict, terms: proven.ClaimTerms) -> Grade:
+def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged,
@@ -153,9 +153,7 @@ def _grade(verdict: CommandVerdict, terms: proven.ClaimTerms) -> Grade:
     )
 
 
-def _asked_for(
-    verdict: CommandVerdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str
-) -> CommandVerdict:
+def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
     """Return the verdict, rejected if the task asks for more than this grade."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
@@ -166,7 +164,7 @@ def _asked_for(
         finding = Finding("only_checked", CRITICAL, told)
     else:
         return verdict
-    return replace(verdict, passed=False, findings=(*verdict.findings, finding))
+    return replace(verdict, accepted=False, findings=(*verdict.findings, finding))
 
 
 def _own_files(work: "AttemptWork") -> Finding:
@@ -176,7 +174,7 @@ def _own_files(work: "AttemptWork") -> Finding:
     return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
 
 
-def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> CommandVerdict:
+def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
     check, stop = check_of(task, terms, _of_open_tasks(worker, task)), LeaseKeeper(worker, task)
     check = replace(check, installed=surroundings.since(worker, task))
     if work is None:
@@ -247,21 +245,17 @@ def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool
         done = run_at(Git(folder_of(worker)), head, check) if head else run_in_place(folder_of(worker), check)
     except HarnessError:
         return None
-    return None if done.timed_out or done.over_limit else done.exit_code == 0
+    return None if done.exit_code is None else done.exit_code == 0
 
 
 def _outcome(
-    worker: "Worker",
-    task: "Task",
-    work: "AttemptWork | None",
-    verdict: CommandVerdict,
-    sandbox: SandboxSettings,
+    worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
 ) -> ValidationRun:
-    reasons = [finding.message for finding in verdict.rejected]
-    output = verdict.output if verdict.ran else "".join(f"{reason}\n" for reason in reasons)
-    findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.passed else [])]
+    reasons = [finding.message for finding in verdict.reasons]
+    output = verdict.output if verdict.proof else "".join(f"{reason}\n" for reason in reasons)
+    findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.accepted else [])]
     return ValidationRun(
-        result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.passed else "FAIL",
+        result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.accepted else "FAIL",
         exit=verdict.exit_code,
         seconds=round(verdict.seconds, 3),
         tail=tail_of(output),
@@ -273,6 +267,7 @@ def _outcome(
         sandbox=told(sandbox),
         tree=work.full_tree if work else None,
         output=output,
+        steps=verdict.steps,
     )
 
 
@@ -303,12 +298,14 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
     """Notes which trees have passed: the one that was judged, and in place the one with what the run itself wrote."""
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
-    record = {"command": task.validation_command, "trees": trees, "at": clock.timestamp(), "seconds": ran.seconds}
-    proven.note_pass(
-        worker.layout,
-        task,
-        {**record, "where": ran.where, "red_before": ran.red_before} | {"grade": ran.grade, "basis": ran.basis},
-    )
+    record = {
+        "command": task.validation_command,
+        "trees": trees,
+        "at": clock.timestamp(),
+        "seconds": round(ran.proof_seconds, 3),
+    }
+    record |= {"where": ran.where, "red_before": ran.red_before, "grade": ran.grade, "basis": ran.basis}
+    proven.note_pass(worker.layout, task, record)
 
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:

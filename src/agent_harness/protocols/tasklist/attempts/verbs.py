@@ -21,9 +21,8 @@ from agent_harness.protocols.tasklist.attempts.validation import CHANGE, GRADE, 
 from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.verification.command import GREEN, RED
 from agent_harness.verification.grade import CHECKED, UNCHANGED
-from agent_harness.verification.verdict import CRITICAL
+from agent_harness.verification.verdict import CRITICAL, GREEN, RED
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.attempts.commits import AttemptWork
@@ -279,11 +278,22 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
         return (VerdictStep(step="guard", result="failed"),)
     steps = [
         VerdictStep(step="guard", result="failed" if "changed_by_its_run" in _codes(ran) else "passed"),
-        _proof(worker, task, exit_code=ran.exit, output=ran.output, seconds=ran.seconds, over_limit=ran.over_limit),
+        _proof(
+            worker,
+            task,
+            exit_code=ran.exit,
+            output=ran.output,
+            seconds=round(ran.proof_seconds, 3),
+            over_limit=ran.over_limit,
+        ),
     ]
-    if ran.red_before in (RED, GREEN):
-        result = "passed" if ran.red_before == RED else "warned" if ran.passed else "failed"
-        steps.append(VerdictStep(step="red", result=result, command=task.validation_command))
+    for each in ran.steps:
+        known = ran.red_before in (RED, GREEN) if each.step == "red" else each.step not in ("guard", "proof")
+        if known:
+            seconds = round(each.seconds, 3) if each.seconds is not None else None
+            steps.append(
+                VerdictStep(step=each.step, result=each.state, command=task.validation_command, seconds=seconds)
+            )
     return tuple(steps)
 
 
