@@ -19,7 +19,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.protocols.longtask import lifecycle, schema
+from agent_harness.protocols.longtask import lifecycle, records, schema
 from agent_harness.protocols.longtask.options import LONGEST_SECONDS
 from agent_harness.protocols.longtask.records import Checkpoint, Cooldown, RecordView, moment
 from agent_harness.protocols.longtask.run import forbidden
@@ -108,6 +108,23 @@ def normalised(name: str) -> str:
 def is_runnable(worker: str) -> bool:
     """Whether `lth run` has a way to start a worker of this (normalised) name."""
     return worker in _PLANNERS or _is_agent(worker)
+
+
+def spends(worker: str) -> bool:
+    """Whether a start of this (normalised) worker costs money by itself; what a line of shell calls is its writer's."""
+    return worker.partition(":")[0] not in _FREE
+
+
+def unfilled_for(worker: str, task: Contract) -> str | None:
+    """Why this worker is not started: what a person has to fill in before money is spent; ``None`` for nothing."""
+    named = records.unfilled(task.raw) if spends(worker) else []
+    if not named:
+        return None
+    fields = ", ".join(each.partition(" ")[0] for each in named)
+    return f"{worker} costs money and is not started before a person has filled in {fields} (task.json)"
+
+
+_FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
