@@ -10,7 +10,6 @@ import shlex
 
 from agent_harness.errors import Busy, HarnessError, UsageError
 from agent_harness.kernel import clock, files, root
-from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import evidence, log, records
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import FILL_IN
