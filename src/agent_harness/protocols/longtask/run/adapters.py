@@ -355,12 +355,14 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
     return clock.timestamp(at, fraction=True) if at else None
 
 
-def limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str) -> list[JsonObject]:
+def limits(
+    layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
+) -> list[JsonObject]:
     """What a task waits for, or would: worker, account, until when (also by the clock on the wall), and what lifts it.
 
     ``checkpoint`` as it was ``told``. Of these workers, those that the contract names, and those of the checkpoint.
     """
-    from agent_harness.kernel.rate_limits import clearing
+    from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
     named = (*workers, blocked, task.policy.preferred or "", task.policy.fallback or "", *checkpoint.cooldowns)
@@ -370,13 +372,16 @@ def limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str)
         until = waits.until if waits else moment(checkpoint.blocked_until) if worker == blocked else None
         if until and until > now:
             account = account_of(worker)
+            is_known = account is not None and LimitClock().in_force(account) is not None
             found.append(
                 {
                     "worker": worker,
                     "account": account,
                     "until": clock.timestamp(until, fraction=True),
                     "untilLocal": clock.local(until),
-                    "lift": clearing(account) if account else "lth record DIR --status active",
+                    "lift": clearing(account)
+                    if account and is_known
+                    else f"lth record {quoted(layout.root)} --status active",
                 }
             )
     return found

@@ -156,7 +156,7 @@ def prepare(
     found, change.checkpoint = seen.due, seen.checkpoint
     scheduling.log_decision(change, found, change.checkpoint)
     if found.decision != "run":
-        said = scheduling.rate_limits(change.task, change.checkpoint, change.now)
+        said = scheduling.rate_limits(change.layout, change.task, change.checkpoint, change.now)
         return Prepared({**_head(found, change, dry_run), "worker": None, **said}, change.task)
     scheduling.reopen(change)
     _end_cooldowns(change)
@@ -269,5 +269,5 @@ def _wait_for_cooldown(
         "worker": None,
         "requestedWorker": requested,
         "workerCooldown": cooldown.raw,
-        **scheduling.rate_limits(change.task, change.checkpoint, change.now, requested),
+        **scheduling.rate_limits(change.layout, change.task, change.checkpoint, change.now, requested),
     }
