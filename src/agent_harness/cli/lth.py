@@ -317,7 +317,7 @@ def _call(words: list[str]) -> int:
             answer, code = _watched(task, command, options, folder)
         else:
             answer, code = task.answer(command, options)
-        _warn(task.warnings)
+        task.tell_warnings()
         if command == "status":
             answer = _with_what_was_missed(str(answer), os.path.abspath(folder))
     except HelpAsked as asked:
@@ -351,14 +351,6 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
         answer, code = task.answer(command, options)
         summary.following = f"lth status {shlex.quote(folder)}"
     return answer, code
-
-
-def _warn(warnings: list[str]) -> None:
-    """A line for each, on stderr alone: what is wrong with the contract is no news of a run."""
-    from agent_harness.protocols.longtask import log
-
-    for each in warnings:
-        log.warn(each)
 
 
 def _told(task: LongTask, line: str) -> None:

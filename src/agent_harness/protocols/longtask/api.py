@@ -149,6 +149,13 @@ class LongTask:
         noted = {"warnings": self.warnings} if self.warnings else {}
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code
 
+    def tell_warnings(self) -> None:
+        """A line on stderr for each: what is wrong with the contract is no news of a run, and is kept nowhere."""
+        from agent_harness.protocols.longtask import log
+
+        for each in self.warnings:
+            log.warn(each)
+
     def init(self, options: InitOptions) -> Answer:
         """Makes a new task. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
