@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
+from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand
 from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
@@ -166,23 +166,6 @@ def _assignment(word: str) -> tuple[str, str]:
         raise ValueError(f"{word!r} is not of the form FIELD=VALUE")
     return name, value
 
-
-STYLE = Style(
-    leads=False,
-    flag_values={},
-    text=str,
-    verb="No such command '{word}'.{meant}",
-    option="No such option '{word}'.{meant}",
-    missing="Missing argument '{word}'.",
-    required="Missing option '{word}'.{of}",
-    extra="Got unexpected extra argument{many} ({words})",
-    value="Option '{word}' requires an argument.",
-    flag="Option '{word}' does not take a value.",
-    bad="Invalid value for '{word}': {why}",
-    meant=" Did you mean '{near}'?",
-    hint="{program} {verb} --help",
-    usage="Usage: {program} {verb} [OPTIONS] {places}",
-)
 
 _LIST = (
     Option("--root", "DIR", "Where the task list is; else looked for upwards from here."),

@@ -5,7 +5,7 @@ A cost that nobody knows is counted apart and is never a sum. Source: ``faces.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent_harness.faces.why import usd, wasted
 from agent_harness.kernel import clock
@@ -51,6 +51,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "forecast_usd": round(each_usd * left, 4) if each_usd is not None and left else None,
         "by": by,
         "rows": [*_rows(sessions, lost, _KEYS[by]), *_rest(money, counted)],
+        "assumed_models": sorted({each for session in sessions for each in _assumed(session.model)}),
         "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
     }
 
@@ -148,6 +149,13 @@ def csv_lines(found: JsonObject) -> str:
     return out.getvalue()
 
 
+def _assumed(models: str | None) -> Iterator[str]:
+    """The models of a session whose calls the harness prices by its own list, where the client tells no cost."""
+    from agent_harness.agents import usage
+
+    yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))
+
+
 def lines(found: JsonObject) -> list[str]:
     """The same for a person."""
     if not found["sessions"]:
@@ -177,6 +185,12 @@ def lines(found: JsonObject) -> list[str]:
         rows.append(f"Unknown     {unknown} of {count}; counted as ${found['assumed_usd']:.2f} against budgets")
     if found["forecast_usd"] is not None:
         rows.append(f"Left        {found['left']} open, about {usd(found['forecast_usd'])} at this rate")
+    if found["assumed_models"]:
+        from agent_harness.installation import command_for_extra
+
+        named = ", ".join(found["assumed_models"])
+        rows.append(f"Assumed     {named}: by the harness's own prices, where the client tells no cost; exact prices:")
+        rows.append(f"            {command_for_extra('api')}")
     rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
     table = [(found["by"], "spent", "sessions", "wasted")]
     table += [(str(row["name"]), _spent(row), str(row["sessions"]), _lost(row)) for row in found["rows"]]
