@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
+from agent_harness.verification.expectations import ChangedCheck, with_other_values
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
@@ -31,6 +32,9 @@ def notice(case: Case) -> None:
     if why := _not_asked(case):
         case.not_asked = why
         return
+    if case.runner.by_exit_status and not case.runs["proof"].report:
+        _other_expectations(case, case.proof)
+        return
     stage = _Notice(case, case.proof)
     if stage.can_ask:
         with case.step("twins"):
@@ -47,7 +51,31 @@ def _not_asked(case: Case) -> str:
         return "the check runs in the project's folder"
     if case.red_before == GREEN:
         return "the check passed before as well"
-    return "" if case.runs["proof"].report else "by exit status alone"
+    return ""
+
+
+def changed_checks(case: Case) -> list[ChangedCheck]:
+    """The check of this case with its expected values made wrong, in the order in which that is asked."""
+    return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
+
+
+def _other_expectations(case: Case, command: str) -> None:
+    """Any command fails on the candidate where the check expects other values: on all of them, or on one kind."""
+    versions = changed_checks(case)
+    if not versions:
+        case.not_asked = "by exit status alone"
+        return
+    with case.step("twins"):
+        for each in versions:
+            overlays = (Edits(each.files),) if each.files else ()
+            run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
+            case.noticed = run.exit_code != 0
+            case.noticed_of = f"{each.places if case.noticed else 0} of {each.places} expected values"
+            if case.noticed:
+                return
+        case.noticed_of = f"0 of {versions[0].places} expected values"
+        message = f"The command cannot fail: it ends with 0 when {versions[0].what}"
+        case.find("weak_test", message, of_session=True, twins=[each.what for each in versions])
 
 
 class _Notice:

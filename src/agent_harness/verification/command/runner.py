@@ -25,6 +25,7 @@ from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.watched import run_of, run_watched
 from agent_harness.verification.guard import file_of
+from agent_harness.verification.no_tests import ran_no_test
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.installed_changes import Differences
@@ -191,7 +192,8 @@ class CommandRunner(Runner):
             stop=self._stop,
             reach=reach or self.reach(space),
         )
-        return self._as_here(run_of(command, space, done), space)
+        run = self._as_here(run_of(command, space, done), space)
+        return replace(run, problem=ran_no_test(command, run.output)) if run.exit_code == 0 else run
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
@@ -283,7 +285,7 @@ class CommandRunner(Runner):
         return Told("proof_failed", message, {"failing": sorted(silent)[:50]})
 
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        return run.exit_code == 0
+        return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         """The files of the tests with these ids, which may begin in another folder than the project's."""
