@@ -305,7 +305,9 @@ class Coordinator:
             self._end_needless(is_over)
             if moved:
                 continue
-            if not self._under and not self._waits(ending):
+            if not self._under and not (self._seats.waits and ending is None):
+                if ending is None and self._lander.try_last():
+                    continue
                 return ending or self._all_refused() or self._nothing_left()
             with suppress(queue.Empty):
                 self._ended(self._ended_orders.get(timeout=LOOK_SECONDS))
@@ -351,11 +353,12 @@ class Coordinator:
         return decision.Facts(
             items=self._home.items() if may_begin and not self._terms.only_land else [],
             slots=self._plan.workers - len(attempts) - len(self._plan.shut_slots),
-            checking=is_due or self._lander.branch.waits,
+            checking=is_due or (self._plan.joined is not None and self._lander.branch.waits),
             test_runs=self._test_runs - len(checks),
             ahead=frozenset(each.batch for each in checks),
             learned=self._lander.lessons.overlap,
             apart=self._lander.apart,
+            held_up=self._lander.held_up,
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
         )
@@ -392,10 +395,6 @@ class Coordinator:
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
-    def _waits(self, ending: tuple[int, str, str] | None) -> bool:
-        """Whether a landing that a person's files are in the way of is to be tried again, or no agent may begin yet."""
-        return (bool(self._lander.branch.in_the_way) or self._seats.waits) and ending is None
-
     def _all_refused(self) -> tuple[int, str, str] | None:
         refused = self._seats.refused
         return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
@@ -426,6 +425,7 @@ class Coordinator:
     # ---- what is shown
 
     def _picture(self) -> JsonObject:
+        in_the_way = self._lander.in_the_way
         known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
         attempts.sort(key=lambda each: int(each.order.slot[1:]))
         heard = self._home.heard([each.order for each in attempts])
@@ -450,7 +450,7 @@ class Coordinator:
             "limits": [*self._seats.why, *dict.fromkeys(short)],
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
-            "blocked": known.blocked or known.push_problem or self._lander.branch.in_the_way or None,
+            "blocked": known.blocked or known.push_problem or (in_the_way.message if in_the_way else None),
             "unpushed": known.left_unpushed if known.push_problem or known.push_waits or known.closed else None,
         }
 
@@ -507,8 +507,11 @@ class Coordinator:
         found = self._plan
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
-        if self._lander.branch.in_the_way and code in (0, 7):
-            code, reason, message = 5, "landing_blocked", self._lander.branch.in_the_way
+        hint = landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
+        if (in_the_way := self._lander.in_the_way) and code in (0, 1, 7):
+            proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
+            code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
+            hint = f"{in_the_way.hint}  # or commit it; then: harness run"
         failed, still = self._home.left()
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
@@ -541,7 +544,7 @@ class Coordinator:
             "cost_usd": round(found.spent_usd, 4),
             "reason": reason,
             "message": message,
-            "hint": landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None,
+            "hint": hint,
             "exit_code": code,
         }
 
@@ -676,7 +679,7 @@ class Coordinator:
 
     def _begin(self, under: _Under) -> None:
         told = {**self._ports.variables(under.order.slot, self._plan.workers)}
-        told["HARNESS_HOME_REPOSITORY"] = os.fspath(self._git.top())
+        told[owner.HOME_REPOSITORY] = os.fspath(self._git.top())
         self._under[under.order.id] = under
         engine = self._engine if under.order.kind == ATTEMPT else self._here
         engine.submit(under.order, order_folder(self._folder, under.order.id), told)
