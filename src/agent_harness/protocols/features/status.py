@@ -391,14 +391,14 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """features.json without the claims of a session that is not judged yet.
+    """features.json without the claims of a session that is not judged yet, or that nobody has judged.
 
     A record that only the project holds can take claims away, and add none.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
-        return records.FeatureList(before)
-    document = store.features()
+        return store.believed(records.FeatureList(before))
+    document = store.believed(store.features())
     earlier = records.json_object((copied or {}).get("features"))
     if earlier is None:
         return document

@@ -376,6 +376,18 @@ class FeatureStore:
         except (OSError, StateDamaged):
             return {}
 
+    def believed(self, document: records.FeatureList) -> records.FeatureList:
+        """The same, in which only that is passing which the harness has accepted, or a person has said.
+
+        An agent can write the file; a project that the harness has not seen yet is believed.
+        """
+        listed = self.proven().get("features")
+        accepted = {*records.ids(listed)}
+        if not isinstance(listed, list) or accepted.issuperset(f.id for f in document.passing):
+            return document
+        found = [f.record if f.id in accepted else {**f.record, "passes": False} for f in document.features]
+        return records.FeatureList({**document.record, "features": found})
+
     def write_proven(self, record: "Mapping[str, Any]") -> None:
         """Replaces proven.json; where there is no place for it, the next run asks the suite instead."""
         if path := self._trusted(PROVEN):
