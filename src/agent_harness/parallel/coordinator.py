@@ -373,12 +373,34 @@ class Coordinator:
             told = landing.told_gone(self._branch, self._plan.head)
             return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
         if self._plan.blocked:
-            return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
+            return 3, self._plan.blocked, self._told_blocked()
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
         if len(self._plan.shut_slots) >= self._plan.workers:
             return 4, NOT_SET_UP, f"No place could be set up: {[*self._plan.shut.values()][-1]}"
         return None if self._terms.only_land else self._limit_reached()
+
+    def _told_blocked(self) -> str:
+        """What a person has to decide about: the commit, what fails on it, and the commands that show and undo it."""
+        known, branch = self._plan, self._branch.removeprefix("refs/heads/")
+        at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "what is to land"
+        if known.blocked == "head_red" and at:
+            told = f"{branch} at {at} does not prove {names}, and nothing lands on it"
+            return f"{told}. It shows: git show {at}. Mend it, or: git revert {at}; then: harness resume"
+        where = f" on {at}" if at else ""
+        return f"{known.blocked}: the checks of {names}{where} gave no result here, twice; then: harness resume"
+
+    def _told_parked(self, item: str) -> str:
+        """Why an item waits for a person, and what it met; what answers that the project says itself."""
+        work = self._plan.work(item)
+        if work.why != "landing_failed" or not work.last_mend:
+            return f"{item} waits: {work.why}"
+        mend = work.last_mend
+        what = ", ".join(mend.get("files") or mend.get("failing") or []) or "nothing that it says"
+        met = f", together with {', '.join(mend['met'])}" if mend.get("met") else ""
+        why = str(mend.get("why")).replace("_", " ")
+        times = f"{work.bounces} times proven in its place and sent back"
+        return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
@@ -408,8 +430,7 @@ class Coordinator:
             told = (
                 f"{', '.join(held)}: held by a person; to let it land: harness queue release {held[0]}" if held else ""
             )
-            names = ", ".join(parked)
-            decides = f"{names}: a person decides; harness status says more."
+            decides = ". ".join(map(self._told_parked, parked[:5]))
             return (3, "parked", decides) if parked else (3, "held", told)
         if self._terms.only_land or not (failed or still):
             return 0, "done", "Everything has landed."
@@ -500,8 +521,7 @@ class Coordinator:
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
         self._read_mail(at_end=True)
         for item in self._plan.in_state(PARKED):
-            told = self._plan.work(item).why
-            self._home.question(item, told, f"{item} waits: {told}")
+            self._home.question(item, self._plan.work(item).why, self._told_parked(item))
         if self._plan.blocked not in ("", BRANCH_GONE):
             self._home.question(None, self._plan.blocked, message)
         found = self._plan

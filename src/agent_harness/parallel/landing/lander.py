@@ -243,17 +243,20 @@ class Lander:
         if result == GREEN:
             self._ledger.note("head_trusted", head=head)
         else:
-            self._ledger.note("blocked", reason="head_red" if result == RED else "landing_broken")
+            self._block("head_red" if result == RED else "landing_broken", head, failing)
             self._say(f"{self.branch.name} at {head[:10]} does not prove {', '.join(failing) or 'anything'}")
+
+    def _block(self, reason: str, head: str, failing: Sequence[str]) -> None:
+        self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
         """What was proven once more at the end: what fails is opened again."""
         self._audits += 1
         if result == BROKEN:
-            self._ledger.note("blocked", reason="landing_broken")
+            self._block("landing_broken", head, failing)
             return
         if result == RED and self._audits > AUDITS:
-            self._ledger.note("blocked", reason="head_red")
+            self._block("head_red", head, failing)
             return
         if result == RED:
             self._home.reopen(failing, "it fails on the head, together with what has landed since")

@@ -272,8 +272,12 @@ class FeatureStore:
         return note
 
     def _trusted(self, name: str) -> str | None:
-        folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
+        folder = self.home()
         return os.path.join(folder, name) if folder else None
+
+    def home(self) -> str | None:
+        """The folder of the project outside of it; ``None`` where there is none."""
+        return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
         """Where a session says what it is doing; ``None`` where no place outside the project can be written."""
