@@ -28,7 +28,7 @@ from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task, json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -202,28 +202,38 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
-def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None:
+def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
     """Gives a task the proof back that it was claimed with, else added; what was wrong, for the log. Under the lock.
 
-    What no command has added is believed as it is found at its first claim, and from then on kept.
+    What no command has added is believed as it is found at its first claim, or as it was ``found`` before, and from
+    then on kept.
     """
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
+    changed = _restore(task, kept or found or {})
     if not kept:
         keep_proof(layout, task)
-    changed = _restore(task, kept)
     if not changed:
         return None
-    said = "; ".join(f"validation.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
+    now = _proof_of(task)
+    said = "; ".join(f"validation.{name} was changed in the file and is put back: {now[name]}" for name in changed)
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
-def as_kept(layout: TaskListLayout, tasks: Iterable[Task]) -> list[Task]:
-    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now."""
-    home, found = _home(layout, make=False), [Task(each.copy()) for each in tasks]
+def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
+    """What proves each of the tasks, as they are now."""
+    return {task.id: _proof_of(task) for task in tasks}
+
+
+def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
+    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now.
+
+    Of what no command has added and nobody has claimed yet: with the proof that was ``found`` before.
+    """
+    home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
-    for each in found:
-        _restore(each, kept.get(each.id, {}))
-    return found
+    for each in copies:
+        _restore(each, kept.get(each.id) or found.get(each.id, {}))
+    return copies
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError, LeaseLost, NotOwner, UnsafeTree
 from agent_harness.kernel import process
+from agent_harness.kernel.git.locate import folders_of_project
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import of_agent, settings_from
 from agent_harness.kernel.redact import redact
@@ -259,7 +260,7 @@ def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
             cwd=folder,
             env=process.scrubbed_environment(),
             timeout_seconds=CLEANUP_SECONDS,
-            sandbox=of_agent([worker.layout.root, folder], settings=wished, installs=True),
+            sandbox=of_agent([worker.layout.root, folder], settings=wished, installs=True, reads=folders_of_project()),
             stop=LeaseKeeper(worker, task),
         )
     except (LeaseLost, NotOwner):
