@@ -17,8 +17,9 @@ from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.agents.events import CLIENT_TRIES_AGAIN, Event, Text, ToolCall, Usage
 from agent_harness.kernel import host
+from agent_harness.kernel.git import Git
 from agent_harness.kernel.redact import redact
-from agent_harness.session import provider_retry
+from agent_harness.session import provider_retry, turn_end
 from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import Journal, ProviderRetry
 from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
@@ -111,6 +112,8 @@ class Turns:
             opening = "\n".join(each.told for each in said)
             request = replace(request, brief=replace(request.brief, prompt=f"{opening}\n\n{request.brief.prompt}"))
         self.now.turn(request.brief.run_id)
+        git = Git(request.brief.cwd)
+        settings = turn_end.settings_of(git)
         with self.stop.listening():
             outcome = supervise(
                 self.agent,
@@ -129,6 +132,9 @@ class Turns:
             )
         request.on_ended(outcome)
         self._add(outcome)
+        for told in turn_end.told_settings(git, settings):
+            self.journal.say(f"The turn changed a setting of git: {told}")
+            self.journal.event("git_settings_changed", message=told)
         return outcome
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:

@@ -25,7 +25,7 @@ from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import remove_tree
 from agent_harness.protocols.tasklist import progress, proven, status
-from agent_harness.protocols.tasklist.attempts import accept_change, commits, rollback, verbs
+from agent_harness.protocols.tasklist.attempts import accept_change, commits, left_by_turn, rollback, verbs
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import State, Task
@@ -33,6 +33,7 @@ from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
+from agent_harness.session.turn_end import OPERATION
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
@@ -235,7 +236,8 @@ class TaskWork:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
         self._terms.say(f"{task.id}: {ruling.error.message}; sent back")
         tail = ruling.error.data.get("tail")
-        return fix_prompt(task, ruling.error.message, list(tail) if isinstance(tail, list) else [])
+        shown = list(tail) if isinstance(tail, list) else []
+        return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
@@ -296,6 +298,8 @@ class TaskWork:
             self._worker.store.change(self._put_back)
         task = self._worker.find(self._worker.store.read(), self._task.id)
         if task.status == "in_progress":
+            if told := left_by_turn.put_in_order(self._worker, task, ends=False):
+                self._terms.say(f"{task.id}: {told}")
             return None
         results = {"completed": "completed", "failed": "failed", "pending": "released"}
         ours = task.last_claim_token == self._worker.token
@@ -361,6 +365,11 @@ class TaskWork:
         """
         if ending is not None and not self._has_work():
             return None
+        if waiting := left_by_turn.unfinished(self._worker):
+            said = f"{waiting.reason}, which this attempt began; finish it, or: {waiting.command}"
+            error = VerificationFailed(said, code=OPERATION, not_run=True)
+            verbs.refused_unjudged(self._worker, self._task, OPERATION, self._facts(so_far))
+            return TaskRuling(error=error)
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
         self.turns.now.step("proof")
         try:
@@ -412,7 +421,8 @@ class TaskWork:
         error = ruling.error
         found = error.data.get("findings") if error else None
         over_limit = isinstance(found, list) and any(each.get("code") == "over_limit" for each in found)
-        category = "TIMEOUT" if isinstance(error, TimedOut) else "TASK_EXEC" if over_limit else "TEST_FAIL"
+        unjudged = over_limit or (error is not None and bool(error.data.get("not_run")))
+        category = "TIMEOUT" if isinstance(error, TimedOut) else "TASK_EXEC" if unjudged else "TEST_FAIL"
         done = self._fail(category, error.message if error else "", ending)
         command = accept_change.offer(self._task, error) if error else None
         if command is None or done.result != "failed":
@@ -510,8 +520,12 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
     return "\n".join([*parts, "", RULES.format(id=task.id)])
 
 
-def fix_prompt(task: Task, said: str, output: Sequence[Any]) -> str:
-    """The prompt of a further round, after the validation has said no."""
+def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
+    """The prompt of a further round, after the validation has said no, or could not be run as things are."""
+    if not was_run:
+        first = f"The harness did not run the validation: {said}"
+        last = "Your work is as you left it. Mend this, and end your turn."
+        return "\n".join([f"# Task {task.id}: {task.title}", "", first, "", last, "", RULES.format(id=task.id)])
     text = "\n".join(str(line) for line in output)[-FEEDBACK_CHARACTERS:]
     return "\n".join(
         [

@@ -36,7 +36,7 @@ from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
-from agent_harness.session import ledger
+from agent_harness.session import ledger, turn_end
 from agent_harness.session.engine import Turns
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
@@ -326,8 +326,8 @@ class SessionWork(ABC):
     def _broken(self, changes: proven.ClaimedChanges) -> tuple[str, str] | None:
         if tampered := accept.put_back_state(self._project, self._under_way):
             return accept.TAMPERED, accept.tampering(tampered)
-        if waiting := self._project.git.operation_under_way():
-            return "operation_unfinished", f"The agent left {waiting} unfinished."
+        if left := turn_end.left_unfinished(self._project.git):
+            return turn_end.OPERATION, left
         if changes.violations:
             return "features_json_tampered", "features.json was tampered with: " + "; ".join(changes.violations[:5])
         most = self._project.config.verification.max_features_per_session
