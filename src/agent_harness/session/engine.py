@@ -74,6 +74,8 @@ class Turns:
         self._told_to_stop = False
         self._is_metered = host.account_terms(self.agent.account).input_tokens_per_minute is not None
         self._used_now = usage.Totals()  # also of the turn that runs
+        self._git: Git | None = None  # of the folder of the turns
+        self._elsewhere: tuple[turn_end.Elsewhere, ...] = ()  # before the first of them
 
     def next_round(self, *, asked: bool) -> None:
         """The next turn is a fix round, or the one in which the agent shows what its claim needs."""
@@ -113,6 +115,8 @@ class Turns:
             request = replace(request, brief=replace(request.brief, prompt=f"{opening}\n\n{request.brief.prompt}"))
         self.now.turn(request.brief.run_id)
         git = Git(request.brief.cwd)
+        if self._git is None:
+            self._git, self._elsewhere = git, turn_end.elsewhere(git)
         settings = turn_end.settings_of(git)
         with self.stop.listening():
             outcome = supervise(
@@ -136,6 +140,17 @@ class Turns:
             self.journal.say(f"The turn changed a setting of git: {told}")
             self.journal.event("git_settings_changed", message=told)
         return outcome
+
+    def only_here(self) -> str:
+        """What whoever is refused is told of work in other work trees and repositories; empty for none."""
+        return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
+
+    def say_left_out(self) -> None:
+        """Says which places of this session are in no commit, although its work is accepted."""
+        now = turn_end.elsewhere(self._git) if self._git else ()
+        if told := turn_end.left_out(turn_end.new_elsewhere(self._elsewhere, now)):
+            self.journal.say(told)
+            self.journal.event("left_out", message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
         """The agent runs, with what a person said at the beginning of its prompt."""

@@ -67,9 +67,7 @@ class Way(NamedTuple):
     moved: bool  # another branch is checked out
 
 
-def way_home(
-    branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]
-) -> Way | None:
+def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
     """The way from ``head`` to the branch of the beginning, which is at ``tip`` now; ``None`` where nothing moved."""
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
@@ -172,7 +170,9 @@ def _misled(git: Git) -> Block | None:
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
-        return Block(reason="core.bare says that this is no work tree", command=f"git config --file {config} core.bare false")
+        return Block(
+            reason="core.bare says that this is no work tree", command=f"git config --file {config} core.bare false"
+        )
     other = found.get("core.worktree")
     if other and os.path.realpath(os.path.join(git.git_dir(), other)) != os.path.realpath(git.top()):
         command = f"git config --file {config} --unset-all core.worktree"
@@ -194,7 +194,7 @@ class Elsewhere(NamedTuple):
     def told(self) -> str:
         """The place and what it is."""
         if self.branch is None:
-            return f"{self.path}, a repository of its own"
+            return f"{self.path}, a repository of its own (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
 
 
@@ -203,8 +203,13 @@ def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, 
 
     Without ``paths`` git is asked which are there; submodules are part of the project.
     """
-    if not git.is_repository:
+    try:
+        return tuple(_elsewhere(git, paths)) if git.is_repository else ()
+    except HarnessError:  # of a repository that is damaged, whoever judges says so
         return ()
+
+
+def _elsewhere(git: Git, paths: Iterable[str] | None) -> Iterable[Elsewhere]:
     top = os.fspath(git.top())
     found = {each.path: each for each in _work_trees(git, top)}
     names = [each.path for each in git.status() if each.path.endswith("/")] if paths is None else paths
@@ -213,7 +218,7 @@ def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, 
         path = shown(os.fsencode(name))
         if path not in found and name.endswith("/") and os.path.lexists(entry):
             found[path] = Elsewhere(path, None, _commit_at(entry))
-    return tuple(found.values())
+    return found.values()
 
 
 def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
@@ -245,11 +250,13 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
     return tuple(each for each in now if each not in known)
 
 
-def only_here(places: Sequence[Elsewhere]) -> str:
-    """What whoever was refused is told of the places; empty for none."""
-    if not places:
+def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
+    """What whoever was refused is told of the places, those with new work first; empty for none."""
+    new = new_elsewhere(before, now)
+    if not now:
         return ""
-    return f"there is work in {'; '.join(each.told for each in places[:3])}: only this folder counts"
+    said = "there is work in" if new else "nothing counts that is in"
+    return f"{said} {'; '.join(each.told for each in (new or now)[:3])}: only this folder counts"
 
 
 def left_out(places: Sequence[Elsewhere]) -> str:

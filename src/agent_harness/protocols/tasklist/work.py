@@ -26,6 +26,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import remove_tree
 from agent_harness.protocols.tasklist import progress, proven, status
 from agent_harness.protocols.tasklist.attempts import accept_change, commits, left_by_turn, rollback, verbs
+from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import State, Task
@@ -173,6 +174,7 @@ class TaskWork:
         money = BudgetLimit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd, elsewhere=terms.elsewhere)
         self._budget_usd = max(0.0, terms.max_cost_usd - money.used(0.0))
         self._before: State | None = None  # the list as it was when the turn began
+        self._files: ListFiles | None = None  # of the list, as they were then
         self._init_script = _NOTHING  # as it was then
         proven.note_claim(worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
         self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
@@ -243,6 +245,7 @@ class TaskWork:
         """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
+        self._files = ListFiles(worker, self._before)
         self._init_script = _script_at(worker.layout.init_script)
         files.own_place(os.fspath(self.turns.transcript), worker.layout.root)
         brief = Brief(
@@ -290,6 +293,8 @@ class TaskWork:
 
     def closed(self) -> Attempted | None:
         """What the agent made of the task by the verbs; ``None`` while it is still open."""
+        if self._files and (told := self._files.put_back()):
+            self._terms.say(f"{self._task.id}: {told}")
         for link in self._worker.store.take_links_away():
             told = f"{os.path.relpath(link, self._worker.layout.root)} was a link, and is taken away: none is followed"
             self._terms.say(f"{self._task.id}: {told}")
@@ -375,6 +380,8 @@ class TaskWork:
         try:
             return TaskRuling(completed=verbs.complete(self._worker, self._task.id, known=self._facts(so_far)))
         except (VerificationFailed, TimedOut) as error:
+            if places := self.turns.only_here():
+                error.message = f"{error.message}; {places}"
             return TaskRuling(error=error)
 
     def _facts(self, so_far: TurnSoFar) -> verbs.AttemptFacts:
@@ -414,6 +421,7 @@ class TaskWork:
     def accepted(self, ruling: TaskRuling) -> Attempted:
         """Completed, with its commit where there is one."""
         commit = (ruling.completed or {}).get("commit")
+        self.turns.say_left_out()
         return self._attempted("completed", f"proven, commit {str(commit)[:7]}" if commit else "proven")
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
