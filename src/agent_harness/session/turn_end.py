@@ -19,7 +19,7 @@ from typing import NamedTuple
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.git import DETACHED, Git, Head
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
-from agent_harness.kernel.git.settings import Settings
+from agent_harness.kernel.git.settings import Settings, are_readable
 from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.snapshot.operation import branch_tip, move_head, refuse_elsewhere
 from agent_harness.kernel.snapshot.restore import Aside
@@ -274,11 +274,9 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
     """What differs, one line each: the setting, its old value, and the command that restores it."""
-    if before.own_readable and not now.own_readable:
-        return [f"{shared_dir}/config cannot be read by git any more; look at it: git config --list"]
     told = []
-    for key in sorted({*before.values, *now.values}):
-        was, is_now = before.values.get(key, []), now.values.get(key, [])
+    for key in sorted({*before, *now}):
+        was, is_now = before.get(key, []), now.get(key, [])
         if was != is_now and not _OWN_AFFAIRS.match(key[1]):
             told.append(_told_setting(key, was, is_now, shared_dir))
     return told
@@ -314,4 +312,10 @@ def settings_of(git: Git) -> Settings | None:
 def told_settings(git: Git, before: Settings | None) -> list[str]:
     """``changed_settings`` since ``before``."""
     now = settings_of(git) if before else None
-    return changed_settings(before, now, os.fspath(git.shared_dir())) if before and now else []
+    if not before or now is None:
+        return []
+    shared_dir = os.fspath(git.shared_dir())
+    told = changed_settings(before, now, shared_dir)
+    if told and not are_readable(git.repository):
+        return [f"{shared_dir}/config cannot be read by git any more; look at it: git config --list"]
+    return told

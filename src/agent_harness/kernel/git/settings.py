@@ -10,15 +10,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple
 
 from agent_harness.kernel.git import status
-from agent_harness.kernel.git.isolated import IsolatedView, settings_of
+from agent_harness.kernel.git.isolated import IsolatedView, environment, execute, settings_of
 from agent_harness.kernel.git.locate import Pushed, Repository, text_of
 from agent_harness.kernel.git.objects import ABSENT, Objects
 
 __all__ = [
     "Settings",
+    "are_readable",
     "closed_submodules",
     "local_filters",
     "now",
@@ -76,20 +76,22 @@ def values(repository: Repository) -> dict[str, str]:
     return {key: value for _, key, value in settings_of(repository)}
 
 
-class Settings(NamedTuple):
-    """Every setting that the person's own git has here, to be compared with those of another moment."""
-
-    values: dict[tuple[str, str], list[str]]  # by scope and key; hooks and info files, as digests, have the scope file
-    own_readable: bool  # whether git can read the repository's own ones
+Settings = dict[tuple[str, str], list[str]]
+"""Every setting that the person's own git has, by scope and key; hooks and info files, as digests, have ``file``."""
 
 
 def now(repository: Repository) -> Settings:
     """The settings of all scopes, hooks and info files as they are now."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: Settings = {}
     for scope, key, value in settings_of(repository):
         found.setdefault((scope, key), []).append(value)
-    own = any(scope in OWN_SCOPES for scope, _ in found)
-    return Settings(found | {("file", name): digests for name, digests in _own_files(repository).items()}, own)
+    return found | {("file", name): digests for name, digests in _own_files(repository).items()}
+
+
+def are_readable(repository: Repository) -> bool:
+    """Whether git can read the repository's own settings."""
+    words = ("config", "--list", "--file", str(repository.shared_dir / "config"))
+    return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def record(repository: Repository) -> dict[str, list[str]]:

@@ -470,6 +470,9 @@ class TaskWork:
             return replace(self._attempted("lost", error.message), ends_run=None if goes_on else why)
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         given = self._attempted("released", f"{why}{where}")
+        if ending.provider and ending.provider.kind == "money":
+            asked = ending.provider.sentence
+            self._worker.store.change(lambda change: change.halt("BUDGET", asked, self._task.id))
         if ending.reason == "user_pause":
             return replace(given, ends_run=why)
         if ending.reason == "rate_limited":
