@@ -1,4 +1,4 @@
-"""The end of a turn, on real repositories: where its work lands, what waits in git, what lies elsewhere, what changed."""
+"""The end of a turn, on real repositories: where work lands, what waits in git, what lies elsewhere, what changed."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -77,6 +77,7 @@ _DAY = r"(?P<month>[a-z]{3})[a-z]{0,6} (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P
 _WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _WEEKDAY = rf"(?P<weekday>{'|'.join(_WEEKDAYS)}|tomorrow)[a-z]{{0,6}},?(?: at)? "
 _ZONE = r"[a-z]{1,20}(?:/[a-z_+-]{1,30}){0,2}"
+_IN_ZONE = rf"(?: ?\((?P<zone>{_ZONE})\)| (?P<utc>UTC|GMT)\b)?"
 _OPENS = "try again|resets?|available"
 _ABOUT = "(?:about |around |approximately )?"
 _EACH = "seconds|secs?|ms|milliseconds|minutes|hours"
@@ -93,8 +94,7 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|retry|again)\b[^\n]{{0,60}}?\bin {_ABOUT}{_UP_TO}(?P<span>{_SPAN})",
     rf"\b(?:{_OPENS}|retry)(?: again)? in (?P<number>{_NUMBER}){_BARE}",
     rf"\bwait\b[^\n]{{0,30}}?{_UP_TO}(?P<span>{_SPAN})",
-    rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}"
-    rf"(?: ?\((?P<zone>{_ZONE})\)| (?P<utc>UTC|GMT)\b)?",
+    rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
 )
 """How a provider says when to come back; in each place of a text the first row that matches there counts."""
 
