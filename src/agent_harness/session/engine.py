@@ -76,6 +76,7 @@ class Turns:
         self._used_now = usage.Totals()  # also of the turn that runs
         self._git: Git | None = None  # of the folder of the turns
         self._elsewhere: tuple[turn_end.Elsewhere, ...] = ()  # before the first of them
+        self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
         """The next turn is a fix round, or the one in which the agent shows what its claim needs."""
@@ -117,6 +118,7 @@ class Turns:
         git = Git(request.brief.cwd)
         if self._git is None:
             self._git, self._elsewhere = git, turn_end.elsewhere(git)
+            self._submodules = turn_end.submodules(git)
         settings = turn_end.settings_of(git)
         with self.stop.listening():
             outcome = supervise(
@@ -145,12 +147,23 @@ class Turns:
         """What whoever is refused is told of work in other work trees and repositories; empty for none."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
+    def say_what_stays(self) -> None:
+        """Says what of this session's work is still there, although it was rolled back."""
+        inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
+        self._say("stays_inside", turn_end.stays_inside(inside))
+
     def say_left_out(self) -> None:
-        """Says which places of this session are in no commit, although its work is accepted."""
-        now = turn_end.elsewhere(self._git) if self._git else ()
-        if told := turn_end.left_out(turn_end.new_elsewhere(self._elsewhere, now)):
+        """Says what of this session's work is in no commit, although it is accepted."""
+        if self._git is None:
+            return
+        places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
+        changed = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git))
+        self._say("left_out", turn_end.left_out(places, turn_end.left_inside(self._git, changed)))
+
+    def _say(self, event_type: str, told: str) -> None:
+        if told:
             self.journal.say(told)
-            self.journal.event("left_out", message=told)
+            self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
         """The agent runs, with what a person said at the beginning of its prompt."""

@@ -12,15 +12,16 @@ A protocol says where its work began, and in which ref or folder it keeps what i
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent_harness.errors import HarnessError
+from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Git, Head
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
 from agent_harness.kernel.git.settings import Settings, are_readable
-from agent_harness.kernel.git.status import shown
+from agent_harness.kernel.git.status import GITLINK, shown
 from agent_harness.kernel.snapshot.operation import branch_tip, move_head, refuse_elsewhere
 from agent_harness.kernel.snapshot.restore import Aside
 
@@ -42,6 +43,10 @@ __all__ = [
     "told_settings",
     "set_operation_aside",
     "stands_on",
+    "changed_inside",
+    "left_inside",
+    "stays_inside",
+    "submodules",
     "unfinished",
     "way_home",
 ]
@@ -259,11 +264,52 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
     return f"{said} {'; '.join(each.told for each in (new or now)[:3])}: only this folder counts"
 
 
-def left_out(places: Sequence[Elsewhere]) -> str:
-    """What is said of accepted work that leaves the places out; empty for none."""
-    if not places:
+def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
+    """What is said of accepted work that leaves out the places, and changes inside of submodules; empty for none."""
+    told = [each.told for each in places[:3]]
+    told += [f"changes inside the submodule {path}, which it has not committed" for path in inside[:3]]
+    return f"not in the commit: {'; '.join(told)}" if told else ""
+
+
+# ---- submodules ------------------------------------------------------------------------------------------------------
+
+
+def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
+    """Of each submodule that is there, by its path: the commit that is checked out, and the tree of its files now.
+
+    Each is asked under our settings, as any repository.
+    """
+    if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
+        return {}
+    found: dict[str, tuple[str | None, str]] = {}
+    for line in git.text("ls-files", "--stage", "-z").split("\0"):
+        about, _, path = line.partition("\t")
+        inner = Git(git.top() / path) if about.startswith(GITLINK) else None
+        try:
+            if inner and inner.is_repository and inner.top() == git.top() / path:
+                found[shown(os.fsencode(path))] = (inner.head(), snapshot.tree_of_files(inner))
+        except HarnessError:
+            continue
+    return found
+
+
+def changed_inside(
+    before: Mapping[str, tuple[str | None, str]], now: Mapping[str, tuple[str | None, str]]
+) -> list[str]:
+    """The submodules whose files are others since ``before``."""
+    return [path for path, found in now.items() if before.get(path) != found]
+
+
+def stays_inside(paths: Sequence[str]) -> str:
+    """What is said of a rollback, which changes nothing inside of these submodules; empty for none."""
+    if not paths:
         return ""
-    return f"not in the commit: {'; '.join(each.told for each in places[:3])}"
+    return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
+
+
+def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
+    """Those of the submodules with changes that no commit of theirs has, so that no commit here can name them."""
+    return [path for path in paths if Git(git.top() / path).dirty()]
 
 
 # ---- settings --------------------------------------------------------------------------------------------------------

@@ -457,6 +457,7 @@ class TaskWork:
             done = verbs.fail(self._worker, self._task.id, category, message)
         except Refused as error:  # going back was refused; the attempt is counted and the list halted
             return replace(self._attempted("failed", error.message), ends_run=error.message)
+        self.turns.say_what_stays()
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         said = ending.message if ending and ending.reason == "error" else None
         return replace(self._attempted("failed", f"[{category}] {message}{where}"), ends_run=ends_run, agent_error=said)
@@ -470,6 +471,7 @@ class TaskWork:
             return replace(self._attempted("lost", error.message), ends_run=None if goes_on else why)
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         given = self._attempted("released", f"{why}{where}")
+        self.turns.say_what_stays()
         if ending.provider and ending.provider.kind == "money":
             asked = ending.provider.sentence
             self._worker.store.change(lambda change: change.halt("BUDGET", asked, self._task.id))

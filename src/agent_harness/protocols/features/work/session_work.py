@@ -356,6 +356,7 @@ class SessionWork(ABC):
         actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
         project.say("Bring it back with: harness rescue list")
+        self.turns.say_what_stays()
         result = self._result("failed", "complete", failure, settlement, settled, exit_code=1)
         if not ruling.judged:
             return result
