@@ -41,13 +41,13 @@ class Root:
         return f"Root({self.kind!r}, {self.path!r})"
 
 
-def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | None:
+def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
     """The project at or above the first starting point that has one; the working directory when none is given.
 
     ``None`` counts as not given; a starting point of the wrong type, or that no longer exists, is passed over. ``kind``
     looks for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is
     there, since a wrong pin must not let us act on another project. ``pin=False``: a person named the
-    folder.
+    folder. Without ``kept``, a list whose files are all gone is none; so it is where ``pin`` is not asked.
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
@@ -67,7 +67,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | 
             found = _kind_of(folder, kind)
             if found:
                 return Root(found, folder)
-        if kind == "tasklist" or (pin and kind is None):
+        if kept and (kind == "tasklist" or (pin and kind is None)):
             for folder in _of_repository(start):
                 if kept_copy(folder):
                     return Root("tasklist", folder)

@@ -37,6 +37,9 @@ _ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exce
 _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
 
 
+PASSES_ONLY_IN_PLACE = "passes_only_in_place"
+"""The code of a finding: the proof fails in a checkout of the work and passes in the folder."""
+
 AGAIN = """\
 Your last turn was cut off before it ended, by no fault of yours. What you did in it is still there: look at
 `git status`, `git log` and the files first, and go on from there.
@@ -146,6 +149,13 @@ class Turns:
     def only_here(self) -> str:
         """What whoever is refused is told of work in other work trees and repositories; empty for none."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
+
+    def empty_there(self, findings: object) -> str:
+        """What is told with a proof that fails in a checkout alone, where there are submodules; else empty."""
+        codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
+        if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
+            return ""
+        return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
         """Says what of this session's work is still there, although it was rolled back."""

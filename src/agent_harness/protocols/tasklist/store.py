@@ -51,10 +51,10 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """The copy of the list that is kept outside of its folder; ``None`` where there is none that is whole."""
+    """The copy of the list that is kept outside of its folder; ``None`` while a backup is in it, whole or not."""
     from agent_harness.protocols.tasklist import proven
 
-    return proven.kept_list(layout)
+    return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
 
 
 def backup_is_whole(layout: TaskListLayout) -> bool:

@@ -380,8 +380,8 @@ class TaskWork:
         try:
             return TaskRuling(completed=verbs.complete(self._worker, self._task.id, known=self._facts(so_far)))
         except (VerificationFailed, TimedOut) as error:
-            if places := self.turns.only_here():
-                error.message = f"{error.message}; {places}"
+            for told in (self.turns.only_here(), self.turns.empty_there(error.data.get("findings"))):
+                error.message += f"; {told}" if told else ""
             return TaskRuling(error=error)
 
     def _facts(self, so_far: TurnSoFar) -> verbs.AttemptFacts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import files
-from agent_harness.protocols.tasklist import recovery, store
+from agent_harness.protocols.tasklist import proven, recovery
 from agent_harness.protocols.tasklist.records import State
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ListFiles:
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
             os.rename(layout.tasks, aside)  # by what it names, the copy would be looked for elsewhere
         with self._worker.store.lock():
-            copy = store.copy_of(layout)
+            copy = proven.kept_list(layout)
             newest = copy if copy and copy.revision >= self._state.revision else self._state
             recovery.put_in_place(layout.tasks, newest)
         return ["harness-tasks.json"]
