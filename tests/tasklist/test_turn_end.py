@@ -149,3 +149,36 @@ def test_a_folder_above_the_repository_is_not_asked_for_a_list(project: TaskList
     assert root.find(project.path)
     (project.path / "below" / ".git").mkdir(parents=True)
     assert root.find(project.path / "below") is None
+
+
+# ---- whole runs ------------------------------------------------------------------------------------------------------
+
+RUDE = """\
+echo done > "out-$HARNESS_TASK_ID"
+case "$HARNESS_TASK_ID$HARNESS_ROUND" in
+a0) git checkout -q -b o; echo A > app.py; git commit -q -a -m A; git checkout -q main
+    echo B > app.py; git commit -q -a -m B; git merge -q o; git config core.hooksPath /nowhere;;
+a1) git merge --abort;;
+b0) git reset -q --hard; git clean -q -f -d -x; echo done > out-b; git checkout -q -b mine; git add out-b
+    git commit -q -m mine;;
+c0) git add out-c; git commit -q --amend -m mine;;
+esac
+true
+"""
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["alone", "workers"])
+def test_a_night_goes_on_whatever_a_turn_leaves(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    work = TaskListProject.with_sources(tmp_path)
+    for name in ("a", "b", "c"):
+        work.add(name, validation=f"test -s out-{name}")
+    first = work.repo.head
+    ran = work.harness("run", *workers, "--agent", work.agent(RUDE))
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    assert work.repo.git("branch", "--show-current") == "main"
+    assert first in work.repo.git("rev-list", "main").split()
+    assert {"out-a", "out-b", "out-c"} <= set(work.repo.git("ls-tree", "--name-only", "main").split())
+    if not workers:  # what is said of a workspace is in its own log
+        for said in ("in the middle of a merge", "core.hookspath is /nowhere", "mine checked out", "took away"):
+            assert said in ran.out + ran.err
