@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import DETACHED, Git, Head
 from agent_harness.session import turn_end
 from agent_harness.testing.repo import Repo
@@ -76,6 +77,21 @@ def test_head_comes_home_and_no_file_changes(repo: Repo, words: list[tuple[str, 
     assert come_home(repo, base) is None  # may be repeated
     for ref in found.refs:
         assert repo.git("rev-parse", ref) not in repo.git("rev-list", "main").split()
+
+
+def test_another_repository_in_its_place_is_refused(repo: Repo) -> None:
+    before, base, folder = Git(repo.path), repo.head, repo.path / ".git"
+    turn_end.refuse_replaced(before, base)
+    with pytest.raises(UnsafeTree, match="made the repository anew"):
+        turn_end.refuse_replaced(before, "1" * 40)
+    elsewhere = folder.rename(repo.path.parent / f"{repo.path.name}-moved")
+    folder.write_text(f"gitdir: {elsewhere}\n")
+    with pytest.raises(UnsafeTree, match="moved the repository") as moved:
+        turn_end.refuse_replaced(before, base)
+    assert moved.value.hint == f"rm {folder} && mv {elsewhere} {folder}"
+    folder.unlink()
+    with pytest.raises(UnsafeTree, match="took the repository away"):
+        turn_end.refuse_replaced(before, base)
 
 
 def test_an_operation_is_named_and_set_aside_with_its_files_left(repo: Repo, tmp_path_factory: object) -> None:

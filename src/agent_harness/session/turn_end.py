@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Git, Head
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
@@ -36,6 +36,7 @@ __all__ = [
     "come_home",
     "elsewhere",
     "only_here",
+    "refuse_replaced",
     "left_out",
     "left_unfinished",
     "new_elsewhere",
@@ -50,6 +51,32 @@ __all__ = [
     "unfinished",
     "way_home",
 ]
+
+
+# ---- the repository itself -------------------------------------------------------------------------------------------
+
+
+def refuse_replaced(before: Git, base: str | None) -> None:
+    """``UnsafeTree`` where the repository of ``before`` is gone, lies elsewhere, or is without the commit ``base``.
+
+    What was there cannot be put back by anybody but a person, and nothing is judged on another history.
+    """
+    was, now = before.repository, Git(before.repository.top)
+    place = was.top / ".git"
+    if not now.is_repository or now.top() != was.top:
+        message = f"the turn took the repository away: {was.git_dir} is none any more"
+        raise UnsafeTree(
+            message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
+        )
+    if now.git_dir() != was.git_dir:
+        message = f"the turn moved the repository: {place} leads to {now.git_dir()}"
+        quoted = [shlex.quote(os.fspath(each)) for each in (place, now.git_dir())]
+        raise UnsafeTree(message, hint=f"rm {quoted[0]} && mv {quoted[1]} {quoted[0]}")
+    if base and now.commit_of(base) is None:
+        message = f"the turn made the repository anew: commit {base[:10]}, at which it began, is not in it"
+        raise UnsafeTree(
+            message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
+        )
 
 
 # ---- branch and descent ----------------------------------------------------------------------------------------------

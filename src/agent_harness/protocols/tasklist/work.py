@@ -303,6 +303,7 @@ class TaskWork:
             self._worker.store.change(self._put_back)
         task = self._worker.find(self._worker.store.read(), self._task.id)
         if task.status == "in_progress":
+            left_by_turn.refuse_replaced(self._worker, task)
             if told := left_by_turn.put_in_order(self._worker, task, ends=False):
                 self._terms.say(f"{task.id}: {told}")
             return None
@@ -410,7 +411,7 @@ class TaskWork:
                 "model": so_far.model,
                 "prompt_type": "coding",
                 "base": task.started_at_commit,
-                "head": worker.git.head() if worker.git and worker.git.is_repository else None,
+                "head": _head_of(worker),
                 "rescue_ref": new[-1] if new else None,
                 "turns": so_far.turns,
                 "interventions": [redact(each) for each in so_far.interventions],
@@ -484,6 +485,14 @@ class TaskWork:
 
     def _attempted(self, result: str, message: str) -> Attempted:
         return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)
+
+
+def _head_of(worker: Worker) -> str | None:
+    """The commit that is checked out; ``None`` outside of git, and where a turn has taken the repository away."""
+    try:
+        return worker.git.head() if worker.git and worker.git.is_repository else None
+    except HarnessError:
+        return None
 
 
 def _script_at(path: str) -> tuple[bytes, int]:

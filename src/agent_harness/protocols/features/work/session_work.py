@@ -269,6 +269,7 @@ class SessionWork(ABC):
 
     def closed(self) -> Result | None:
         """The end of a session whose checkpoint is gone: nobody can go back (UAH-390)."""
+        turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
         return None

@@ -8,6 +8,7 @@ stay as ``tasklist.md`` 11.3 has them.
 from itertools import count
 from typing import TYPE_CHECKING
 
+from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import RESCUE_REFS, attempt_of, place_of, ref_folder
@@ -25,6 +26,18 @@ def unfinished(worker: "Worker") -> "Block | None":
     """What git waits for in the worker's work tree; ``None`` for nothing, and outside of git."""
     place = place_of(worker)
     return turn_end.unfinished(place.git) if place else None
+
+
+def refuse_replaced(worker: "Worker", task: "Task") -> None:
+    """``UnsafeTree``, and the list halted, where a turn has put another repository, or none, in place of its own."""
+    if worker.git is None:
+        return
+    try:
+        turn_end.refuse_replaced(worker.git, task.started_at_commit)
+    except UnsafeTree as error:
+        told = f"{error.message} ({error.hint})"
+        worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
+        raise
 
 
 def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
