@@ -3,6 +3,7 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/
         proven.json              the tasks that the harness completed, and those of them that are only checked;
                                  others that say so are proven again
+        harness-tasks.json       a copy of the list as the harness wrote it last
         proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
@@ -23,7 +24,7 @@ import os
 from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import digest, files, journal, trusted_state
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.tasklist.layout import safe_name, written
+from agent_harness.protocols.tasklist.layout import STATE_FILE, safe_name, written
 from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task, json_object, texts
 
 TYPE_CHECKING = False
@@ -190,6 +191,39 @@ def _checked(home: str) -> dict[str, str]:
 def _proven_record(home: str) -> JsonObject:
     path = os.path.join(home, PROVEN)
     return files.read_json_if_any(path) or files.read_json_if_any(f"{path}.bak")
+
+
+# ---- a copy of the list ----------------------------------------------------------------------------------------------
+
+
+def keep_list(layout: TaskListLayout) -> None:
+    """Copies the list as it is now to where nothing that is done to the folder takes it away. Call it under the lock.
+
+    What can be written there by nobody, as in the sandbox of an agent, stays as it was.
+    """
+    import shutil
+
+    home = _home(layout, make=False)
+    if not home:
+        return
+    path = os.path.join(home, STATE_FILE)
+    try:
+        shutil.copyfile(layout.tasks, f"{path}.new")
+        os.replace(f"{path}.new", path)
+    except OSError:  # a full disk, of which the list itself has told
+        return
+
+
+def kept_list(layout: TaskListLayout) -> State | None:
+    """The copy of the list; ``None`` where there is none that is whole."""
+    from agent_harness.errors import HarnessError
+    from agent_harness.kernel import root
+    from agent_harness.protocols.tasklist.records import State
+
+    try:
+        return State(files.read_json(root.kept_copy(layout.root) or ""))
+    except (OSError, HarnessError):
+        return None
 
 
 # ---- what proves a task ----------------------------------------------------------------------------------------------
