@@ -108,6 +108,7 @@ def left(mark: str) -> list[psutil.Process]:
     return [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
 
 
+@pytest.mark.kept("namespaces", "landlock")
 def test_a_check_that_multiplies_ends_and_the_run_goes_on(kind: str, repo: Repo) -> None:
     seconds = f"57.{os.getpid()}"
     agent = arrange(repo, "echo done > work.txt\n", f"{sys.executable} bomb.py {seconds}", **SMALL)
@@ -121,6 +122,7 @@ def test_a_check_that_multiplies_ends_and_the_run_goes_on(kind: str, repo: Repo)
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.kept("namespaces", "landlock")
 def test_a_check_that_takes_too_much_memory_is_neither_done_nor_a_failed_test(kind: str, repo: Repo) -> None:
     agent = arrange(repo, "echo done > work.txt\n", f"{sys.executable} hog.py || true", **SMALL)
     harness(repo, "run", "--agent", agent)
@@ -143,6 +145,7 @@ def test_an_agent_that_takes_too_much_is_ended_and_told_and_its_work_is_judged(
     assert not left(seconds)
 
 
+@pytest.mark.kept("namespaces", "landlock")
 def test_a_check_that_fills_the_disk_is_ended_and_its_files_are_gone(
     kind: str, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

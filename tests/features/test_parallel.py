@@ -516,6 +516,7 @@ def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp
     assert (made.passing(), made.remote()) == ([1], made.head), ran.text
 
 
+@pytest.mark.kept("after:join_proven", "joined")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["after:joined", "after:join_proven", "joined", "after:join_moved"])
 def test_a_coordinator_that_dies_while_it_joins_pushes_once_what_has_landed(tmp_path: Path, moment: str) -> None:
@@ -553,6 +554,7 @@ def died(made: FeatureListProject, moment: str, spec: str) -> None:
     assert ran.returncode == -9, (ran.stdout, ran.stderr)
 
 
+@pytest.mark.kept("after:ended", "before:batched", "files", "settled")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp_path: Path, moment: str) -> None:
@@ -605,6 +607,7 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert not shown.exists()
 
 
+@pytest.mark.kept("before:batched", "moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "after:landing", "files", "moved"])
 def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Path, moment: str) -> None:
@@ -625,6 +628,7 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     assert json.loads(made.harness("status", "--json").out)["left_by_run"] is None
 
 
+@pytest.mark.kept("before:batched", "moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "moved", "settled"])
 def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:
