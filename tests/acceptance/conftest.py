@@ -43,8 +43,11 @@ BY_DEFAULT = {
 APART = {"scenario", "slow", "client"}
 """Marks of tests that do not run by default."""
 
-BY_BOTH_SEAMS = {"test_s02_honest", "test_s12_context", "test_s15_provider", "test_s20_stuck", "test_api_agent"}
-"""Files about what a seam does otherwise: steering, refusals, calls. Elsewhere the second seam goes the same way."""
+BY_BOTH_SEAMS = {"test_s02_honest", "test_s12_context", "test_s20_stuck", "test_api_agent"}
+"""Files about what a seam does otherwise: steering and calls. Elsewhere the second seam goes the same way.
+
+What an API refuses is in ``tests/agents/test_api.py``, where each kind of refusal is heard from a server.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -671,7 +671,7 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_path: Path) -> None:
     """``branch_gone``: what is proven waits for it."""
     made = project(tmp_path, "ham", "egg")
@@ -690,7 +690,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     assert made.changes() == []
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
     """SC-39."""
     made = project(tmp_path, "ham")
@@ -709,7 +709,7 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert (made.remote(), "Not pushed" in made.harness("status").out) == (made.head, False), ran.text
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(tmp_path: Path) -> None:
     """SC-7: no dead session holds a slot, and nothing is written."""
     made = project(tmp_path, "ham", "egg", "tea")
@@ -721,7 +721,7 @@ def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(tmp_path: Path) -> 
     assert made.fingerprint(without=unseen) == before
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tmp_path: Path) -> None:
     """``place_damaged``: the session is lost, and another one proves the feature."""
     made = project(tmp_path, "ham", "egg")
