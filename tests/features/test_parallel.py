@@ -33,8 +33,14 @@ def turn(number: int, steps: Steps, **more: Any) -> dict[str, Any]:
     return {"when": {"feature": number}, "do": steps, **more}
 
 
-def run(made: FeatureListProject, turns: Any, workers: int = 2, *words: str) -> CommandResult:
-    return made.harness("run", "--workers", str(workers), *words, agent=turns)
+def run(
+    made: FeatureListProject, turns: Any, workers: int = 2, *words: str, environ: dict[str, str] | None = None
+) -> CommandResult:
+    return made.harness("run", "--workers", str(workers), *words, agent=turns, environ=environ)
+
+
+NO_SANDBOX = {"HARNESS_SANDBOX": "off"}
+"""For an agent that does in the project what a person may do there meanwhile."""
 
 
 def landed(made: FeatureListProject) -> list[str]:
@@ -677,7 +683,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     made = project(tmp_path, "ham", "egg")
     gone = {"run": f"git -C {made.root} update-ref -d refs/heads/{made.git('branch', '--show-current')}"}
     turns = [turn(1, work(1, "ham", gone)), turn(2, work(2, "egg", {"run": "sleep 1"}))]
-    ran = run(made, turns, 2, "--json")
+    ran = run(made, turns, 2, "--json", environ=NO_SANDBOX)
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran.text
     assert answer["next"] == answer["hint"]
