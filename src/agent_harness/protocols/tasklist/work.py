@@ -37,7 +37,7 @@ from agent_harness.protocols.tasklist.attempts import accept_change, commits, le
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
-from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.protocols.tasklist.records import CHECKED, PROVEN, State, Task
 from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
@@ -48,6 +48,7 @@ from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.starts import MOST_STARTS, StartCount
+from agent_harness.verification.grade import UNCHANGED
 
 UNCOUNTED = {
     "user_pause": "a person stopped the run",
@@ -86,7 +87,7 @@ class Attempted:
     """What became of an attempt."""
 
     task_id: str
-    result: str  # completed, failed, released, lost
+    result: str  # completed, failed, parked, released, lost
     message: str
     used: Totals = field(default_factory=Totals)
     ends_run: str | None = None  # why no further task should be begun
@@ -429,13 +430,17 @@ class TaskWork:
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
         """Completed, with its commit where there is one."""
-        commit = (ruling.completed or {}).get("commit")
+        done = ruling.completed or {}
+        at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
+        why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
         self.turns.say_left_out()
-        return self._attempted("completed", f"proven, commit {str(commit)[:7]}" if commit else "proven")
+        return self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}")
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""
         error = ruling.error
+        if error and error.data.get("grade") == UNCHANGED:
+            return self._attempted("parked", error.message)
         found = error.data.get("findings") if error else None
         over_limit = isinstance(found, list) and any(each.get("code") == "over_limit" for each in found)
         unjudged = over_limit or (error is not None and bool(error.data.get("not_run")))
