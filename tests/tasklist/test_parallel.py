@@ -465,6 +465,7 @@ def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_
     assert not left & {"pipe", "said.log", "folder", "zero"}
 
 
+@pytest.mark.kept("words0-.harness/sessions", "words1-.harness")
 @pytest.mark.scenario
 @pytest.mark.parametrize("at", [".harness", ".harness/sessions", ".harness/rescue-files/a"])
 @pytest.mark.parametrize("words", [(), ("--workers", "1")])

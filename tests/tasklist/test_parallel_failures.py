@@ -91,6 +91,7 @@ def test_a_commit_on_another_branch_a_stash_and_a_rewritten_history_are_rescued(
     assert work.status() == []
 
 
+@pytest.mark.kept("rm -rf .git", "rm -rf .git/objects/info")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "destroys",

@@ -160,6 +160,7 @@ def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp
     assert any("session_config was changed while agents worked" in line for line in work.log())
 
 
+@pytest.mark.kept("before:pushed", "joined")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment", ["after:landed", "before:pushed", "after:joined", "after:join_proven", "joined", "after:join_moved"]

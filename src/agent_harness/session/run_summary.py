@@ -1,6 +1,7 @@
 """What one run has come to, in a few lines at its end: by the records that it found and those that it leaves.
 
-    proven     2 now: #7, #8; 8 of 8 in all
+    proven     2 now: #7, #8; 8 of 9 in all
+    checked    #9: it passed before the work as well
     claims     3, of them 1 rejected: #7
     cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
     kept       1 rolled back, 1 given back: harness rescue list
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session import headline, needs
 from agent_harness.session.headline import labelled
-from agent_harness.session.picture import PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
+from agent_harness.session.picture import CHECKED, PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
 
 __all__ = ["RunSummary"]
 
@@ -43,6 +44,10 @@ class RunSummary:
         rejected = [each.item for each in claims if not each.accepted]
         names = {each.id: _short(each) for each in after.items}
         told = [labelled("proven", _proven(before, after))]
+        if after.checked:
+            now = [each for each in after.items if each.state == CHECKED]
+            told += [labelled("checked", f"{_short(each)}: {each.reason}") for each in now[:NAMED]]
+            told += [labelled("", f"and {len(now) - NAMED} more: harness status")] if len(now) > NAMED else []
         if claims:
             wrong = f", of them {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
             told.append(labelled("claims", f"{len(claims)}{wrong if rejected else ', none rejected'}"))

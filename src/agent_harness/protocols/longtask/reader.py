@@ -87,11 +87,11 @@ class LongTaskSource:
             name=task.id,
             title=task.title,
             state=state,
-            reason="" if state == picture.PROVEN else said,
+            reason="" if state in picture.DONE else said,
             proof="; ".join(commands) or None,
             folder=usual,
             folders={name: forbidden.expanded(place, root) for name, place in places.items() if place},
-            next="lth summary ." if state == picture.PROVEN else LOOKS,
+            next="lth summary ." if state in picture.DONE else LOOKS,
         )
 
     def journals(self) -> Sequence[str]:

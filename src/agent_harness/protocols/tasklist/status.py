@@ -24,7 +24,7 @@ from agent_harness.session import headline, needs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
@@ -37,6 +37,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
     state, now = store.read(layout), clock.now()
     holder, following = leases.holder(state, now), selection.next_task(state)
     unproven = [task.id for task in proven.unproven(layout, state)]
+    checked = proven.checked(layout)
     marked = {*unproven}
     found: JsonObject = {
         "kind": "tasklist",
@@ -62,6 +63,12 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
         "unproven": unproven,
+        "checked": {task.id: checked[task.id] for task in state.tasks if task.id in checked},
+        "questions": [
+            {**task.question, "task_id": task.id, "answer": answer_of_question(task)}
+            for task in state.tasks
+            if task.question
+        ],
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
@@ -69,7 +76,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "parallel": _parallel(layout),
         "log": progress.tail(layout, tail),
         "claims": headline.claims(proven.ledger(layout, make=False)),
-        **({"tasks": [_row(task, marked) for task in state.tasks]} if tasks else {}),
+        **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
     }
     last_run = last_run_of(layout, state)
     needed = needs_of(state, _held(found["parallel"]), last_run)
@@ -89,7 +96,9 @@ def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[n
     """What a person has to do; ``held`` are the tasks that one keeps from landing."""
     halt = state.halt
     asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
-    failed = [task.id for task in state.tasks if task.status == "failed" and task.given_up and not task.blocked_only]
+    asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
+    given_up = (task for task in state.tasks if task.status == "failed" and task.given_up and not task.question)
+    failed = [task.id for task in given_up if not task.blocked_only]
     return needs.of(asked, held=held, failed=failed, last_run=last_run)
 
 
@@ -159,7 +168,16 @@ def next_command(
         return _name_proof(following.id)
     if selection.work_left(state):
         return "harness run"
-    return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
+    return _over(state)
+
+
+def _over(state: State) -> str:
+    """The command for a list in which nothing is left for an agent."""
+    asked = [task for task in state.tasks if task.question]
+    failed = selection.counts(state).get("failed", 0)
+    if asked and len(asked) == failed:
+        return f"harness why {quoted(asked[0].id)}"
+    return "harness task reset --failed" if failed else ADD
 
 
 def answer_of_halt(state: State) -> str:
@@ -167,6 +185,12 @@ def answer_of_halt(state: State) -> str:
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
+
+
+def answer_of_question(task: Task) -> str:
+    """Return what a person types for yes, and for no."""
+    named = quoted(task.id)
+    return f"harness task accept {named}, or: harness task reset {named}"
 
 
 def _name_proof(task_id: str) -> str:
@@ -210,24 +234,28 @@ def _claim_of(task: Task) -> JsonObject:
     }
 
 
-def standing(task: Task, unproven: Container[str]) -> str:
+def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
     """The state of a task in the words of all faces. What a person has set to ``failed`` is that, whatever is left."""
+    if task.question:
+        return headline.NEEDS_YOU
     if task.id in unproven:
         return headline.UNPROVEN
     if task.status == "failed" and task.given_up and task.blocked_only:
         return headline.BLOCKED
+    if task.status == "completed" and task.id in checked:
+        return headline.CHECKED
     return _STANDINGS.get(task.status, headline.OPEN)
 
 
 _STANDINGS = {"completed": headline.PROVEN, "in_progress": headline.WORKING, "failed": headline.FAILED}
 
 
-def _row(task: Task, unproven: Container[str]) -> JsonObject:
+def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
         "status": task.status,
-        "state": standing(task, unproven),
+        "state": standing(task, unproven, checked),
         "priority": task.priority,
         "attempts": task.attempts,
         "max_attempts": task.max_attempts,
@@ -251,6 +279,7 @@ def head(found: JsonObject) -> list[str]:
     return headline.lines(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
+        checked=len(found["checked"]),
         total=found["counts"]["total"],
         doing=doing,
         asks=[str(needs.Need(**each)) for each in found["needs"]],
@@ -279,11 +308,13 @@ def glance(found: JsonObject) -> str:
     doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
     resting = "needs you" if found["needs"] else "idle"
-    doing = doing or ("done" if counts["total"] and _proven(found) == counts["total"] else resting)
+    is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
+    doing = doing or ("done" if is_done else resting)
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
     return headline.glance(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
+        checked=len(found["checked"]),
         total=counts["total"],
         doing=doing,
         cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if costs else None,
@@ -291,7 +322,7 @@ def glance(found: JsonObject) -> str:
 
 
 def _proven(found: JsonObject) -> int:
-    return int(found["counts"].get("completed", 0)) - len(found["unproven"])
+    return int(found["counts"].get("completed", 0)) - len({*found["unproven"], *found["checked"]})
 
 
 def _cost(costs: JsonObject | None) -> str | None:
@@ -394,8 +425,8 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
         text.append(f"Left by a run of several agents, and landed or given back by the next one: {'; '.join(told)}")
     if unproven := found["unproven"]:
         text.append(f"Marked completed, and not proven by the harness: {names(unproven)}; harness session start looks")
-    if green := found["green_before"]:
-        text.append(f"Proven by a command that passed before the work as well: {names(green)}")
+    checked = [f"Checked, and not proven: {name}: {why}" for name, why in found["checked"].items()]
+    text += headline.first_of(checked, MOST_NAMED, everything=everything)
     if not found["active"] and found["work_left"] and hooks():
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:

@@ -31,6 +31,7 @@ from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import (
+    CHECKED,
     DEFAULT_LEASE_SECONDS,
     State,
     Task,
@@ -46,7 +47,7 @@ HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
 LEAST_USD = 0.0001  # rows are rounded to that
 OTHERS = 100  # open tasks whose proofs are protected in a place
-_TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints")
+_TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints", "question")
 _CHECK = "the check of every landing"
 _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
@@ -385,8 +386,10 @@ class TaskListHome:
                 task = change.state.by_id.get(each.item)
                 if task is None or task.status != "in_progress" or task.claim_token != each.order:
                     continue
-                proven.prove(self._layout, change.state, task.id)
-                if verdict := verdicts.get(task.id):
+                verdict = verdicts.get(task.id)
+                only = verdict.basis or "" if verdict and verdict.grade == CHECKED else None
+                proven.prove(self._layout, change.state, task.id, only=only)
+                if verdict:
                     ledger.write(path, verdict)
                 lifecycle.complete(task, change.now)
                 placed = json_object(each.result.get("task")) or {}
