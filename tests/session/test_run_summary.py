@@ -34,7 +34,8 @@ def test_what_was_proven_claimed_spent_and_kept_and_what_comes_next(tmp_path: Pa
     assert claims.startswith("claims     ")
     assert cost.endswith("; $1.00 in all")
     assert kept == "kept       1 rolled back: harness rescue list"
-    assert (needs, following) == ("needs you  nothing", "next: harness run")
+    failed = "needs you  1 failed for good: task-002 (harness task reset --failed)"
+    assert (needs, following) == (failed, "next: harness run")
     assert [line.split(" ", 1)[1] for line in Path(project.layout.run_log).read_text().splitlines()][-6:] == [
         proven,
         claims,

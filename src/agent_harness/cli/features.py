@@ -95,7 +95,7 @@ def run(
             branch=branch,
             lend=lend,
         )
-        summary.following, summary.held = found.get("next") or project.next_command(), found.get("held", ())
+        summary.following, summary.done = found.get("next") or project.next_command(), found
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])
     if as_json or not _somebody_is_there():

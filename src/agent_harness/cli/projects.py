@@ -350,7 +350,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
     view, footer = screen(as_json=as_json), footer_of("features", project.layout.root)
     with view.watching(project.now, project.keep_said, footer), summed_up(project, view.say) as summary:
         found = project.cleanup(agents=agents, policy=patience(wait, now, as_json=as_json))
-        summary.following = found.get("next") or project.next_command()
+        summary.following, summary.done = found.get("next") or project.next_command(), found
     return answered(as_json, found, int(found["exit_code"]))
 
 

@@ -221,7 +221,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
             say=view.say,
             **limits,
         )
-        summary.following, summary.held = done.get("hint") or done["next"], done.get("held", ())
+        summary.following, summary.done = done.get("hint") or done["next"], done
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])

@@ -86,6 +86,7 @@ class ProjectLook:
                 {"kind": each.kind, "item": each.item, "message": each.message, "answer": each.answer}
                 for each in found.state.questions
             ],
+            "needs": [each._asdict() for each in found.state.needs],
             "parallel": self.parallel,
             "log": [*self.rows][-20:],
             "gaps": [{"file": each.file, "why": each.why} for each in found.gaps],
@@ -191,6 +192,8 @@ def _head(seen: ProjectLook, columns: int) -> list[str]:
     if asked := picture.state.questions:
         count = f"{len(asked)} question{'s' if len(asked) > 1 else ''}"
         third = _sides(f"! {count}: {asked[0].message}", "a answers", columns)
+    elif needed := picture.state.needs:
+        third = _sides(f"! {needed[0].message}", needed[0].command, columns)
     elif picture.gaps:
         names = ", ".join(os.path.basename(each.file) for each in picture.gaps)
         third = _sides(f"! cannot be read: {names}", "harness doctor", columns)

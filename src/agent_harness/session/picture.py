@@ -33,6 +33,7 @@ from agent_harness.session.headline import (
     WORKING,
 )
 from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
+from agent_harness.session.needs import Need
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:
@@ -291,6 +292,7 @@ class StatePart:
     name: str = ""
     items: tuple[Item, ...] = ()
     questions: tuple[AskedQuestion, ...] = ()
+    needs: tuple[Need, ...] = ()  # what a person has to do: the answers to these questions first
     money: Money | None = None  # where the state says it; else it is the sum over the sessions
     rests: str | None = None  # why no session starts: paused, in a person's hands
     next: str = ""  # the command to type while nobody works
@@ -385,7 +387,8 @@ class ProjectPicture:
             return "stopped" + (f", seen {seen.astimezone():%H:%M}" if (seen := self.now[0].seen) else "")
         if self.items and self.done == len(self.items):
             return "done"
-        return self.state.rests or ("unreadable" if self.is_unreadable else "idle")
+        asks = "needs you" if self.state.needs else "idle"
+        return self.state.rests or ("unreadable" if self.is_unreadable else asks)
 
     @property
     def line(self) -> str:

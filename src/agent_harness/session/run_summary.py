@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent_harness.session import headline
+from agent_harness.kernel.json import JsonObject
+from agent_harness.session import headline, needs
 from agent_harness.session.headline import labelled
 from agent_harness.session.picture import CHECKED, PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
 
@@ -30,10 +31,10 @@ class RunSummary:
         self._reader = reader
         self._before = reader.look()
 
-    def lines(self, held: Sequence[str] = ()) -> list[str]:
+    def lines(self, end: JsonObject) -> list[str]:
         """What has come since; nothing where no session has ended and no claim was judged.
 
-        ``held`` are the items that a person keeps from landing.
+        ``end`` is why the run ended, as ``needs.end_of`` says it, for a project that nobody can look at any more.
         """
         before, after = self._before, self._reader.look()
         sessions = after.sessions[len(before.sessions) :]
@@ -57,9 +58,8 @@ class RunSummary:
             listed = "lth rescue ." if after.kind == "longtask" else "harness rescue list"
             see = listed if one is None else f"harness diff {one}"
             told.append(labelled("kept", f"{headline.kept_text(headline.kept(each.outcome for each in kept))}: {see}"))
-        asked = [f"{each.message} ({each.answer})" for each in after.state.questions]
-        asked += [f"{names.get(each, each)} is held from landing (harness queue release {each})" for each in held]
-        return told + [labelled("needs you", each) for each in asked or ["nothing"]]
+        needed = after.state.needs or needs.of([], last_run=end)
+        return told + [labelled("needs you", str(each)) for each in needed or ["nothing"]]
 
 
 def _proven(before: ProjectPicture, after: ProjectPicture) -> str:

@@ -87,6 +87,10 @@ def read(
                 "answers": [*each.answers],
             }
             for each in picture.state.questions
+        ]
+        + [
+            {"message": redact(each.message), "item": None, "options": [], "answer": each.command, "answers": []}
+            for each in picture.state.needs[len(picture.state.questions) :]
         ],
         "open": [
             {

@@ -175,11 +175,11 @@ def _in_list(project: ServedProject, frame: Frame) -> Element:
 
 
 def _asks(project: ServedProject) -> bool:
-    return not isinstance(project.seen, str) and bool(project.seen.picture.state.questions)
+    return not isinstance(project.seen, str) and bool(project.seen.picture.state.needs)
 
 
 def _first_question(projects: Sequence[ServedProject]) -> str:
-    asked = ((each.name, each.seen.picture.state.questions) for each in projects if not isinstance(each.seen, str))
+    asked = ((each.name, each.seen.picture.state.needs) for each in projects if not isinstance(each.seen, str))
     return next((f"{name} needs you: {redact(found[0].message)}" for name, found in asked if found), "")
 
 
@@ -368,6 +368,8 @@ def _questions(project: ServedProject, seen: ProjectLook, frame: Frame, back: st
         else:
             told.append(_form(project, "answer", frame, back, *_answers(project, each, mark)))
         yield E("section", *told, class_="asks", id=f"q-{project.key}-{mark}", aria_label="A question")
+    for need in seen.picture.state.needs[len(seen.picture.state.questions) :]:
+        yield E("p", f"{redact(need.message)}: ", E("code", redact(need.command)), class_="asks")
 
 
 def _answers(project: ServedProject, asked: AskedQuestion, mark: str) -> Iterator[Element]:

@@ -7,11 +7,11 @@ import shlex
 from contextlib import suppress
 
 from agent_harness.errors import Busy, ConfigurationError, Refused, StateDamaged, UsageError
-from agent_harness.kernel import clock, files, graph
+from agent_harness.kernel import clock, files, graph, root
 from agent_harness.protocols.tasklist import progress, proven, records
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, VERSION, WORKTREE
-from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
+from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole, copy_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,13 @@ def create(
 
 def _refuse_lost(layout: TaskListLayout) -> None:
     """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
-    if os.path.lexists(layout.tasks) or not os.path.lexists(layout.backup):
+    if os.path.lexists(layout.tasks):
+        return
+    if not os.path.lexists(layout.backup):
+        if (copy := copy_of(layout)) and copy.tasks:
+            path = shlex.quote(str(root.kept_copy(layout.root)))
+            told = f"A list of {len(copy.tasks)} tasks was here, and its file is gone; a copy of it is kept"
+            raise StateDamaged(told, hint=f"harness task recover  # or, to begin anew: rm {path}")
         return
     if backup_is_whole(layout):
         raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")

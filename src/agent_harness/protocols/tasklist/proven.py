@@ -3,6 +3,7 @@
     $XDG_STATE_HOME/agent-harness/projects/NAME/
         proven.json              the tasks that the harness completed, and those of them that are only checked;
                                  others that say so are proven again
+        harness-tasks.json       a copy of the list as the harness wrote it last
         proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
@@ -23,12 +24,12 @@ import os
 from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import digest, files, journal, trusted_state
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.tasklist.layout import safe_name, written
+from agent_harness.protocols.tasklist.layout import STATE_FILE, safe_name, written
 from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task, json_object, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -192,6 +193,39 @@ def _proven_record(home: str) -> JsonObject:
     return files.read_json_if_any(path) or files.read_json_if_any(f"{path}.bak")
 
 
+# ---- a copy of the list ----------------------------------------------------------------------------------------------
+
+
+def keep_list(layout: TaskListLayout) -> None:
+    """Copies the list as it is now to where nothing that is done to the folder takes it away. Call it under the lock.
+
+    What can be written there by nobody, as in the sandbox of an agent, stays as it was.
+    """
+    import shutil
+
+    home = _home(layout, make=False)
+    if not home:
+        return
+    path = os.path.join(home, STATE_FILE)
+    try:
+        shutil.copyfile(layout.tasks, f"{path}.new")
+        os.replace(f"{path}.new", path)
+    except OSError:  # a full disk, of which the list itself has told
+        return
+
+
+def kept_list(layout: TaskListLayout) -> State | None:
+    """The copy of the list; ``None`` where there is none that is whole."""
+    from agent_harness.errors import HarnessError
+    from agent_harness.kernel import root
+    from agent_harness.protocols.tasklist.records import State
+
+    try:
+        return State(files.read_json(root.kept_copy(layout.root) or ""))
+    except (OSError, HarnessError):
+        return None
+
+
 # ---- what proves a task ----------------------------------------------------------------------------------------------
 
 
@@ -202,28 +236,38 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
-def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None:
+def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
     """Gives a task the proof back that it was claimed with, else added; what was wrong, for the log. Under the lock.
 
-    What no command has added is believed as it is found at its first claim, and from then on kept.
+    What no command has added is believed as it is found at its first claim, or as it was ``found`` before, and from
+    then on kept.
     """
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
+    changed = _restore(task, kept or found or {})
     if not kept:
         keep_proof(layout, task)
-    changed = _restore(task, kept)
     if not changed:
         return None
-    said = "; ".join(f"validation.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
+    now = _proof_of(task)
+    said = "; ".join(f"validation.{name} was changed in the file and is put back: {now[name]}" for name in changed)
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
-def as_kept(layout: TaskListLayout, tasks: Iterable[Task]) -> list[Task]:
-    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now."""
-    home, found = _home(layout, make=False), [Task(each.copy()) for each in tasks]
+def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
+    """What proves each of the tasks, as they are now."""
+    return {task.id: _proof_of(task) for task in tasks}
+
+
+def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
+    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now.
+
+    Of what no command has added and nobody has claimed yet: with the proof that was ``found`` before.
+    """
+    home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
-    for each in found:
-        _restore(each, kept.get(each.id, {}))
-    return found
+    for each in copies:
+        _restore(each, kept.get(each.id) or found.get(each.id, {}))
+    return copies
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:

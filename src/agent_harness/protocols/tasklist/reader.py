@@ -14,7 +14,7 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.session import now, picture
+from agent_harness.session import needs, now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -49,7 +49,8 @@ class TaskListSource:
         """All of which the state part is made."""
         home = self.home()
         held = [] if self.several() else [self._layout.parallel]  # a run that works writes it all the time
-        return [self._layout.tasks, self._layout.pause, *held, *([os.path.join(home, proven.PROVEN)] if home else [])]
+        kept = [os.path.join(home, name) for name in (proven.PROVEN, needs.LAST_RUN)] if home else []
+        return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
         """The tasks, completed only where the harness has proven them; a halt is a question."""
@@ -58,12 +59,14 @@ class TaskListSource:
         unproven = {task.id for task in proven.unproven(layout, state)}
         checked = proven.checked(layout)
         paused = os.path.lexists(layout.pause)
+        last_run = status.last_run_of(layout, state)
         return StatePart(
             name=os.path.basename(layout.root),
             items=tuple(_item(task, unproven, checked, state, layout.root) for task in state.tasks),
             questions=asked_questions(state),
+            needs=status.needs_of(state, status.held(layout), last_run),
             rests="paused" if paused else None,
-            next=status.next_command(state, paused=paused, held=status.held(layout)),
+            next=status.next_command(state, paused=paused, held=status.held(layout), last_run=last_run),
             comes_first=status.comes_first(state, paused=paused),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import clock, files, journal
+from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.kernel.terminal import printable, quoted, shortened
@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD
-from agent_harness.session import headline
+from agent_harness.session import headline, needs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
     holder, following = leases.holder(state, now), selection.next_task(state)
     unproven = [task.id for task in proven.unproven(layout, state)]
     checked = proven.checked(layout)
+    marked = {*unproven}
     found: JsonObject = {
         "kind": "tasklist",
         "root": layout.root,
@@ -75,9 +76,30 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "parallel": _parallel(layout),
         "log": progress.tail(layout, tail),
         "claims": headline.claims(proven.ledger(layout, make=False)),
-        **({"tasks": [_row(task, unproven, checked) for task in state.tasks]} if tasks else {}),
+        **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
     }
-    return found | {"next": _following(found, state)}
+    last_run = last_run_of(layout, state)
+    needed = needs_of(state, _held(found["parallel"]), last_run)
+    return found | {"needs": [each._asdict() for each in needed], "next": _following(found, state, last_run)}
+
+
+def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
+    """Why the last run ended, where a person has to do something about it before the next one."""
+    return needs.read_end(_home(layout)) if selection.work_left(state) else {}
+
+
+def _home(layout: TaskListLayout) -> str | None:
+    return trusted_state.existing(layout.tasks, layout.root, writable=False)
+
+
+def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
+    """What a person has to do; ``held`` are the tasks that one keeps from landing."""
+    halt = state.halt
+    asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
+    asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
+    given_up = (task for task in state.tasks if task.status == "failed" and task.given_up and not task.question)
+    failed = [task.id for task in given_up if not task.blocked_only]
+    return needs.of(asked, held=held, failed=failed, last_run=last_run)
 
 
 def _now_records(layout: TaskListLayout) -> list[JsonObject]:
@@ -126,10 +148,16 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
     return snapshot.lines(found, most=None if everything else snapshot.MOST_AGENTS)
 
 
-def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()) -> str:
-    """The one command to type now; ``held`` are the tasks that a person keeps from landing."""
-    if state.halt or paused:
-        return answer_of_halt(state)
+def next_command(
+    state: State, *, paused: bool = False, held: Sequence[str] = (), last_run: JsonObject | None = None
+) -> str:
+    """The one command to type now; ``held`` are the tasks that a person keeps from landing.
+
+    ``last_run`` says why the last run ended, where a person has to remove the reason first.
+    """
+    removes = (last_run or {}).get("command")
+    if state.halt or paused or removes:
+        return answer_of_halt(state) if state.halt or paused else str(removes)
     if left := leases.left_by_run(state):
         waits_for_a_person = bool(held) and {task.id for task in left} <= {*held}
         return f"harness queue release {held[0]}" if waits_for_a_person else leases.command_of_run(left)
@@ -247,18 +275,14 @@ def head(found: JsonObject) -> list[str]:
         from agent_harness.session import now
 
         doing = now.lines(heard)
-    halt, rescues = found["halt"], found["rescues"]
+    rescues = found["rescues"]
     return headline.lines(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
         checked=len(found["checked"]),
         total=found["counts"]["total"],
         doing=doing,
-        asks=[
-            *([f"halted, {halt.get('category')}: {halt.get('message')} (harness resume)"] if halt else []),
-            *(f"{each['message']} ({each['answer']})" for each in found["questions"]),
-            *(f"{each} is held from landing (harness queue release {each})" for each in _held(found["parallel"])),
-        ],
+        asks=[str(needs.Need(**each)) for each in found["needs"]],
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
@@ -268,11 +292,13 @@ def head(found: JsonObject) -> list[str]:
     )
 
 
-def _following(found: JsonObject, state: State) -> str:
+def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
     """The command to type now; while somebody works, it is one that looks."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
-    return headline.AT_WORK if looks else next_command(state, paused=found["paused"], held=_held(found["parallel"]))
+    if looks:
+        return headline.AT_WORK
+    return next_command(state, paused=found["paused"], held=_held(found["parallel"]), last_run=last_run)
 
 
 def glance(found: JsonObject) -> str:
@@ -281,9 +307,9 @@ def glance(found: JsonObject) -> str:
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
-    doing = doing or (
-        "done" if counts["total"] and _proven(found) + len(found["checked"]) == counts["total"] else "idle"
-    )
+    resting = "needs you" if found["needs"] else "idle"
+    is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
+    doing = doing or ("done" if is_done else resting)
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
     return headline.glance(
         name=os.path.basename(found["root"]),
@@ -365,7 +391,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
     """At work, failed or marked without a proof, and what comes next, a few of each."""
-    unproven, following = found["unproven"], (found["next_task"] or {}).get("id")
+    unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
     waiting = [row for row in rows if row["status"] == "pending"]

@@ -9,7 +9,7 @@ import os
 import shlex
 
 from agent_harness.errors import Busy, HarnessError, UsageError
-from agent_harness.kernel import clock, files, root
+from agent_harness.kernel import clock, files, project_signs
 from agent_harness.protocols.longtask import evidence, log, records
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import FILL_IN
@@ -143,7 +143,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
-        if root.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
+        if project_signs.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
             raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a folder of its own below it")
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:

@@ -225,6 +225,24 @@ def on_record(
     return line if passed else ledger.write(path, line)
 
 
+def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
+    """The line of work that was refused before its validation could be run; ``code`` says why."""
+    line = ClaimVerdict(
+        id=new_run_id(),
+        item=task.id,
+        verdict=ledger.REJECTED,
+        session=whole(task.raw.get("claimed_session"), 0) or None,
+        attempt=task.attempts + 1,
+        agent=known.agent,
+        model=known.model,
+        claim=(task.id,),
+        codes=(code,),
+        base=task.started_at_commit,
+        cost_usd=known.cost_usd,
+    )
+    return ledger.write(proven.ledger(worker.layout), line)
+
+
 def word_of_file(
     worker: "Worker", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
