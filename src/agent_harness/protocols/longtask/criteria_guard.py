@@ -23,10 +23,10 @@ from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.command import Differences, InstalledRecord, around, released
+from agent_harness.verification.command.folder import KeptFiles, changes_since, folder_tree, kept_of
 from agent_harness.verification.command.guard import findings_on
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.folder import KeptFiles, changes_since, folder_tree, kept_of
 from agent_harness.verification.grade import CHECKED, Grade, grade_of
 from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
