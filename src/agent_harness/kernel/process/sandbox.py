@@ -38,6 +38,7 @@ __all__ = [
     "covers",
     "found",
     "kind_for",
+    "left_open",
     "of_agent",
     "of_check",
     "settings_from",
@@ -287,6 +288,26 @@ def of_agent(
         rules = _allowed({"/": ("rw", ""), **rules})
         return _made(kind, "ro", OPEN, rules, allowed)
     return _made(kind, "rw", OPEN, _machine(root_only=True) | rules, allowed)
+
+
+def left_open(
+    places: Iterable[str | os.PathLike[str]],
+    *,
+    settings: SandboxSettings = AUTO,
+    environ: Mapping[str, str] = os.environ,
+) -> Callable[[str], bool]:
+    """Whether an agent that works in ``places`` may write to a path; to every one where there is no sandbox."""
+    if kind_for(settings) is None:
+        return lambda path: True
+    own = [os.path.realpath(path) for path in places]
+    opened = [*own, *_further(settings)]
+    closed = _protected(own, environ)
+
+    def is_open(path: str) -> bool:
+        real = os.path.realpath(path)
+        return any(_is_in(real, each) for each in opened) or not any(_is_in(real, each) for each in closed)
+
+    return is_open
 
 
 def _made(

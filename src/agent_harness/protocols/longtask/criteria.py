@@ -173,12 +173,12 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
         return None
     from pathlib import Path
 
-    from agent_harness.verification.command import InstalledRecord, released, stands_alone
+    from agent_harness.verification.command import InstalledRecord, released, starts_python
 
     return InstalledRecord(path).changes(
         project=Path(places[0][1]),
         frees=released(task.policy.may_change),
-        programs_only=all(stands_alone(command) for command, _ in places),
+        programs_only=not any(starts_python(*each) for each in places),
     )
 
 

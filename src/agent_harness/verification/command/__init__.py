@@ -4,7 +4,7 @@
 * ``named_by`` says which files a command names or loads; ``findings_on`` what a candidate changes of them.
 * ``judge_folder`` does what can be done in a folder without git; ``keep`` remembers such a folder before the work.
 * ``around`` and ``InstalledRecord`` say what is installed where a command runs tests, and what of it has changed;
-  ``stands_alone`` whether any of that has a part in it.
+  ``starts_python`` whether an interpreter of it has a part in it.
 * ``lendable`` says what of the ignored environment a checkout gets.
 """
 
@@ -36,7 +36,7 @@ from agent_harness.verification.command.surroundings import (
     InstalledRecord,
     around,
     released,
-    stands_alone,
+    starts_python,
 )
 
 __all__ = [
@@ -65,5 +65,5 @@ __all__ = [
     "released",
     "run_at",
     "run_in_place",
-    "stands_alone",
+    "starts_python",
 ]

@@ -15,7 +15,7 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process import scrubbed_environment
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.check import Command, parse
-from agent_harness.verification.runner.installed import Installed, look
+from agent_harness.verification.runner.installed import Installed, look, open_to
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import (
@@ -192,10 +192,11 @@ def resolve(
         programs=programs,
         interpreters=interpreters,
         before=look(
-            [*interpreters.values(), *by_shell],
+            open_to([*interpreters.values(), *by_shell], place, sandbox, confined=True),
             [*ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
             search=variables["PATH"],
             above=os.fspath(place) if isolation == IN_PLACE else "",
+            root=os.fspath(place),
         ),
     )
 

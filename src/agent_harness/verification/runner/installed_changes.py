@@ -136,11 +136,15 @@ class Differences:
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
     """How ``now`` differs from ``before``; paths in the project are relative to it."""
-    old, new = before.entries.differing(now.entries)
-    keys = sorted({*old, *new}, key=lambda key: (key.startswith("/"), key))
-    differing = [key for key in keys if not _same(key, old.get(key), new.get(key))]
+    old, new = before.entries, now.entries
+    apart = {key for key, _ in old.items() ^ new.items()}
+    differing = [
+        key
+        for key in sorted(apart, key=lambda key: (key.startswith("/"), key))
+        if not _same(key, old.get(key), new.get(key))
+    ]
     if not differing:
-        return Differences(pythons=tuple(each.executable for each in before.interpreters), known=before.left)
+        return Differences(pythons=before.pythons, known=before.left)
     case = _InstalledComparison(before, now, project)
     for key in differing:
         case.judge(key)
@@ -149,7 +153,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
         plugins=case.plugins,
         packages=tuple(sorted(case.packages)),
         compiled=tuple(case.compiled),
-        pythons=tuple(each.executable for each in before.interpreters),
+        pythons=before.pythons,
         known=before.left,
     )
 
@@ -162,6 +166,8 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
         return old.split("\t")[:2] == new.split("\t")[:2]
     if key.startswith(PLUGIN):
         return old.split("\t")[0] == new.split("\t")[0]
+    if key.startswith(PROGRAM):
+        return old.partition(" ")[2] == new.partition(" ")[2]
     return old.partition(" ")[2] == new.partition(" ")[2] != ""
 
 
@@ -176,7 +182,6 @@ class _InstalledComparison:
         self._old, self._new, self._given = before.entries, now.entries, os.fspath(project)
         self._project = os.path.realpath(project)
         self._interpreters = before.interpreters
-        self._programs = {path for key, path in self._new.items() if _is(key, PROGRAM)}
         self._sites = sorted({*before.sites, *now.sites}, key=len, reverse=True)
         self._owners: dict[str, dict[str, Distribution]] = {}
         rows = {key.removeprefix(RUNNER): text.split("\t") for key, text in self._old.items() if _is(key, RUNNER)}
@@ -200,8 +205,10 @@ class _InstalledComparison:
         name = key.partition(" ")[2]
         if _is(key, PROGRAM):
             if old:
-                undo = f"remove {new}" if new else f"install {name} again"
-                self._steers(key, new or old, f"{name} was {old}, and is {new or 'gone'} now", undo)
+                was, is_now = old.rpartition("\t")[2], (new or "").rpartition("\t")[2]
+                undo = f"remove {is_now}" if is_now not in ("", was) else f"install {name} again"
+                said = f"{was} was changed" if is_now == was else f"{name} was {was}, and is {is_now or 'gone'} now"
+                self._steers(key, is_now or was, said, undo)
         elif _is(key, PLUGIN):
             self._plugin(key, old, new)
         elif _is(key, RUNNER):
@@ -217,7 +224,7 @@ class _InstalledComparison:
             self.compiled += [key] if new is not None else []
         elif site := next((each for each in self._sites if key.startswith(f"{each}/")), None):
             self._in_site(key, site, old, new)
-        elif old is not None or key not in self._programs:
+        else:
             self._steers(key, key, self._said(key, old, new), self._undone(key, old))
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
@@ -382,4 +389,4 @@ def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> 
 
 
 def _folders_of(interpreter: Interpreter) -> tuple[str, ...]:
-    return tuple(f"{folder}/" for folder in (*interpreter.sites, *interpreter.library))
+    return tuple(f"{folder}/" for folder in interpreter.sites)
