@@ -117,7 +117,7 @@ def plainly(
         timeout_seconds=timeout_seconds,
         stop=stop,
         reach=reach,
-        own_temporary=False,
+        plain=True,
     )
     return _answers_in(place / "answers.json", len(calls)) or [None] * len(calls)
 

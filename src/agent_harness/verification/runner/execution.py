@@ -23,6 +23,7 @@ from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, SandboxSettings
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
+from agent_harness.verification.runner.check_home import variables_of_check
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
     WITNESS_VARIABLE,
@@ -46,6 +47,7 @@ _WANTED = re.compile(
     rb"|Could not resolve host|getaddrinfo failed|no such host"
 )
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
+_NO_HOME = b'\n[the harness ran this with a home folder made anew; to give checks yours: sandbox.writable: ["~"]]\n'
 NOT_FOUND = 127
 Stop = Callable[[], bool]
 _Found = tuple[Report | None, str | None]  # the report, or why there is none
@@ -246,13 +248,14 @@ def run_command(
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
     reach: Reach,
-    own_temporary: bool = True,
+    plain: bool = False,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
-    Its temporary files have a folder of their own, which is gone afterwards, unless it finds one by itself; of the rest
-    of the disk it changes what ``reach`` says, where there is a sandbox. What looks like the want of a network is
-    explained at the end of the output. ``Refused`` where a sandbox must be, and cannot.
+    Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
+    changes what ``reach`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
+    temporary files by itself. What looks like the want of a network, or of something in the person's home, is explained
+    at the end of the output. ``Refused`` where a sandbox must be, and cannot.
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
@@ -263,16 +266,27 @@ def run_command(
             reads=reach.reads,
             names=[command] if isinstance(command, str) else command,
         )
+        own = variables_of_check(
+            variables,
+            temporary.path,
+            reach.sandbox,
+            inside=inside,
+            shielded=confined.kind != "none",
+            plain=plain,
+        )
         done = _completed(
             command,
             cwd=cwd,
-            env={**variables, "TMPDIR": inside} if own_temporary else variables,
+            env=own if plain else {**own, "TMPDIR": inside},
             timeout_seconds=timeout_seconds,
             stop=stop,
             sandbox=confined,
         )
-    missed = confined.network == LOOPBACK and done.exit_code
-    return replace(done, output=done.output + _NO_NETWORK) if missed and _WANTED.search(done.output) else done
+    if done.exit_code and confined.network == LOOPBACK and _WANTED.search(done.output):
+        done = replace(done, output=done.output + _NO_NETWORK)
+    if done.exit_code and own["HOME"] != variables.get("HOME") and f"{own['HOME']}/".encode() in done.output:
+        done = replace(done, output=done.output + _NO_HOME)
+    return done
 
 
 def _completed(command: str | list[str], **terms: Any) -> process.Completed:
