@@ -141,7 +141,7 @@ def judge(
         git=git,
         base=base,
         candidate=candidate,
-        environment=environment,
+        environment=replace(environment, base=base),
         options=options or Strictness(),
         on_step=on_step or (lambda *_: None),
         stop=stop,

@@ -623,7 +623,7 @@ class _Judgement:
         named = {name for text in spoken for name in variables_in(text)}
         with (
             self.checkout(self.candidate) as (judged, variables),
-            workspace(self.git, self.candidate, lent=lent, neutral=True) as plain,
+            workspace(self.git, self.candidate, lent=lent, neutral=True, base=self.base) as plain,
         ):
             around = _variables(root, plain, lent)
             imports = [*import_folders(mapped_in(root, lent, around.get("PATH", "")), plain), *seen.paths]
@@ -658,7 +658,7 @@ class _Judgement:
     ) -> Iterator[tuple[Workspace, dict[str, str]]]:
         """A checkout with what the project lends it, and the variables for a command in it."""
         lent = self.lent()
-        with workspace(self.git, commit, overlays=overlays, lent=lent) as space:
+        with workspace(self.git, commit, overlays=overlays, lent=lent, base=self.base) as space:
             variables = _variables(Path(self.git.root), space, lent) | self.check.variables
             if self.check.installed.compiled:
                 variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")

@@ -40,6 +40,7 @@ class RunEnvironment:
     """Everything about a run that does not come from the commit."""
 
     root: Path  # the project
+    base: str | None = None  # the commit before the work, of which checkouts of the work have the history
     isolation: str = WORKTREE
     links: tuple[str, ...] = ()  # ignored folders of the project lent to the checkout
     report: str | None = None  # where a runner that is not pytest writes its JUnit XML, inside the project

@@ -92,7 +92,9 @@ def place_for(
         with in_place(git, commit) as space:
             yield space
     else:
-        with workspace(git, commit, overlays=overlays, links=environment.links, neutral=neutral) as space:
+        with workspace(
+            git, commit, overlays=overlays, links=environment.links, neutral=neutral, base=environment.base
+        ) as space:
             yield space
 
 
@@ -209,11 +211,11 @@ def reach_of_checkout(space: Workspace, project: Path, lent: Iterable[str], sand
     """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
     folders = (project / link for link in lent)
     own = [space.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
-    return Reach(own, [project, *_repository_of(project)], sandbox)
+    return Reach(own, [project, *_repository_of(project), *([space.borrowed] if space.borrowed else [])], sandbox)
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Git's own folder, which lies elsewhere for a linked work tree: the checkout borrows its objects."""
+    """Git's own folder, which lies elsewhere for a linked work tree."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
