@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.git import Git
@@ -74,6 +75,7 @@ def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
     """The packed objects of a commit's history, and its tags by their names."""
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
+    seen: dict[str, Any]
     every = json.dumps(git.refs_below("refs/tags/"), sort_keys=True)
     with _held(store):
         known = store / f"tags-{root}"
