@@ -249,6 +249,35 @@ def test_a_finder_of_setuptools_is_known_by_its_text(site: Path) -> None:
     assert said(changed(site, before)) == STEERS
 
 
+# ---- what is lent ----------------------------------------------------------------------------------------------------
+
+
+def test_what_comes_into_a_lent_folder_is_left_out_until_an_installer_has_written_most_of_it(tmp_path: Path) -> None:
+    tools = tmp_path / "vendor/bin"
+    tools.mkdir(parents=True)
+    (tmp_path / "vendor/.cache").mkdir()
+    for number in range(30):
+        (tools / f"{number}").write_text("x")
+    record = InstalledRecord(str(tmp_path / "record.json"))
+    record.begin(look((), root=str(tmp_path), lent=["vendor"]), project=tmp_path)
+    assert said(record.changes(project=tmp_path, programs_only=True)) == []
+    (tools / "7").write_text("y")
+    (tools / "new").write_text("y")
+    (tmp_path / "vendor/.cache/entry").write_text("y")
+    found = record.changes(project=tmp_path, programs_only=True)
+    assert sorted(found.lent.values()) == ["vendor/bin/7", "vendor/bin/new"]
+    assert said(found) == ["dependencies_left_out"]
+    assert said(record.changes(project=tmp_path, frees=released(["vendor/**"]))) == []
+    record.end(project=tmp_path)
+    record.begin(look((), root=str(tmp_path), lent=["vendor"]), project=tmp_path)
+    assert sorted(record.changes(project=tmp_path).lent.values()) == ["vendor/bin/7", "vendor/bin/new"]
+    for number in range(20):
+        (tools / f"{number}").unlink()
+        (tools / f"{number}").write_text("x")
+    found = record.changes(project=tmp_path)
+    assert (dict(found.lent), found.renewed) == ({}, ("vendor",))
+
+
 # ---- plugins ---------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from agent_harness.verification.runner.execution import (
     reach_of,
     run_tests,
 )
-from agent_harness.verification.runner.lending import import_folders
+from agent_harness.verification.runner.lending import import_folders, without
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.verdict import (
     CRITICAL,
@@ -235,6 +235,8 @@ class _Case:
                 message = f"What runs '{command.shown}' was not there before the session; it was not compared."
                 self.find("environment_unknown", IMPORTANT, message)
         self.environment, changed = self.environment.looked_at_again(released(self.duty.may_change))
+        left_out = without(self.environment.without, [change.path for change in changes.files])
+        self.environment = replace(self.environment, without=left_out)
         self.findings += [*changed, *self.survey.findings]
         if self.environment.isolation == IN_PLACE:
             self.find("not_isolated", WARN, "The tests ran in the project's folder, not on the commit alone.")
@@ -255,13 +257,9 @@ class _Case:
         run = self._run("proof", command, watched=watched)
         if run.over_limit:
             self._over_limit("The feature's tests", run)
-        elif not passed(run) and (plugins := self.environment.blocked) and self._passes_with_plugins(command):
-            message = (
-                f"The feature's tests pass only with {', '.join(plugins)}, which came during the session and is loaded "
-                "by pytest in every run of tests. The tests may do without it, or a person says that it may be loaded."
-            )
-            paths = list(self.environment.blocked_by)
-            self.find("plugin_needed", CRITICAL, message, path=paths[0], paths=paths)
+        elif not passed(run) and self._passes_with_what_came(command):
+            self._needs_what_came()
+
         elif not passed(run):
             failing = sorted(run.report.failing) if run.report else []
             why = run.problem or ("" if failing else "no test passed")
@@ -275,14 +273,32 @@ class _Case:
             self.find("proof_failed", CRITICAL, message, failing=gave_up, problem=None, exit_code=run.exit_code)
         self._ended("proof")
 
-    def _passes_with_plugins(self, command: str) -> bool:
-        """Whether the proof passes with the plugins of pytest that came during the session."""
-        loading = replace(self.environment, blocked=())
+    def _passes_with_what_came(self, command: str) -> bool:
+        """Whether the proof passes only with what came during the session: plugins of pytest, and what is lent."""
+        if not (self.environment.blocked or self.environment.without):
+            return False
+        loading = replace(self.environment, blocked=(), without=())
         with place_for(self.git, self.candidate, environment=loading) as space:
             limit = self.options.timeout_seconds
             run = execute(space, command, environment=loading, timeout_seconds=limit, stop=self.stop)
         self._interrupted()
         return passed(run)
+
+    def _needs_what_came(self) -> None:
+        if paths := list(self.environment.blocked_by):
+            message = (
+                f"The feature's tests pass only with {', '.join(self.environment.blocked)}, which came during the "
+                "session and is loaded by pytest in every run of tests. The tests may do without it, or a person says "
+                "that it may be loaded."
+            )
+            self.find("plugin_needed", CRITICAL, message, path=paths[0], paths=paths)
+            return
+        paths = sorted(self.environment.without)
+        message = (
+            f"The feature's tests pass only with what came into installed dependencies, such as {paths[0]}. A lock "
+            "file brings it, or a person says that it may be there."
+        )
+        self.find("dependency_needed", CRITICAL, message, path=paths[0], paths=paths[:50])
 
     def whole(self, command: str | None, baseline: Collection[str]) -> None:
         """Nothing of the baseline stopped passing: the suite of the base, without the candidate's new tests.

@@ -115,13 +115,15 @@ def workspace(
     lent: Iterable[str] = (),
     neutral: bool = False,
     base: str | None = None,
+    without: Collection[str] = (),
 ) -> Iterator[Workspace]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
     Its repository has the history of ``base``, and the work as one commit. A ``neutral`` one lies where anybody's
     temporary folder may be, and git cannot be used in it. ``links`` are checked against the ignore rules; ``lent`` is
-    known to be ignored. ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises
-    ``Refused`` when there is no place for it and ``GitFailed`` when the commit cannot be read.
+    known to be ignored; files ``without`` are left out of both. ``git.root`` is the project. Leftovers of harnesses
+    that died are removed first. Raises ``Refused`` when there is no place for it and ``GitFailed`` when the commit
+    cannot be read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -139,8 +141,9 @@ def workspace(
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
         project = Path(git.root)
-        said = [_lend(project, (top, cwd), link, _unlendable(project, link) or _kept(git, link)) for link in links]
-        said += [_lend(project, (top, cwd), link, _unlendable(project, link)) for link in lent]
+        space, but = (top, cwd), frozenset(without)
+        said = [_lend(project, space, link, _unlendable(project, link) or _kept(git, link), but) for link in links]
+        said += [_lend(project, space, link, _unlendable(project, link), but) for link in lent]
         notes = tuple(note for note in said if note)
         (folder / _STOPPER).write_text("[pytest]\n")
         yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, borrowed=store, notes=notes)
@@ -383,7 +386,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
                 yield entry.mode.encode() + b" " + oid + b"\t" + raw + b"\0"
 
 
-def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -> str | None:
+def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None, without: Collection[str]) -> str | None:
     """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
     top, cwd = space
     target = cwd / link
@@ -391,10 +394,22 @@ def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -
     if why:
         return f"{link} was not lent: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.symlink_to(project / link)
+    _link(project, link, target, without)
     with (top / ".git/info/exclude").open("a") as file:
         file.write(f"/{target.relative_to(top)}\n")
     return None
+
+
+def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
+    """A link to what is lent, or a folder of such links where something in it is left out."""
+    if path in without:
+        return
+    if not any(each.startswith(f"{path}/") for each in without):
+        target.symlink_to(project / path)
+        return
+    target.mkdir()
+    for entry in (project / path).iterdir():
+        _link(project, f"{path}/{entry.name}", target / entry.name, without)
 
 
 def _unlendable(project: Path, link: str) -> str | None:

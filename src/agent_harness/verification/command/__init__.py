@@ -35,6 +35,7 @@ from agent_harness.verification.command.surroundings import (
     FirstLook,
     InstalledRecord,
     around,
+    lent_by,
     released,
     starts_python,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "judge_command",
     "judge_folder",
     "keep",
+    "lent_by",
     "released",
     "run_at",
     "run_in_place",

@@ -21,7 +21,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -52,6 +52,7 @@ from agent_harness.verification.runner.lending import (
     left_behind,
     lendable,
     mapped_in,
+    without,
 )
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file
@@ -295,17 +296,24 @@ def judge_folder(
         return CommandVerdict(passed=False, findings=tuple(found), where=IN_PLACE)
     done = run_in_place(root, check, stop=stop)
     if not done.passed and check.installed.plugins and run_in_place(root, _loading(check), stop=stop).passed:
-        found.append(_needs_plugins(check))
+        found.append(_needs(check))
     return replace(done, findings=(*found, *done.findings))
 
 
 def _loading(check: CommandCheck) -> CommandCheck:
-    """The same with the plugins of pytest that came with the work."""
-    return replace(check, installed=replace(check.installed, plugins={}))
+    """The same with what came with the work: plugins of pytest, and files in folders that are lent."""
+    return replace(check, installed=replace(check.installed, plugins={}, lent={}))
 
 
-def _needs_plugins(check: CommandCheck) -> Finding:
-    """It passes only with them, which nobody has allowed yet."""
+def _needs(check: CommandCheck) -> Finding:
+    """It passes only with what came with the work, which nobody has allowed yet."""
+    if check.installed.lent:
+        paths = sorted(check.installed.lent.values())
+        message = (
+            f"The command passes only with what came into installed dependencies and is in no commit, such as "
+            f"{paths[0]}: install it with a lock file, or {ALLOWED_BY}"
+        )
+        return Finding("dependency_needed", CRITICAL, message, {"path": paths[0], "paths": paths[:50]})
     paths = sorted(each.path for each in check.installed.plugins.values())
     names = ", ".join(check.installed.blocked)
     message = (
@@ -352,8 +360,10 @@ class _Judgement:
             done = run_in_place(self.git.root, self.check, stop=self.stop)
         else:
             done = self.on_candidate()
-        if not done.passed and self.check.installed.plugins and self.passes_with_plugins():
-            done = replace(done, findings=(*done.findings, _needs_plugins(self.check)))
+        came = self.check.installed.plugins or self.check.installed.lent
+        if not done.passed and came and self.passes_with_plugins():
+            others = [each for each in done.findings if each.code != "passes_only_in_place"]
+            done = replace(done, findings=(*others, _needs(self.check)))
         done = replace(done, findings=(*found, *done.findings))
         if done.passed and (lost := self.no_longer_run()):
             return replace(done, passed=False, findings=(*done.findings, lost))
@@ -365,7 +375,7 @@ class _Judgement:
         return done
 
     def passes_with_plugins(self) -> bool:
-        """Whether the command passes with the plugins of pytest that came with the work."""
+        """Whether the command passes with what came with the work: plugins of pytest, and files that are lent."""
         if self.check.isolation == IN_PLACE:
             return run_in_place(self.git.root, _loading(self.check), stop=self.stop).passed
         return replace(self, check=_loading(self.check)).in_checkout().passed
@@ -462,8 +472,7 @@ class _Judgement:
     def has_to_start(self, command: Command) -> bool:
         """Whether pytest begins on the code before, and nobody has released what leads to it there."""
         is_free = matcher(self.check.may_change)
-        changed = [change.path for change in (self.changes.files if self.changes else ())]
-        leading = [path.encode("utf-8", "surrogateescape") for path in changed if self.named.loads(path)]
+        leading = [path.encode("utf-8", "surrogateescape") for path in self.changed_paths() if self.named.loads(path)]
         return not any(map(is_free, leading)) and self.watched_before(command).started
 
     def watched_before(self, command: Command) -> WatchedRun:
@@ -623,7 +632,7 @@ class _Judgement:
         named = {name for text in spoken for name in variables_in(text)}
         with (
             self.checkout(self.candidate) as (judged, variables),
-            workspace(self.git, self.candidate, lent=lent, neutral=True, base=self.base) as plain,
+            self.neutral(lent) as plain,
         ):
             around = _variables(root, plain, lent)
             imports = [*import_folders(mapped_in(root, lent, around.get("PATH", "")), plain), *seen.paths]
@@ -658,11 +667,25 @@ class _Judgement:
     ) -> Iterator[tuple[Workspace, dict[str, str]]]:
         """A checkout with what the project lends it, and the variables for a command in it."""
         lent = self.lent()
-        with workspace(self.git, commit, overlays=overlays, lent=lent, base=self.base) as space:
+        with workspace(
+            self.git, commit, overlays=overlays, lent=lent, base=self.base, without=self.left_out()
+        ) as space:
             variables = _variables(Path(self.git.root), space, lent) | self.check.variables
             if self.check.installed.compiled:
                 variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")
             yield space, variables
+
+    def neutral(self, lent: Sequence[str]) -> AbstractContextManager[Workspace]:
+        """A checkout of the candidate that says nothing of whose it is."""
+        return workspace(self.git, self.candidate, lent=lent, neutral=True, base=self.base, without=self.left_out())
+
+    def left_out(self) -> tuple[str, ...]:
+        """What of the lent folders came or changed while the work was done, and by no lock file."""
+        return without(self.check.installed.lent.values(), self.changed_paths())
+
+    def changed_paths(self) -> list[str]:
+        """What the candidate changes."""
+        return [change.path for change in (self.changes.files if self.changes else ())]
 
     def lent(self) -> tuple[str, ...]:
         """Installed dependencies of the project."""

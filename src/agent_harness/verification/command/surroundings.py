@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from agent_harness.kernel.git import Git
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.changes import LIMIT_BYTES, Tree
 from agent_harness.verification.check import parse
@@ -18,8 +19,9 @@ from agent_harness.verification.runner.installed import Installed, open_to
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreters, interpreter_of_script, is_python, program_path
+from agent_harness.verification.runner.lending import compared, ignored_paths, lendable
 
-__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "released", "starts_python"]
+__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "lent_by", "released", "starts_python"]
 
 _SPEAKS = re.compile(  # of an interpreter, or of what starts one
     r"(?<![\w-])(?:python|pypy|py\.?test|unittest|tox|nox|poetry|pipenv|uvx?|hatch|pdm|rye|pixi|conda|mamba|ipython|pip)"
@@ -34,11 +36,13 @@ def around(
     in_place: bool,
     settings: SandboxSettings = AUTO,
     confined: bool = True,
+    lent: Iterable[str] = (),
 ) -> Installed:
     """Where to look for these commands, and nothing yet of what is there: programs, and interpreters they may start.
 
     These are the ones that the commands name, those of environments in their folders, and those of the PATH; none for
-    commands that start no interpreter, and none that an agent cannot change, if it is ``confined`` to a sandbox.
+    commands that start no interpreter, and none that an agent cannot change, if it is ``confined`` to a sandbox. What
+    is ``lent`` to checkouts of the first folder is looked at as well.
     """
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
@@ -59,7 +63,13 @@ def around(
         search=variables["PATH"],
         above=root if in_place and starting else "",
         root=root,
+        lent=compared(Path(root), lent),
     )
+
+
+def lent_by(folder: str) -> tuple[str, ...]:
+    """What a project in a git work tree lends to checkouts of its work."""
+    return lendable(Path(folder), ignored_paths(Git(folder)))
 
 
 @lru_cache(maxsize=1024)

@@ -25,7 +25,7 @@ from agent_harness.verification.runner.interpreters import (
     is_python,
     program_path,
 )
-from agent_harness.verification.runner.lending import Mapped, import_folders, mapped
+from agent_harness.verification.runner.lending import Mapped, compared, import_folders, mapped
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.verdict import Finding
 from agent_harness.verification.workspace import Workspace
@@ -48,6 +48,7 @@ class RunEnvironment:
     programs: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # first words -> what is started
     interpreters: Mapping[tuple[str, ...], Interpreter] = field(default_factory=dict)  # first words -> interpreter
     before: Installed = field(default_factory=Installed)  # what was installed before the agent started
+    without: tuple[str, ...] = ()  # files in lent folders that came or changed, and are left out
     blocked: tuple[str, ...] = ()  # plugins of pytest that are not loaded
     blocked_by: tuple[str, ...] = ()  # the metadata of what brings them, as a person would release it
     sandbox: SandboxSettings = AUTO  # of what is run
@@ -99,7 +100,7 @@ class RunEnvironment:
 
     def _without(self, found: Differences) -> "RunEnvironment":
         paths = tuple(sorted(each.path for each in found.plugins.values()))
-        return replace(self, blocked=found.blocked, blocked_by=paths)
+        return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
         """This environment, or one that also knows the interpreter of a command that was not there when it was made.
@@ -198,6 +199,7 @@ def resolve(
             search=variables["PATH"],
             above=os.fspath(place) if isolation == IN_PLACE else "",
             root=os.fspath(place),
+            lent=compared(place, links) if isolation == WORKTREE else (),
         ),
     )
 

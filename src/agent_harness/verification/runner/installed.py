@@ -31,6 +31,9 @@ _PLUGINS = re.compile(r"^\[pytest11\]\s*$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOT
 _REQUIRES = re.compile(r"^Requires-Dist:\s*([\w.-]+)([^\n]*)", re.MULTILINE)
 _IMPORTED = re.compile(r"\bimport[ \t]+([A-Za-z_]\w*)|__import__\(['\"]([A-Za-z_]\w*)")
 PROGRAM, RUNNER, PLUGIN = "program ", "runner ", "plugin "  # before a name; a path begins with a slash
+LENT = "lent "  # before a folder of the project, a tab, and a path in it
+_MOST_LENT = 60_000  # files of folders that are lent
+_REBUILT = frozenset({".cache", ".vite", ".turbo", "__pycache__"})  # by whatever runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class Installed:
     search: str = ""  # the PATH on which they are found
     above: str = ""  # a project whose tests run in place: settings in the folders above it count
     root: str = ""  # the project: all code of the environments in it counts
+    lent: tuple[str, ...] = ()  # folders of it that checkouts get, and that are no Python environment
     sites: tuple[str, ...] = ()  # the folders of packages
     left: frozenset[str] = frozenset()  # entries that an earlier session has changed, as they were before it
     entries: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +59,7 @@ class Installed:
             search=self.search,
             above="" if programs_only else self.above,
             root=self.root,
+            lent=self.lent,
             known=self.entries,
         )
         return replace(seen, pythons=self.pythons)
@@ -62,6 +67,7 @@ class Installed:
     def includes(self, other: "Installed") -> bool:
         """Whether whatever is looked at in the other places is looked at here, too."""
         same = (self.search, self.above, self.root) == (other.search, other.above, other.root)
+        same = same and {*other.lent} <= {*self.lent}
         return same and {*other.interpreters} <= {*self.interpreters} and {*other.programs} <= {*self.programs}
 
 
@@ -83,6 +89,7 @@ def look(
     search: str = "",
     above: str = "",
     root: str = "",
+    lent: Sequence[str] = (),
     known: Mapping[str, str] | None = None,
 ) -> Installed:
     """What is installed for these interpreters; ``known`` are entries of before, whose contents are not read again."""
@@ -104,21 +111,22 @@ def look(
             reader.read(f"{each.place}/RECORD")
         if each.plugins:
             reader.found[PLUGIN + each.name] = "\t".join((" ".join(each.plugins), each.place))
-    for interpreter in places:
-        reader.read(interpreter.executable)
-        reader.read(f"{interpreter.prefix}/pyvenv.cfg")
+    for path in (path for each in places for path in (each.executable, f"{each.prefix}/pyvenv.cfg")):
+        reader.read(path)
     for site in sites:
         reader.site(site, tops, whole=site in whole)
     reader.imported()
-    for folder in Path(above).parents if above else ():
-        for name in _SETTINGS_ABOVE:
-            reader.read(f"{folder}/{name}")
+    for path in (f"{folder}/{name}" for folder in Path(above).parents for name in _SETTINGS_ABOVE if above):
+        reader.read(path)
+    for link in lent:
+        reader.lent(root, link)
     return Installed(
         interpreters=places,
         programs=names,
         search=search,
         above=above,
         root=root,
+        lent=tuple(lent),
         sites=tuple(sites),
         entries=reader.found,
     )
@@ -184,6 +192,23 @@ class _Reader:
                 self.folder(entry.path, compiled=is_runner)
         elif entry.name.endswith(_CODE):
             self.found[entry.path] = stamp_of(entry.stat())
+
+    def lent(self, root: str, link: str) -> None:
+        """What lies in a folder that is lent: what an installer keeps of a file, and then what nobody can keep."""
+        top = os.path.join(root, link)
+        waiting, room = [top], _MOST_LENT
+        while waiting and room > 0:
+            for entry in _listed(waiting.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [entry.path] if entry.name not in _REBUILT else []
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                room -= 1
+                said = f"{found.st_size}.{found.st_mtime_ns} {found.st_ctime_ns}.{found.st_ino}"
+                self.found[f"{LENT}{link}\t{entry.path[len(top) + 1 :]}"] = said
 
     def folder(self, folder: str, *, compiled: bool) -> None:
         """All code below a folder."""

@@ -22,6 +22,7 @@ from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import sources
 from agent_harness.verification.check import without_plugins
 from agent_harness.verification.runner.installed import (
+    LENT,
     PLUGIN,
     PROGRAM,
     RUNNER,
@@ -64,6 +65,7 @@ _COMPILES = (
 )
 _COMPILE_SECONDS = 120.0
 _IS_READ = re.compile(r" [0-9a-f]{64}$")  # an entry whose contents are known
+_FEW = 20  # files of a folder of dependencies: fewer are no installation of a tool that installs
 _NAMED = 3  # changes written out in a message
 
 
@@ -92,6 +94,8 @@ class Differences:
     plugins: Mapping[str, NewPlugin] = field(default_factory=dict)  # by entry
     packages: tuple[str, ...] = ()  # distributions that came, went or changed, and steer nothing
     compiled: tuple[str, ...] = ()  # compiled code of what runs tests
+    lent: Mapping[str, str] = field(default_factory=dict)  # by entry: paths in lent folders that came or changed
+    renewed: tuple[str, ...] = ()  # lent folders that were installed anew
     pythons: tuple[str, ...] = ()  # the interpreters that were there before
     known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
 
@@ -101,6 +105,7 @@ class Differences:
             self,
             steering={key: each for key, each in self.steering.items() if not frees(each.path)},
             plugins={key: each for key, each in self.plugins.items() if not frees(each.path)},
+            lent={key: path for key, path in self.lent.items() if not frees(path)},
         )
 
     @property
@@ -131,6 +136,13 @@ class Differences:
         if self.packages:
             message = f"Installed packages changed during the session: {', '.join(self.packages[:5])}."
             found.append(Finding("packages_changed", IMPORTANT, message, {"packages": list(self.packages[:50])}))
+        if self.renewed:
+            message = f"Installed anew during the session, and not compared: {', '.join(self.renewed[:5])}."
+            found.append(Finding("packages_changed", WARN, message, {"packages": list(self.renewed)}))
+        if self.lent:
+            paths = sorted(self.lent.values())[:50]
+            message = f"Checks run without what came into installed dependencies: {', '.join(paths[:_NAMED])}."
+            found.append(Finding("dependencies_left_out", WARN, message, {"paths": paths}))
         return found
 
 
@@ -145,6 +157,8 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
     ]
     if not differing:
         return Differences(pythons=before.pythons, known=before.left)
+    lent, renewed = _lent_changes(old, [key for key in differing if key.startswith(LENT)])
+    differing = [key for key in differing if not key.startswith(LENT)]
     case = _InstalledComparison(before, now, project)
     for key in differing:
         case.judge(key)
@@ -153,9 +167,27 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
         plugins=case.plugins,
         packages=tuple(sorted(case.packages)),
         compiled=tuple(case.compiled),
+        lent=lent,
+        renewed=renewed,
         pythons=before.pythons,
         known=before.left,
     )
+
+
+def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What differs in folders that are lent, and those of them of which an installer has written most again."""
+    by_folder: dict[str, list[str]] = {}
+    for key in differing:
+        by_folder.setdefault(key.removeprefix(LENT).partition("\t")[0], []).append(key)
+    lent: dict[str, str] = {}
+    renewed: list[str] = []
+    for folder, keys in by_folder.items():
+        there = sum(1 for key in old if key.startswith(f"{LENT}{folder}\t"))
+        if sum(1 for key in keys if key in old) * 2 > there > _FEW:
+            renewed.append(folder)
+        else:
+            lent |= {key: key.removeprefix(LENT).replace("\t", "/", 1) for key in keys}
+    return lent, tuple(renewed)
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import PROGRAM, Installed, stamp_of, with_changes
+from agent_harness.verification.runner.installed import LENT, PROGRAM, Installed, stamp_of, with_changes
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.interpreters import Interpreter
 
@@ -99,6 +99,7 @@ class InstalledRecord:
             search=str(found.get("search", "")),
             above=str(found.get("above", "")),
             root=str(found.get("root", "")),
+            lent=tuple(map(str, found.get("lent", ()))),
             entries=found["entries"],
         )
 
@@ -116,7 +117,7 @@ class InstalledRecord:
         is_open = bool(self._read().get("open"))
         now = known.now(programs_only=is_open and programs_only)
         if is_open and programs_only:  # the rest is looked at by the next one that runs something
-            rest = {key: text for key, text in known.entries.items() if not key.startswith(PROGRAM)}
+            rest = {key: text for key, text in known.entries.items() if not key.startswith((PROGRAM, LENT))}
             now = replace(now, entries={**rest, **now.entries})
         else:
             self._seen = now
@@ -209,6 +210,7 @@ class InstalledRecord:
             "search": seen.search,
             "above": seen.above,
             "root": seen.root,
+            "lent": seen.lent,
             "left": left,
             "entries": dict(seen.entries),
         }
@@ -237,7 +239,7 @@ def _record_in(content: bytes) -> dict[str, Any]:
 
 def _of_concern(found: Differences) -> set[str]:
     """The entries that decide in the sessions to come."""
-    return {*found.steering, *found.plugins, *found.compiled}
+    return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 
 def _texts(found: object) -> dict[str, str]:

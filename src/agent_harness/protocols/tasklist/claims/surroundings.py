@@ -16,7 +16,15 @@ from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, place_of
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE
-from agent_harness.verification.command import Differences, FirstLook, InstalledRecord, around, released, starts_python
+from agent_harness.verification.command import (
+    Differences,
+    FirstLook,
+    InstalledRecord,
+    around,
+    lent_by,
+    released,
+    starts_python,
+)
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -43,6 +51,7 @@ def look(worker: "Worker", task: "Task") -> None:
         [(command, folder) for command in dict.fromkeys((task.validation_command, *later)) if command],
         in_place=_in_place(worker),
         settings=settings_from(state.config.sandbox),
+        lent=lent_by(folder) if worker.git and not _in_place(worker) else (),
         confined=bool(worker.goes_on),  # whoever claims for himself is held by no sandbox of ours
     )
     if record.goes_on(wanted, by):
