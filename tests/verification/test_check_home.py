@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, kind_for
 from agent_harness.verification.runner.execution import Reach, run_command
 
 
@@ -76,7 +76,9 @@ def test_a_person_may_give_checks_the_real_home_and_else_reads_how(home: Path, t
 def test_git_settings_that_no_agent_could_change_count(home: Path, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text("[user]\n\tname = The Person\n")
     code, output = ran("git config user.name; git config user.email", tmp_path)
-    assert (code, output) in [(0, "The Person\ncheck@localhost\n"), (0, "Check\ncheck@localhost\n")]
+    name, email = output.split("\n")[:2]
+    assert (code, email.endswith("@localhost")) == (0, True)
+    assert name == "The Person" or kind_for(AUTO) is None
 
 
 def test_tools_are_told_that_nobody_watches_unless_the_person_says_otherwise(

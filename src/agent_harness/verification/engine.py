@@ -34,6 +34,7 @@ from agent_harness.verification.verdict import (
     WARN,
     Finding,
     JudgedStep,
+    Replayed,
     TestRun,
     Verdict,
     passed,
@@ -214,6 +215,7 @@ class _Case:
     steps: dict[str, JudgedStep] = field(default_factory=dict)
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
+    replayed: Replayed | None = None
     alone: bool = False  # the suite ran without the candidate's new tests
     noted: int = 0  # findings of the steps that have ended
 
@@ -438,10 +440,12 @@ class _Case:
                     stop=self.stop,
                 )
 
-            told, names = difference(seen, from_a_test, from_a_program, self.duty.conftests) if python else ("", [])
+            conftests = self.duty.conftests
+            found = difference(seen, from_a_test, from_a_program, conftests) if python else Replayed(len(seen.recorded))
         self._interrupted()
-        if told:
-            self.find("answers_differ", CRITICAL, told, calls=names)
+        self.replayed = found
+        if found.told:
+            self.find("answers_differ", CRITICAL, found.told, calls=list(found.names))
         self._ended("outside")
 
     @property
@@ -616,6 +620,7 @@ class _Case:
             flaky=self.flaky,
             passing=frozenset(node for node, good in outcomes.items() if good),
             total=len(outcomes),
+            replayed=self.replayed,
             steps=tuple(self.steps.values()),
         )
 

@@ -28,7 +28,7 @@ _LOOSE_FANOUT = 2
 _HEADERS = (b"tree", b"author", b"committer", b"encoding")
 
 
-class _TooMuch(Exception):
+class _TooManyObjects(Exception):
     """The objects of the project are too many to be packed for a check."""
 
 
@@ -49,7 +49,7 @@ def make_repository(
         trees = [git.tree_of(each) for each in (commit, *others)]
         if base or len(trees) > 1:
             _pack(git, folder / "objects/pack/pack", [*trees, "--not", root])
-    except (HarnessError, OSError, ValueError, _TooMuch):
+    except (HarnessError, OSError, ValueError, _TooManyObjects):
         store, tags = git.shared_dir() / "objects", git.refs_below("refs/tags/")
     (folder / "objects/info/alternates").write_bytes(os.fsencode(store) + b"\n")
     (folder / "packed-refs").write_bytes(os.fsencode("".join(f"{oid} {ref}\n" for ref, oid in sorted(tags.items()))))
@@ -95,7 +95,7 @@ def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
 def _too_much(git: Git) -> None:
     packs = (git.shared_dir() / "objects/pack").glob("*.pack")
     if sum(each.stat().st_size for each in packs) > _MOST_BYTES:
-        raise _TooMuch
+        raise _TooManyObjects
 
 
 def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:

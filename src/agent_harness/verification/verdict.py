@@ -50,6 +50,21 @@ class JudgedStep:
     run: TestRun | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of calls of the work that were made again outside of its tests."""
+
+    calls: int = 0  # that the tests made, and that were noted
+    compared: int = 0  # that could be made again, and were
+    told: str = ""  # what to tell of those that answer otherwise
+    names: tuple[str, ...] = ()  # of these
+
+    @property
+    def share(self) -> str:
+        """How much the replay says, for people."""
+        return f"{self.compared} of {self.calls} calls could be replayed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judgement of one candidate commit."""
@@ -66,6 +81,7 @@ class Verdict:
     flaky: tuple[str, ...] = ()
     passing: frozenset[str] = frozenset()  # the next baseline, when accepted
     total: int = 0
+    replayed: Replayed | None = None  # calls of the work, made again outside of its tests
     steps: tuple[JudgedStep, ...] = ()  # in the order in which they were taken
 
     def found(self, code: str) -> Finding | None:

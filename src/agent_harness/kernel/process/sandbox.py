@@ -190,14 +190,17 @@ def of_check(
     environ: Mapping[str, str] = os.environ,
     reads: Iterable[str | os.PathLike[str]] = (),
     names: Iterable[str] = (),
+    namespaces: bool = True,
 ) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
 
     ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. Temporary files of
     others are out of its sight, but for those that it needs: both of them, and what its variables and ``names`` name.
+    Without ``namespaces`` it sees the machine as a person's own command does, where Landlock can hold it.
     ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
+    kind = "landlock" if kind and not namespaces and sys.platform == "linux" and _holds("landlock") else kind
     places, scratch = [os.path.realpath(path) for path in own], os.path.realpath(temporary)
     allowed = limits_from(settings, (scratch, *places))
     if kind is None:

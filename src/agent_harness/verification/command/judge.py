@@ -57,7 +57,7 @@ from agent_harness.verification.runner.lending import (
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED, Calls, RecordedCall, Report
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file
 from agent_harness.verification.sources import with_failing_tests
-from agent_harness.verification.verdict import CRITICAL, WARN, Finding
+from agent_harness.verification.verdict import CRITICAL, WARN, Finding, Replayed
 from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
 
 __all__ = [
@@ -216,6 +216,7 @@ class CommandVerdict:
     red_before: str = NOT_RUN
     where: str = WORKTREE
     report: Report | None = None  # of a plain pytest command in a checkout
+    replayed: Replayed | None = None  # calls of the work, made again outside of its tests
 
     @property
     def rejected(self) -> tuple[Finding, ...]:
@@ -655,10 +656,11 @@ class _Judgement:
                     stop=self.stop,
                 )
 
-            told, names = difference(seen, from_a_test, from_a_program, conftests)
-        if not told:
+            found = difference(seen, from_a_test, from_a_program, conftests)
+        done = replace(done, replayed=found)
+        if not found.told:
             return done
-        finding = Finding("answers_differ", CRITICAL, told, {"calls": names})
+        finding = Finding("answers_differ", CRITICAL, found.told, {"calls": list(found.names)})
         return replace(done, passed=False, findings=(*done.findings, finding))
 
     @contextmanager

@@ -8,13 +8,13 @@ default, or ask, run once and end.
 """
 
 import os
+import pwd
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from agent_harness.kernel.process.sandbox import SandboxSettings
 
-_NAME = "user"  # of the folder
 _KEPT = (  # below the home folder: toolchains, and what tools have fetched or built; no settings
     *(".local/bin", ".local/lib", ".local/pipx", ".pyenv", ".rbenv", ".nodenv", ".nvm", ".volta", ".fnm", ".sdkman"),
     *(".asdf", ".asdfrc", ".tool-versions", ".config/mise", ".rustup", ".ghcup", ".opam", ".juliaup", ".swiftly"),
@@ -40,7 +40,7 @@ _BASES = {  # the variables that move a part of the home, and what it is without
     "GRADLE_USER_HOME": ".gradle",
 }
 _SETTINGS = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig", "NPM_CONFIG_GLOBALCONFIG", "PIP_CONFIG_FILE", "GOENV")
-_IDENTITY = '[user]\n\tname = "Check"\n\temail = check@localhost\n[init]\n\tdefaultBranch = main\n'
+_IDENTITY = "[user]\n\tname = {name}\n\temail = {name}@localhost\n[init]\n\tdefaultBranch = main\n"
 
 
 def variables_of_check(
@@ -61,8 +61,8 @@ def variables_of_check(
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if real in map(os.path.expanduser, settings.writable):
         return found
-    own = Path(folder, _NAME)
-    seen = f"{inside or folder}/{_NAME}"
+    own = Path(folder, _login())  # no name by which code could tell whose home it is
+    seen = f"{inside or folder}/{own.name}"
     _furnish(own, real, {name: variables[name] for name in _BASES if variables.get(name)}, shielded=shielded)
     found |= {name: f"{seen}/{below}" for name, below in _BASES.items() if name in found}
     for name in _SETTINGS:
@@ -84,4 +84,12 @@ def _furnish(own: Path, real: str, moved: Mapping[str, str], *, shielded: bool) 
                 link.symlink_to(target)
     given = (f"{real}/.gitconfig", f"{places['.config']}/git/config") if shielded else ()
     included = "".join(f'[include]\n\tpath = "{path}"\n' for path in given if '"' not in path and "\n" not in path)
-    (own / ".gitconfig").write_text(_IDENTITY + included)
+    (own / ".gitconfig").write_text(_IDENTITY.format(name=own.name) + included)
+
+
+def _login() -> str:
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "user"
+    return name if name.isidentifier() else "user"

@@ -267,6 +267,7 @@ def run_command(
             environ=variables,
             reads=reach.reads,
             names=[command] if isinstance(command, str) else command,
+            namespaces=not plain,
         )
         own = variables_of_check(
             variables,
