@@ -58,6 +58,23 @@ def test_settings_and_state_are_not_there_and_toolchains_and_what_was_fetched_ar
     assert not (home / ".config/mine").exists()
 
 
+def test_settings_above_the_checkout_and_full_paths_lead_nowhere_where_there_are_namespaces(home: Path) -> None:
+    if kind_for(AUTO) in (None, "landlock"):
+        pytest.skip("nothing can be hidden here")
+    checkout = home / ".cache/agent-harness/worktrees/one"
+    checkout.mkdir(parents=True)
+    (home / "work").mkdir()
+    (home / "work/lib").write_text("beside\n")
+    check = f"""
+    [ ! -s ../../../../.cargo/config.toml ] && [ ! -s {home}/.npmrc ] && [ ! -e {home}/.local/state/demo/table ] || exit 1
+    [ ! -e {home}/.config/tool/settings ] && [ ! -e {home}/.cache/demo/table ] && grep -q beside {home}/work/lib || exit 2
+    grep -q fetched {home}/.cargo/registry/index && echo x > result
+    """
+    (checkout / "check.sh").write_text(check)
+    assert ran("sh check.sh", checkout) == (0, "")
+    assert (checkout / "result").exists()
+
+
 def test_folders_of_tools_that_variables_name_lose_their_settings_as_well(home: Path, tmp_path: Path) -> None:
     moved = tmp_path / "cargo"
     (home / ".cargo").rename(moved)

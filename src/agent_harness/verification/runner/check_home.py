@@ -9,7 +9,7 @@ default, or ask, run once and end.
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -71,12 +71,24 @@ def variables_of_check(
     return {**found, "HOME": seen}
 
 
+def kept_of_home(variables: Mapping[str, str]) -> list[str]:
+    """What a check may see of the person's hidden folders: what its own home links to, and git's settings."""
+    real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
+    found = [target for _, target in _targets(real, places)]
+    return [*found, f"{real}/.gitconfig", f"{places['.config']}/git", f"{places['.cache']}/agent-harness"]
+
+
+def _targets(real: str, places: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in _KEPT:
+        base = next((each for each in places if name.startswith(f"{each}/")), None)
+        yield name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}"
+
+
 def _furnish(own: Path, real: str, moved: Mapping[str, str], *, shielded: bool) -> None:
     places = {below: moved.get(name, f"{real}/{below}") for name, below in _BASES.items()}
     own.mkdir(mode=0o700)
-    for name in _KEPT:
-        base = next((each for each in places if name.startswith(f"{each}/")), None)
-        target = f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}"
+    for name, target in _targets(real, places):
         if os.path.exists(target):  # noqa: PTH110  most are not there
             link = own / name
             link.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, SandboxSettings
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
-from agent_harness.verification.runner.check_home import variables_of_check
+from agent_harness.verification.runner.check_home import kept_of_home, variables_of_check
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
     WITNESS_VARIABLE,
@@ -268,6 +268,7 @@ def run_command(
             reads=reach.reads,
             names=[command] if isinstance(command, str) else command,
             namespaces=not plain,
+            of_home=kept_of_home(variables),
         )
         own = variables_of_check(
             variables,
