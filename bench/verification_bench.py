@@ -16,7 +16,9 @@ from pathlib import Path
 import timing
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.engine import Strictness, judge, resolve
+from agent_harness.verification.judge import judge
+from agent_harness.verification.runner.environment import resolve
+from agent_harness.verification.verdict import Strictness
 
 TESTS, SECONDS, ROUNDS = 300, 20.0, 2
 FILES = 30

@@ -8,7 +8,9 @@ from typing import Any
 
 from agent_harness.kernel.git import Git
 from agent_harness.testing.repo import Repo
-from agent_harness.verification.engine import RunEnvironment, Strictness, Verdict, judge, resolve
+from agent_harness.verification.judge import judge
+from agent_harness.verification.runner.environment import RunEnvironment, resolve
+from agent_harness.verification.verdict import Strictness, Verdict
 
 PYTEST = f"{sys.executable} -m pytest --disable-plugin-autoload"  # whose plugins are most of its start
 SUITE = f"{PYTEST} tests/ -v"

@@ -63,12 +63,13 @@ def test_settings_above_the_checkout_and_full_paths_lead_nowhere_where_there_are
         pytest.skip("nothing can be hidden here")
     checkout = home / ".cache/agent-harness/worktrees/one"
     checkout.mkdir(parents=True)
-    (home / "work").mkdir()
-    (home / "work/lib").write_text("beside\n")
+    (home / "beside").mkdir()
+    (home / "beside/lib").write_text("beside\n")
     check = f"""
-    [ ! -s ../../../../.cargo/config.toml ] && [ ! -s {home}/.npmrc ] && [ ! -e {home}/.local/state/demo/table ] || exit 1
-    [ ! -e {home}/.config/tool/settings ] && [ ! -e {home}/.cache/demo/table ] && grep -q beside {home}/work/lib || exit 2
-    grep -q fetched {home}/.cargo/registry/index && echo x > result
+    [ ! -s ../../../../.cargo/config.toml ] && [ ! -s {home}/.npmrc ] || exit 1
+    [ ! -e {home}/.local/state/demo/table ] && [ ! -e {home}/.config/tool/settings ] || exit 2
+    [ ! -e {home}/.cache/demo/table ] || exit 3
+    grep -q beside {home}/beside/lib && grep -q fetched {home}/.cargo/registry/index && echo x > result
     """
     (checkout / "check.sh").write_text(check)
     assert ran("sh check.sh", checkout) == (0, "")

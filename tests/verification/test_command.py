@@ -10,21 +10,11 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.command import (
-    FAST,
-    GREEN,
-    NORMAL,
-    NOT_RUN,
-    OFF,
-    RED,
-    REJECT,
-    STRICT,
-    CommandCheck,
-    CommandVerdict,
-    Differences,
-    Remembered,
-    judge_command,
-)
+from agent_harness.verification.command import Differences
+from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.judge import judge_command
+from agent_harness.verification.remembered import Remembered
+from agent_harness.verification.verdict import FAST, GREEN, NORMAL, NOT_RUN, OFF, RED, REJECT, STRICT, Verdict
 
 from .sample import PYTEST, JudgedProject
 
@@ -70,14 +60,14 @@ def repo(make_repo: Make) -> JudgedProject:
 
 def judged(
     repo: JudgedProject, command: str, work: Files, *, remembered: Remembered | None = None, **options: object
-) -> CommandVerdict:
+) -> Verdict:
     """The verdict on a commit of this work on top of the base."""
     check = CommandCheck(**{"command": command, "timeout_seconds": 60.0, "trust": FAST, **options})  # type: ignore[arg-type]
     candidate = repo.commit(work)
     return judge_command(repo.client, check, base=repo.base, candidate=candidate, remembered=remembered)
 
 
-def codes(verdict: CommandVerdict) -> list[str]:
+def codes(verdict: Verdict) -> list[str]:
     return [finding.code for finding in verdict.findings]
 
 
@@ -118,13 +108,13 @@ def test_honest_work_passes(repo: JudgedProject, command: str, work: Files) -> N
     (repo.root / "check.sh").chmod(0o755)
     repo.base = repo.commit()
     verdict = judged(repo, command, work)
-    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+    assert (verdict.accepted, codes(verdict)) == (True, []), verdict
     assert (verdict.exit_code, verdict.where, verdict.red_before) == (0, "worktree", RED)
 
 
 def test_work_that_is_not_done_fails_with_its_output(repo: JudgedProject) -> None:
     verdict = judged(repo, "echo looking in $PWD; sh check.sh; code=$?; echo gone 1>&2; exit $code", {"other": "x"})
-    assert (verdict.passed, verdict.exit_code, verdict.red_before) == (False, 1, NOT_RUN)
+    assert (verdict.accepted, verdict.exit_code, verdict.red_before) == (False, 1, NOT_RUN)
     assert verdict.output == f"looking in {repo.root}\ngone\n"
     assert codes(verdict) == []
 
@@ -132,7 +122,7 @@ def test_work_that_is_not_done_fails_with_its_output(repo: JudgedProject) -> Non
 def test_a_limit_ends_the_command(repo: JudgedProject) -> None:
     check = CommandCheck(command="sleep 600 & sleep 600", timeout_seconds=0.3)
     verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit(DONE))
-    assert (verdict.passed, verdict.timed_out, verdict.exit_code) == (False, True, None)
+    assert (verdict.accepted, verdict.timed_out, verdict.exit_code) == (False, True, None)
 
 
 def test_only_what_is_committed_counts(repo: JudgedProject) -> None:
@@ -141,13 +131,13 @@ def test_only_what_is_committed_counts(repo: JudgedProject) -> None:
     verdict = judge_command(
         repo.client, CommandCheck(command="grep -q done work.txt"), base=repo.base, candidate=candidate
     )
-    assert not verdict.passed
+    assert not verdict.accepted
     assert (repo.root / "work.txt").read_text() == "done\n"
 
 
 def test_a_run_changes_nothing_in_the_folder(repo: JudgedProject) -> None:
     verdict = judged(repo, "echo x > made-by-the-run; rm work.txt", DONE)
-    assert verdict.passed
+    assert verdict.accepted
     assert repo.git("status", "--porcelain") == ""
 
 
@@ -156,7 +146,7 @@ def test_it_runs_in_the_folder_of_the_project(repo: JudgedProject) -> None:
     candidate = repo.commit(DONE)
     git = Git(repo.root / "sub")
     verdict = judge_command(git, CommandCheck(command="sh check.sh"), base=repo.base, candidate=candidate)
-    assert verdict.passed
+    assert verdict.accepted
     forged = repo.commit({"sub/check.sh": "true\n"})
     verdict = judge_command(git, CommandCheck(command="sh check.sh"), base=repo.base, candidate=forged)
     assert [finding.data["path"] for finding in verdict.findings] == ["check.sh"]
@@ -177,7 +167,7 @@ MOVED: Files = {"tests/test_calc.py": None, "tests/unit/test_calc.py": TEST}
 def test_a_test_file_that_moved_is_no_deletion(repo: JudgedProject, work: Files) -> None:
     """Its tests are shown to be run at the new place: the command fails once they fail there."""
     verdict = judged(repo, PY, {**ADDED, **work})
-    assert (verdict.passed, codes(verdict)) == (True, ["test_moved"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (True, ["test_moved"]), verdict
     assert verdict.findings[0].message == "tests/test_calc.py is tests/unit/test_calc.py now."
 
 
@@ -199,9 +189,9 @@ def test_a_test_file_that_moved_to_where_its_tests_are_not_run_is_rejected(
     other = "def test_other():\n    assert True\n"
     repo.base = repo.commit({"tests/test_more.py": other, "elsewhere/test_more_of_it.py": other, **settings})
     verdict = judged(repo, command, {**ADDED, **work}, **options)
-    assert not verdict.passed
-    assert "protected_test_changed" in {finding.code for finding in verdict.rejected}
-    assert "tests/test_calc.py" in verdict.rejected[0].message
+    assert not verdict.accepted
+    assert "protected_test_changed" in {finding.code for finding in verdict.reasons}
+    assert "tests/test_calc.py" in verdict.reasons[0].message
 
 
 # ---- agents that bend the proof --------------------------------------------------------------------------------------
@@ -316,8 +306,8 @@ def test_a_bent_proof_is_rejected(repo: JudgedProject, command: str, work: Files
         }
     )
     verdict = judged(repo, command, work)
-    assert (verdict.passed, codes(verdict)) == (False, [code])
-    assert not verdict.ran
+    assert (verdict.accepted, codes(verdict)) == (False, [code])
+    assert not verdict.proof
     path = next(iter(work))
     assert path in verdict.findings[0].message
     with pytest.raises(AssertionError, match=said):
@@ -328,7 +318,7 @@ def test_a_link_in_the_place_of_the_script(repo: JudgedProject) -> None:
     (repo.root / "check.sh").unlink()
     (repo.root / "check.sh").symlink_to("/bin/true")
     verdict = judged(repo, "sh check.sh", {})
-    assert (codes(verdict), verdict.ran) == (["check_changed"], False)
+    assert (codes(verdict), verdict.proof) == (["check_changed"], None)
     assert "link" in verdict.findings[0].message
 
 
@@ -347,17 +337,17 @@ def test_a_task_that_is_meant_to_change_its_proof(repo: JudgedProject) -> None:
         "tests/test_calc.py": TEST.replace("== 3", "== 3.0"),
         "pytest.ini": "[pytest]\naddopts = -q\n",
     }
-    assert not judged(repo, PY, work).passed
+    assert not judged(repo, PY, work).accepted
     repo.git("reset", "-q", "--hard", repo.base)
     verdict = judged(repo, PY, work, may_change=("tests/**", "pytest.ini"))
-    assert (verdict.passed, codes(verdict)) == (True, [])
+    assert (verdict.accepted, codes(verdict)) == (True, [])
 
 
 def test_where_there_were_no_tests_nothing_is_protected(make_repo: Make) -> None:
     repo = make_repo({"README": "x\n"}, resolved=False)
     work = {**ADDED, "tests/test_calc.py": TEST, "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n'}
     verdict = judged(repo, PY, work)
-    assert (verdict.passed, verdict.red_before) == (True, RED)
+    assert (verdict.accepted, verdict.red_before) == (True, RED)
     assert [finding.severity for finding in verdict.findings] == ["IMPORTANT"]
 
 
@@ -366,13 +356,13 @@ def test_where_there_were_no_tests_nothing_is_protected(make_repo: Make) -> None
 
 def test_a_command_that_passed_before_proves_nothing(repo: JudgedProject) -> None:
     verdict = judged(repo, "test -f work.txt", DONE)
-    assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, GREEN, ["green_before"])
+    assert (verdict.accepted, verdict.red_before, codes(verdict)) == (True, GREEN, ["green_before"])
     repo.git("reset", "-q", "--hard", repo.base)
     verdict = judged(repo, "test -f work.txt", DONE, requires_red=REJECT)
-    assert (verdict.passed, verdict.red_before, verdict.exit_code) == (False, GREEN, 0)
+    assert (verdict.accepted, verdict.red_before, verdict.exit_code) == (False, GREEN, 0)
     repo.git("reset", "-q", "--hard", repo.base)
     verdict = judged(repo, "test -f work.txt", DONE, requires_red=OFF)
-    assert (verdict.passed, verdict.red_before, codes(verdict)) == (True, NOT_RUN, [])
+    assert (verdict.accepted, verdict.red_before, codes(verdict)) == (True, NOT_RUN, [])
 
 
 @pytest.mark.scenario
@@ -383,6 +373,16 @@ def test_new_tests_that_fail_on_the_code_before_are_a_proof(repo: JudgedProject)
     assert judged(repo, PY, {"calc.py": code, "tests/test_sub.py": new}).red_before == RED
     repo.git("reset", "-q", "--hard", repo.base)
     assert judged(repo, PY, {"notes": "x"}).red_before == GREEN
+
+
+@pytest.mark.parametrize("command", [f"{PYTEST} -q tests/test_new.py", f"{sys.executable} tests/test_new.py"])
+def test_a_new_test_file_that_passes_on_the_code_before_proves_nothing(repo: JudgedProject, command: str) -> None:
+    """It was not there, so without it any command would have failed."""
+    new = {"tests/test_new.py": "def test_it():\n    assert 1 is not None\n"}
+    verdict = judged(repo, command, new)
+    assert (verdict.accepted, verdict.red_before, codes(verdict)) == (True, GREEN, ["green_before"])
+    assert verdict.not_asked and verdict.noticed is None
+    assert not judged(repo, command, {**new, "work.txt": "done\n"}, requires_red=REJECT).accepted
 
 
 def test_the_code_before_is_asked_once(repo: JudgedProject, tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def test_the_code_before_is_asked_once(repo: JudgedProject, tmp_path: Path) -> N
 
 def test_work_that_changes_nothing_is_green_before(repo: JudgedProject) -> None:
     verdict = judge_command(repo.client, CommandCheck(command="true"), base=repo.base, candidate=repo.base)
-    assert (verdict.passed, verdict.red_before) == (True, GREEN)
+    assert (verdict.accepted, verdict.red_before, verdict.unchanged) == (True, GREEN, True)
 
 
 # ---- in the folder ---------------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ def test_it_fails_there_and_passes_here(repo: JudgedProject) -> None:
     verdict = judged(
         repo, "grep -q done work.txt && test -f data/set.txt", DONE, in_place_setting="config.where: in_place"
     )
-    assert (verdict.passed, verdict.where, verdict.exit_code) == (False, "worktree", 1)
+    assert (verdict.accepted, verdict.where, verdict.exit_code) == (False, "worktree", 1)
     found = verdict.found("passes_only_in_place")
     assert found is not None
     assert found.message == (
@@ -427,9 +427,9 @@ def test_in_place_has_the_guard_and_the_code_before(repo: JudgedProject) -> None
     repo.put({"data/set.txt": "x\n"})
     command = "grep -q done work.txt && test -f data/set.txt"
     verdict = judged(repo, command, DONE, isolation="in_place")
-    assert (verdict.passed, verdict.where, verdict.red_before) == (True, "in_place", RED)
+    assert (verdict.accepted, verdict.where, verdict.red_before) == (True, "in_place", RED)
     forged = judged(repo, "sh check.sh", {"check.sh": "exit 0\n"}, isolation="in_place")
-    assert (codes(forged), forged.where, forged.ran) == (["check_changed"], "in_place", False)
+    assert (codes(forged), forged.where, forged.proof) == (["check_changed"], "in_place", None)
 
 
 def test_installed_dependencies_are_lent(repo: JudgedProject) -> None:
@@ -440,7 +440,7 @@ def test_installed_dependencies_are_lent(repo: JudgedProject) -> None:
     repo.put({"sub/node_modules/p/index.js": "x\n", "build/forged": "x\n", ".venv/pyvenv.cfg": ""})
     command = ".venv/bin/tool && test -f sub/node_modules/p/index.js && test ! -e build"
     verdict = judged(repo, command, {**DONE, "sub/a": "x\n"})
-    assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict.output
+    assert (verdict.accepted, codes(verdict), verdict.red_before) == (True, [], RED), verdict.output
 
 
 def test_what_came_into_them_is_left_out_and_asked_about_where_the_check_needs_it(repo: JudgedProject) -> None:
@@ -450,12 +450,12 @@ def test_what_came_into_them_is_left_out_and_asked_about_where_the_check_needs_i
     (repo.root / "node_modules/.bin/other").write_text("grep -q done work.txt\n")
     came = Differences(lent={"lent node_modules\t.bin/tool": "node_modules/.bin/tool"})
     needs = judged(repo, "sh node_modules/.bin/tool", {"work.txt": "bad\n"}, installed=came)
-    assert (needs.passed, needs.rejected[0].code) == (False, "dependency_needed")
-    assert needs.rejected[0].data["paths"] == ["node_modules/.bin/tool"]
+    assert (needs.accepted, needs.reasons[0].code) == (False, "dependency_needed")
+    assert needs.reasons[0].data["paths"] == ["node_modules/.bin/tool"]
     locked = judged(repo, "sh node_modules/.bin/tool", {"package-lock.json": "{}\n"}, installed=came)
-    assert locked.passed
+    assert locked.accepted
     beside = judged(repo, "sh node_modules/.bin/other", DONE, installed=came)
-    assert (beside.passed, codes(beside)) == (True, ["dependencies_left_out"])
+    assert (beside.accepted, codes(beside)) == (True, ["dependencies_left_out"])
 
 
 def test_an_editable_install_leads_to_the_checkout(repo: JudgedProject) -> None:
@@ -469,7 +469,7 @@ def test_an_editable_install_leads_to_the_checkout(repo: JudgedProject) -> None:
         f"PYTHONPATH=$PYTHONPATH:{repo.root}/src {sys.executable} -c 'import calculator; assert calculator.ANSWER'"
     )
     verdict = judged(repo, command, {"src/calculator.py": "ANSWER = 42\n"})
-    assert (verdict.passed, verdict.red_before) == (True, RED), verdict.output
+    assert (verdict.accepted, verdict.red_before) == (True, RED), verdict.output
 
 
 def test_no_checkout_is_left(repo: JudgedProject) -> None:
@@ -517,8 +517,35 @@ NAMED = f"{PYTEST} -q tests/test_roman.py"
 )
 def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts: str, said: str | None) -> None:
     verdict = judged(repo, NAMED, {**ROMAN, "tests/test_roman.py": NEW.format(asserts)}, trust=NORMAL)
-    assert (verdict.passed, codes(verdict)) == ((True, []) if said is None else (False, ["weak_test"])), verdict
+    assert (verdict.accepted, codes(verdict)) == ((True, []) if said is None else (False, ["weak_test"])), verdict
     assert said is None or said in verdict.findings[0].message
+    assert (verdict.noticed, verdict.red_before, verdict.not_asked, verdict.unchanged) == (said is None, RED, "", False)
+    assert [each.step for each in verdict.steps if each.seconds][:3] == ["proof", "red", "twins"]
+    assert verdict.seconds > max(each.seconds or 0 for each in verdict.steps)
+
+
+ASKS = f"{sys.executable} asks.py"
+ASKING: Files = {"asks.py": "import roman\n\nassert roman.roman(4) == 'IV'\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "noticed", "of"),
+    [
+        (ASKS, ROMAN, True, "1 of 1 expected values"),
+        (ASKS, {"roman.py": "import os\n\nos._exit(0)\n"}, False, "0 of 1 expected values"),
+        ("grep -q done work.txt", DONE, True, "1 of 1 expected values"),
+        ("test -f roman.py", ROMAN, None, ""),
+    ],
+)
+def test_any_command_fails_where_it_expects_other_values(
+    make_repo: Make, command: str, work: Files, noticed: bool | None, of: str
+) -> None:
+    repo = make_repo({**BASE, **ASKING}, resolved=False)
+    verdict = judged(repo, command, work, trust=NORMAL)
+    assert (verdict.noticed, verdict.noticed_of, verdict.accepted) == (noticed, of, noticed is not False), verdict
+    assert codes(verdict) == (["weak_test"] if noticed is False else [])
+    assert (verdict.not_asked == "by exit status alone") == (noticed is None)
+    assert judged(repo, command, {**work, "more": "x"}, trust=FAST).not_asked == "trust: fast"
 
 
 @pytest.mark.parametrize(
@@ -540,7 +567,7 @@ def test_tests_that_a_person_wrote(
 ) -> None:
     repo = make_repo({**BASE, "tests/test_roman.py": test}, resolved=False)
     verdict = judged(repo, NAMED, work, trust=trust)
-    assert (verdict.passed, codes(verdict)) == (passed, code), verdict
+    assert (verdict.accepted, codes(verdict)) == (passed, code), verdict
 
 
 @pytest.mark.parametrize(
@@ -552,19 +579,19 @@ def test_a_test_that_is_skipped_while_it_runs(make_repo: Make, given: str, passe
     one = "\n\ndef test_one():\n    assert True\n"
     repo = make_repo({**BASE, "tests/test_roman.py": given + one}, resolved=False)
     verdict = judged(repo, NAMED, ROMAN if passed else {"roman.py": SKIPS})
-    assert (verdict.passed, codes(verdict)) == (passed, [] if passed else ["proof_failed"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (passed, [] if passed else ["proof_failed"]), verdict
 
 
 def test_an_exit_of_0_without_a_whole_run_is_no_proof(repo: JudgedProject) -> None:
     ends = "import importlib\n\n\ndef add(a, b):\n    getattr(importlib.import_module('o' + 's'), '_ex' + 'it')(0)\n"
     verdict = judged(repo, PY, {"calc.py": ends})
-    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
     assert "not believed" in verdict.findings[0].message
 
 
 @pytest.mark.parametrize("words", ["--collect-only", "-p no:junitxml", "-x --maxfail=3", "-k add"])
 def test_options_of_a_person(repo: JudgedProject, words: str) -> None:
-    assert judged(repo, f"{PY} {words}", ADDED, requires_red=OFF).passed
+    assert judged(repo, f"{PY} {words}", ADDED, requires_red=OFF).accepted
 
 
 def test_a_python_that_takes_no_plugin_is_asked_without_it(repo: JudgedProject) -> None:
@@ -610,8 +637,8 @@ ENDS = "import importlib\n\n\ndef roman(n):\n    getattr(importlib.import_module
 def test_pytest_is_watched_however_it_is_started(make_repo: Make, command: str) -> None:
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     honest = judged(repo, command, {"sub/roman.py": ROMAN["roman.py"]})
-    assert (honest.passed, codes(honest)) == (True, []), (honest.output, honest.findings)
-    assert honest.report is not None
+    assert (honest.accepted, codes(honest)) == (True, []), (honest.output, honest.findings)
+    assert honest.proof and honest.proof.report
     repo.sh("git", "reset", "-q", "--hard", repo.base)
     assert codes(judged(repo, command, {"sub/roman.py": ENDS})) == ["proof_failed"]
 
@@ -636,7 +663,7 @@ def test_what_takes_no_plugin_is_believed_by_its_exit_status(make_repo: Make) ->
     command = f"env -i {PYTEST} -q sub/tests"
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     verdict = judged(repo, command, {"sub/roman.py": ROMAN["roman.py"]}, trust=NORMAL)
-    assert (verdict.passed, verdict.report) == (True, None), verdict
+    assert verdict.proof and (verdict.accepted, verdict.proof.report) == (True, None), verdict
 
 
 LEAVES = f"#!/bin/sh\n[ -e sub/done ] && exit 0\n{PYTEST} -q sub/tests\n"
@@ -647,7 +674,7 @@ def test_a_pytest_that_starts_on_the_code_before_has_to_start(make_repo: Make, b
     """What is left to find out by running: the candidate has its script leave before any test."""
     repo = make_repo({**BASE, **PLACES, **before, "run.sh": LEAVES}, resolved=False)
     verdict = judged(repo, "sh run.sh", {"sub/done": "", "sub/roman.py": EQUAL}, trust=NORMAL)
-    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
     assert "on the code before it did" in verdict.findings[0].message
 
 
@@ -657,7 +684,7 @@ def test_what_a_person_has_released_may_start_another_runner(make_repo: Make) ->
     assert codes(judged(repo, "sh run.sh", work)) == ["check_changed"]
     repo.sh("git", "reset", "-q", "--hard", repo.base)
     verdict = judged(repo, "sh run.sh", work, may_change=("run.sh",))
-    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+    assert (verdict.accepted, codes(verdict)) == (True, []), verdict
 
 
 @pytest.mark.parametrize(
@@ -670,7 +697,7 @@ def test_what_a_person_has_released_may_start_another_runner(make_repo: Make) ->
 )
 def test_a_command_that_only_speaks_of_pytest(repo: JudgedProject, command: str) -> None:
     verdict = judged(repo, command, DONE)
-    assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict
+    assert (verdict.accepted, codes(verdict), verdict.red_before) == (True, [], RED), verdict
     assert judged(repo, command, {"more": "x", "work.txt": "todo\n"}).exit_code == 1
 
 
@@ -693,7 +720,7 @@ def test_a_command_that_only_speaks_of_pytest(repo: JudgedProject, command: str)
 def test_what_a_command_does_with_pytest_is_its_own_affair(make_repo: Make, command: str, files: Files) -> None:
     repo = make_repo({**BASE, **PLACES, **files}, resolved=False)
     verdict = judged(repo, command, {"sub/roman.py": ROMAN["roman.py"]}, trust=NORMAL)
-    assert (verdict.passed, codes(verdict), verdict.red_before) == (True, [], RED), verdict
+    assert (verdict.accepted, codes(verdict), verdict.red_before) == (True, [], RED), verdict
 
 
 WITH_ROWS = """\
@@ -724,11 +751,11 @@ def test_expected_values_that_are_part_of_the_ids_of_tests(make_repo: Make, comm
     """They are other ones on the twin that expects other values."""
     repo = make_repo({**BASE, **PLACES, "sub/tests/test_roman.py": WITH_ROWS}, resolved=False)
     verdict = judged(repo, command, {"sub/roman.py": EQUAL}, trust=NORMAL)
-    assert (verdict.passed, codes(verdict)) == (False, ["weak_test"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (False, ["weak_test"]), verdict
     repo.sh("git", "reset", "-q", "--hard", repo.base)
     honest = "def roman(n):\n    return ['', 'I', 'II', 'III', 'IV', 'V', 'VI'][n]\n"
     verdict = judged(repo, command, {"sub/roman.py": honest}, trust=NORMAL)
-    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+    assert (verdict.accepted, codes(verdict)) == (True, []), verdict
 
 
 @pytest.mark.scenario
@@ -737,7 +764,7 @@ def test_tests_that_only_crash_notice_nothing(repo: JudgedProject) -> None:
     calls = "import pytest\n\nfrom roman import roman\n\n\n@pytest.mark.parametrize('n', [1, 4] * 4)\n"
     new = f"{calls}def test_roman(n):\n    roman(n).strip()\n"
     verdict = judged(repo, NAMED, {**ROMAN, "tests/test_roman.py": new}, trust=NORMAL)
-    assert (verdict.passed, codes(verdict)) == (False, ["weak_test"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (False, ["weak_test"]), verdict
 
 
 SKIPPING_HELPERS: Files = {
@@ -754,10 +781,10 @@ def test_tests_of_before_that_skip_themselves_in_a_folder(make_repo: Make) -> No
     """By a module beside them, as on the code before; or by their own words, where that code could not run them."""
     repo = make_repo({**BASE, **PLACES, **SKIPPING_HELPERS}, resolved=False)
     verdict = judged(repo, WAYS["a folder"], {"sub/roman.py": ROMAN["roman.py"]})
-    assert (verdict.passed, codes(verdict)) == (True, []), verdict
+    assert (verdict.accepted, codes(verdict)) == (True, []), verdict
     repo.sh("git", "reset", "-q", "--hard", repo.base)
     verdict = judged(repo, WAYS["a folder"], {"sub/roman.py": SKIPS, "sub/tests/test_new.py": "def test(): assert 1\n"})
-    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
 
 
 ENDS_LATER = """\
@@ -776,11 +803,11 @@ def roman(n):
 def test_an_end_of_the_process_that_hides_failed_tests(make_repo: Make, way: str) -> None:
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     verdict = judged(repo, WAYS[way], {"sub/roman.py": ENDS_LATER})
-    assert (verdict.passed, codes(verdict)) == (False, ["proof_failed"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
     assert "never did" in verdict.findings[0].message
 
 
 def test_a_command_that_never_fails_is_told_of(make_repo: Make) -> None:
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     verdict = judged(repo, f"cd sub && {PYTEST} -q | cat", {"sub/roman.py": "def roman(n):\n    return 'no'\n"})
-    assert (verdict.passed, codes(verdict)) == (True, ["green_before"]), verdict
+    assert (verdict.accepted, codes(verdict)) == (True, ["green_before"]), verdict

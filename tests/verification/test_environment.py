@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from agent_harness.verification.check import parse
-from agent_harness.verification.engine import TestRun, passed, resolve, run_tests
-from agent_harness.verification.runner.environment import plain_variables
+from agent_harness.verification.runner.environment import plain_variables, resolve
+from agent_harness.verification.runner.execution import run_tests
 from agent_harness.verification.runner.interpreters import Interpreters
 from agent_harness.verification.runner.lending import Mapped, mapped
+from agent_harness.verification.verdict import Run, passed
 
 from .sample import HONEST, INI, SUB_CODE, SUB_TEST, JudgedProject, codes
 
@@ -41,7 +42,7 @@ def site_of(repo: JudgedProject) -> Path:
     return next((repo.root / ".venv/lib").glob("python*/site-packages"))
 
 
-def run(repo: JudgedProject, command: str, **settings: Any) -> TestRun:
+def run(repo: JudgedProject, command: str, **settings: Any) -> Run:
     environment = resolve(repo.root, [command], **settings)
     return run_tests(repo.client, repo.base, command, environment=environment, timeout_seconds=60)
 

@@ -18,13 +18,13 @@ import pytest
 
 from agent_harness.kernel.process.sandbox import AUTO, kind_for
 from agent_harness.verification.command import starts_python
-from agent_harness.verification.engine import Verdict, resolve
-from agent_harness.verification.runner.environment import released
+from agent_harness.verification.runner.environment import released, resolve
 from agent_harness.verification.runner.first_look import FirstLook
 from agent_harness.verification.runner.installed import Installed, look, open_to
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreter
+from agent_harness.verification.verdict import Verdict
 
 from .sample import HONEST, JudgedProject, codes
 

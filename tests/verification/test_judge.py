@@ -11,9 +11,9 @@ import pytest
 
 from agent_harness.errors import Interrupted
 from agent_harness.kernel import process
-from agent_harness.verification.engine import Strictness, run_tests
 from agent_harness.verification.guard import read_by_tests
-from agent_harness.verification.verdict import Verdict
+from agent_harness.verification.runner.execution import run_tests
+from agent_harness.verification.verdict import OFF, Strictness, Verdict
 
 from .sample import (
     ADD,
@@ -129,7 +129,7 @@ def test_a_trivial_test_that_was_red_is_named_and_proves_nothing(repo: JudgedPro
 def test_pure_refactoring_needs_no_red(repo: JudgedProject) -> None:
     files = {"src/calc.py": ADD_CODE + "\n\nplus = add\n", SUB: ADD_TEST}
     assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
-    assert repo.judge(files, suite=None, options=Strictness(requires_red=False)).accepted
+    assert repo.judge(files, suite=None, options=Strictness(requires_red=OFF)).accepted
 
 
 @pytest.mark.scenario

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from agent_harness.kernel.process.sandbox import AUTO, kind_for, of_check
-from agent_harness.verification.engine import Strictness
+from agent_harness.verification.verdict import OFF, Strictness
 
 from .sample import ADD_CODE, INI, SUB, SUB_TEST, JudgedProject, codes
 
 Files = Mapping[str, str | bytes | None]
 Make = Callable[..., JudgedProject]
-ALONE = {"baseline": (), "suite": None, "options": Strictness(requires_red=False, twins=False)}  # nothing else is asked
+ALONE = {"baseline": (), "suite": None, "options": Strictness(requires_red=OFF, twins=False)}  # nothing else is asked
 HEAD = "import os\nimport pathlib\nimport sys\n\n\n"
 DETECTING = {
     "runner": "'pytest' in sys.modules",

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel import owner
-from agent_harness.verification.engine import TestRun, passed, run_tests
+from agent_harness.verification.runner.execution import run_tests
+from agent_harness.verification.verdict import Run, passed
 from agent_harness.verification.workspace import Overlay
 
 from .sample import ADD_CODE, INI, PYTEST, SUITE, JudgedProject
@@ -17,7 +18,7 @@ Make = Callable[..., JudgedProject]
 WITH_XDIST = f"{PYTEST} -p xdist"
 
 
-def run(repo: JudgedProject, command: str = SUITE, **settings: Any) -> TestRun:
+def run(repo: JudgedProject, command: str = SUITE, **settings: Any) -> Run:
     settings.setdefault("timeout_seconds", 60.0)
     return run_tests(repo.client, repo.git("rev-parse", "HEAD"), command, environment=repo.environment, **settings)
 
@@ -142,7 +143,7 @@ def test_every_kind_of_test_has_its_id(make_repo: Make, extra: str) -> None:
     assert passed(again)
 
 
-def run_selected(repo: JudgedProject, command: str, ids: list[str]) -> TestRun:
+def run_selected(repo: JudgedProject, command: str, ids: list[str]) -> Run:
     from agent_harness.verification.runner.execution import execute, place_for
 
     with place_for(repo.client, repo.base, environment=repo.environment) as space:

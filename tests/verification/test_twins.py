@@ -6,7 +6,7 @@ import pytest
 
 from agent_harness.verification import twins
 from agent_harness.verification.changes import FileChange
-from agent_harness.verification.engine import Strictness
+from agent_harness.verification.verdict import Strictness
 
 from .sample import HONEST, SUB, SUB_CODE, JudgedProject, codes
 

@@ -9,6 +9,7 @@ import ast
 import os
 import posixpath
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -127,6 +128,61 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
         read=tuple(path for path, kind in sides.items() if kind.read and not duty.frees(path)),
         needs_cross_check=bool(out or moved or grown or more) or any(map(_acts, side)),
     )
+
+
+class Guard(ABC):
+    """The rules on what a candidate changes of the files that decide about it: protected files in, findings out."""
+
+    own_tests: Collection[str] = ()  # files and folders of the tests of this item
+    runs_moved = False  # the item's own check runs older tests that have moved
+
+    @property
+    @abstractmethod
+    def conftests(self) -> Collection[str]:
+        """Those of the base."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> Collection[str]:
+        """Names in them, and in the runner's settings, that variables may have."""
+
+    @abstractmethod
+    def survey(self, changes: CandidateChanges) -> Survey:
+        """What speaks against the changes, and to which side they belong."""
+
+    @abstractmethod
+    def is_own(self, path: str) -> bool:
+        """Whether a changed path is one of the tests of this item, or what they stand on."""
+
+    def check_files(self, changes: CandidateChanges) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
+        """The files of the check as the candidate has them, and unchanged data that it may compare with."""
+        return {}, {}
+
+    def brought(self, changes: CandidateChanges, found: Survey) -> Collection[str]:
+        """The changed paths that a run on the code before takes from the candidate."""
+        return found.test_side
+
+
+class FeatureGuard(Guard):
+    """The rules of a session, which was given a duty."""
+
+    def __init__(self, duty: Duty) -> None:
+        self.duty = duty
+        self.own_tests = duty.test_files
+
+    @property
+    def conftests(self) -> Collection[str]:
+        return self.duty.conftests
+
+    @property
+    def variables(self) -> Collection[str]:
+        return self.duty.variables
+
+    def survey(self, changes: CandidateChanges) -> Survey:
+        return survey(changes, self.duty)
+
+    def is_own(self, path: str) -> bool:
+        return belongs(path, self.duty.test_files)
 
 
 PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})

@@ -14,7 +14,9 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agent_harness.verification.runner.execution import Reach, Stop, run_command
+from agent_harness.verification.case import Case
+from agent_harness.verification.check import parse
+from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, run_command
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER, Calls, RecordedCall
 from agent_harness.verification.verdict import Replayed
 from agent_harness.verification.workspace import Workspace
@@ -26,6 +28,46 @@ _RUNNERS = ("PYTEST", "AGENT_HARNESS", "HARNESS_", "PY_COLORS", "COVERAGE_")  # 
 _CONFIRMED = 2  # how often calls that answer otherwise outside are asked again
 Answers = Callable[[Sequence[RecordedCall]], Sequence[str | None]]
 PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | None]]
+
+
+def replay(case: Case) -> None:
+    """What the proof has called answers alike where no test runner is, in a process and a folder of its own."""
+    seen = case.runs["proof"].calls if "proof" in case.runs else ()
+    at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
+    command, runner = parse(case.proof or ""), case.runner
+    if not seen or not seen[at].recorded or not (python := runner.python_of(command, seen[at].python)):
+        return
+    with (
+        case.step("outside"),
+        runner.place(case.candidate) as judged,
+        runner.place(case.candidate, neutral=True) as plain,
+    ):
+        variables = plain_variables_for(
+            runner.plain_variables(plain), command.variables, seen[at], case.guard.variables
+        )
+
+        def from_a_test(calls: Sequence[RecordedCall]) -> Sequence[str | None]:
+            terms = RunAsked(seconds=case.short_limit, again=calls)
+            again = runner.start(judged, command.text, terms).calls
+            return again[at].answers if len(again) == len(seen) else []
+
+        def from_a_program(calls: Sequence[RecordedCall], first: Sequence[str]) -> Sequence[str | None]:
+            return plainly(
+                plain,
+                python,
+                calls,
+                imports=[*runner.imports(plain), *seen[at].paths],
+                variables=variables,
+                reach=runner.reach(plain),
+                first=first,
+                timeout_seconds=case.short_limit,
+                stop=case.stop,
+            )
+
+        case.replayed = found = difference(seen[at], from_a_test, from_a_program, case.guard.conftests)
+        case.check_stop()
+        if found.told:
+            case.find("answers_differ", found.told, calls=list(found.names))
 
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:

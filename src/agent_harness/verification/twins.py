@@ -8,6 +8,7 @@ be read is left as it is: a twin is only made of what its rules understand.
 
 import ast
 import codecs
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,10 @@ _CALLED = frozenset({"assert_called_with", "assert_called_once_with", "assert_an
 _RAISING = frozenset({"raises", "warns", "assertRaisesRegex", "assertWarnsRegex"})
 _WRAPPING = frozenset({"approx", "Decimal", "Fraction", "OrderedDict", "dict", "frozenset", "list", "set", "tuple"})
 _OTHER_NUMBER = 1_000_003
+_FAILING = re.compile(
+    r"(?:\w*fail\w*|\w*err(?:or)?s?|die|abort|bad\w*|wrong\w*|mismatch\w*|broken|problems?)", re.IGNORECASE
+)
+_PASSING = re.compile(r"(?:ok|pass(?:ed)?|success|good|same|right|correct)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,22 +216,33 @@ def _generates(function: _Function) -> bool:
 def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, int], _Edit]]:
     """By function, and there by line and column, the edits that make every expected value another one."""
     lines = _line_offsets(source)
-    module = _assigned(tree.body)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
     for owner, function in _with_classes(tree):
-        reach = {**module, **_assigned(function.body)}
         edits: dict[tuple[int, int], _Edit] = {}
-        for expected, is_pattern in _expected(function):
-            for node in _written_out(expected, function, owner, reach):
-                start = lines[node.lineno - 1] + node.col_offset
-                end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-                other = _another(node, is_pattern=is_pattern).encode()
-                if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
-                    other = b'"' + other[1:-1] + b'"'  # a program that reads the test finds the value where it was
-                edits[node.lineno, node.col_offset] = start, end, other
+        for node, is_pattern in values_in(function, owner, tree):
+            start = lines[node.lineno - 1] + node.col_offset
+            end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+            other = _another(node, is_pattern=is_pattern).encode()
+            if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
+                other = b'"' + other[1:-1] + b'"'  # a program that reads the test finds the value where it was
+            edits[node.lineno, node.col_offset] = start, end, other
         if edits:
             found[f"{owner.name}::{function.name}" if owner else function.name] = edits
     return found
+
+
+def values_in(
+    function: _Function, owner: ast.ClassDef | None, tree: ast.Module
+) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
+    """The constants that a function expects, and whether each is a regular expression."""
+    reach = {**_assigned(tree.body), **_assigned(function.body)}
+    for expected, is_pattern in _expected(function):
+        yield from ((node, is_pattern) for node in written_out(expected, function, owner, reach))
+
+
+def compared_names(function: _Function) -> set[str]:
+    """The names that a function compares with something, and that stand there alone."""
+    return {each.id for each, _ in _expected(function) if isinstance(each, ast.Name)}
 
 
 def _with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Function]]:
@@ -242,6 +258,8 @@ def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
+        elif isinstance(node, ast.If):
+            yield from ((each, False) for each in _guarded(node))
         elif isinstance(node, ast.Call):
             name = sources.dotted(node.func).split(".")[-1]
             if name in _EQUAL:
@@ -267,7 +285,51 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
         yield from _compared(argument.elt) if isinstance(argument, ast.GeneratorExp | ast.ListComp) else ()
 
 
-def _written_out(
+def _guarded(node: ast.If) -> Iterator[ast.expr]:
+    """The sides of comparisons that keep a failure away: of ``if x != 3: raise``, of ``if x == 3: ... else: raise``."""
+    failing, otherwise = fails(node.body), fails(node.orelse)
+    if failing == otherwise:
+        return
+    tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
+    for test in tests:
+        turned = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        compared = test.operand if isinstance(test, ast.UnaryOp) and turned else test
+        if isinstance(compared, ast.Compare) and len(compared.ops) == 1:
+            wanted = ast.NotEq | ast.NotIn if failing != turned else ast.Eq | ast.In
+            if isinstance(compared.ops[0], wanted):
+                yield from (compared.left, compared.comparators[0])
+
+
+def fails(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements raise, leave with another status than 0, or note a failure."""
+    return any(_fails(node) for statement in body for node in ast.walk(statement))
+
+
+def _fails(node: ast.AST) -> bool:
+    if isinstance(node, ast.Raise):
+        return True
+    if isinstance(node, ast.Call):
+        names = sources.dotted(node.func).split(".")
+        leaving = names[-1] in ("exit", "_exit") and bool(node.args) and _is_failure(node.args[0])
+        return leaving or any(map(_FAILING.fullmatch, names))
+    if isinstance(node, ast.Return):
+        return node.value is not None and _is_failure(node.value)
+    if isinstance(node, ast.Assign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        failed = isinstance(node.value, ast.Constant) and bool(node.value.value)
+        spoken = _FAILING if failed else _PASSING
+        return any(isinstance(target, ast.Name) and spoken.fullmatch(target.id) for target in targets)
+    return False
+
+
+def _is_failure(value: ast.expr) -> bool:
+    """Whether a status tells of a failure: a text, ``False`` as an answer, any number but 0."""
+    if isinstance(value, ast.Constant):
+        return value.value is False or (value.value is not True and value.value not in (None, 0, ""))
+    return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub))
+
+
+def written_out(
     expected: ast.expr,
     function: _Function,
     owner: ast.ClassDef | None,
@@ -281,10 +343,10 @@ def _written_out(
         yield expected
     elif isinstance(expected, ast.Name):
         for value in _bound_to(expected.id, function, owner, reach):
-            yield from _written_out(value, function, owner, {})
+            yield from written_out(value, function, owner, {})
     else:
         for part in _parts(expected):
-            yield from _written_out(part, function, owner, reach)
+            yield from written_out(part, function, owner, reach)
 
 
 def _parts(expected: ast.expr) -> Iterable[ast.expr]:

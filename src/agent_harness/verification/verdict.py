@@ -1,4 +1,4 @@
-"""What verification answers: findings, test runs and the verdict."""
+"""What verification answers: findings and what follows from each, runs and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,61 @@ from dataclasses import dataclass, field
 from agent_harness.verification.runner.testreport import PASSED, Calls, Report
 
 CRITICAL, IMPORTANT, WARN = "CRITICAL", "IMPORTANT", "WARN"
+RED, GREEN, NOT_RUN = "red", "green", "not_run"
+OFF, TELL, REJECT = "off", "tell", "reject"
+STRICT, NORMAL, FAST = "strict", "normal", "fast"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strictness:
+    """How strict a judgement is: the columns of the table ``FOLLOWS``."""
+
+    requires_red: str = REJECT  # what becomes of a proof that passes on the code before: OFF, TELL, REJECT
+    lint_rejects: bool = False
+    twins: bool = True  # the proof fails where it expects something else, and on sabotaged twins of the work
+    outside: bool = True  # calls of the work answer alike where no test runner is
+    weak_rejects: bool = False  # tests that notice nothing reject, also where a person wrote them
+    timeout_seconds: float = 1800.0  # of each command
+
+
+FOLLOWS: Mapping[str, str] = {
+    "answers_differ": CRITICAL,
+    "damaged_commit": CRITICAL,
+    "environment_unknown": IMPORTANT,
+    "fails_in_suite": IMPORTANT,
+    "flaky_test": IMPORTANT,
+    "green_before": "red",
+    "link_refused": WARN,
+    "lint": "lint",
+    "lint_unavailable": WARN,
+    "not_isolated": WARN,
+    "over_limit": CRITICAL,
+    "passes_only_in_place": CRITICAL,
+    "plugin_needed": CRITICAL,
+    "dependency_needed": CRITICAL,
+    "proof_failed": CRITICAL,
+    "proof_not_red": "red",
+    "protected_test_changed": CRITICAL,
+    "red_proof_skipped": WARN,
+    "regression": CRITICAL,
+    "submodules_empty": WARN,
+    "suite_failed": CRITICAL,
+    "tests_gone": IMPORTANT,
+    "unsteady_test": CRITICAL,
+    "weak_test": "weak",
+}
+"""What follows from a finding of a stage: it rejects (``CRITICAL``), or is told; or the column that says which."""
+
+
+def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
+    """The severity of a finding; ``of_session``: the work brought along what is found weak."""
+    columns = {
+        "red": strictness.requires_red == REJECT,
+        "lint": strictness.lint_rejects,
+        "weak": strictness.weak_rejects or of_session,
+    }
+    found = FOLLOWS[code]
+    return found if found not in columns else CRITICAL if columns[found] else WARN
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +78,39 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestRun:
+class Run:
     """One command run by the harness on one commit."""
-
-    __test__ = False  # a name for people, not a test class for pytest
 
     command: str
     commit: str
-    exit_code: int | None
-    report: Report | None
+    exit_code: int | None  # None: timed out or stopped
+    report: Report | None  # that can be believed
     problem: str | None  # why there is no report that can be believed, in one line
     output: str  # the last 64 KiB, secrets masked
     seconds: float
     timed_out: bool = False
+    stopped: bool = False
     over_limit: str = ""  # what it took of the machine that it may not, as the end of a sentence; it was ended then
     notes: tuple[str, ...] = ()  # what was left out, such as a folder that could not be lent
-    calls: Calls = field(default_factory=Calls)  # where they were watched, or made again
+    calls: tuple[Calls, ...] = ()  # of each test runner in it, where they were watched, or made again
+    seen: Report = field(default_factory=Report)  # what the witness was told, also of a run that is not believed
+    started: bool = False  # a pytest with the witness, that takes our options
+    goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the command came to an end of its own."""
+        return not (self.timed_out or self.stopped or self.over_limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
     """How one step of a judgement ended, with its run where it has one."""
 
-    step: str  # guard, proof, suite, cross-check, red, twins, lint
+    step: str  # guard, proof, suite, older data, cross-check, red, twins, outside, lint
     state: str  # passed, warned, failed
-    run: TestRun | None = None
+    run: Run | None = None
+    seconds: float | None = None  # of all runs of the step; none where there was no run
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +133,25 @@ class Verdict:
     """The judgement of one candidate commit."""
 
     accepted: bool
-    findings: tuple[Finding, ...]
-    base: str
-    candidate: str
-    proof: TestRun | None = None  # the feature's own tests on the candidate
-    suite: TestRun | None = None
-    red: TestRun | None = None  # the candidate's tests on the code before
-    lint: TestRun | None = None
+    findings: tuple[Finding, ...] = ()
+    base: str = ""
+    candidate: str = ""
+    proof: Run | None = None  # the item's own check on the candidate
+    suite: Run | None = None
+    red: Run | None = None  # the candidate's tests on the code before
+    lint: Run | None = None
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     passing: frozenset[str] = frozenset()  # the next baseline, when accepted
     total: int = 0
     replayed: Replayed | None = None  # calls of the work, made again outside of its tests
     steps: tuple[JudgedStep, ...] = ()  # in the order in which they were taken
+    where: str = "worktree"  # or in_place
+    red_before: str = NOT_RUN  # what the check said of the code before: RED, GREEN, NOT_RUN
+    unchanged: bool = False  # the candidate has the tree of its base
+    noticed: bool | None = None  # whether a changed expectation, or sabotaged work, failed; None: not asked
+    noticed_of: str = ""  # how much was noticed, for people: "3 of 3 changed versions"
+    not_asked: str = ""  # why nothing was asked
 
     def found(self, code: str) -> Finding | None:
         """The first finding with this code."""
@@ -93,8 +162,28 @@ class Verdict:
         """The findings that reject."""
         return tuple(finding for finding in self.findings if finding.severity == CRITICAL)
 
+    @property
+    def seconds(self) -> float:
+        """How long all steps took."""
+        return sum(each.seconds or 0.0 for each in self.steps)
 
-def passed(run: TestRun) -> bool:
+    @property
+    def output(self) -> str:
+        """What the proof printed."""
+        return self.proof.output if self.proof else ""
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of the proof; ``None``: not run, timed out or stopped."""
+        return self.proof.exit_code if self.proof else None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the proof was ended for its time."""
+        return self.proof is not None and self.proof.timed_out
+
+
+def passed(run: Run) -> bool:
     """True for exit 0 with a report that shows at least one passed test and no failure or error (C61)."""
     report = run.report
     return (

@@ -1,7 +1,7 @@
 """A fresh checkout of one commit, in a folder and a repository of our own, gone afterwards.
 
 The checkout lies under ``$XDG_CACHE_HOME/agent-harness/worktrees``, never below the project. Its ``.git`` is a
-repository of its own with the history and tags of the base, and the work as one commit (``history.py``): what tests do
+repository of its own with the history and tags of the base, and the work as one commit (``runner/history.py``): what tests do
 with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into the
 project's ``.git`` takes part.
 
@@ -31,7 +31,7 @@ from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.kernel.temporary import remove_tree
 from agent_harness.kernel.trusted_state import may_write
 from agent_harness.verification.changes import LIMIT_BYTES, outside
-from agent_harness.verification.history import forgotten, make_repository
+from agent_harness.verification.runner.history import forgotten, make_repository
 from agent_harness.verification.runner_config import (
     SETTINGS_FILES,
     decides,

@@ -26,7 +26,7 @@ from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-from agent_harness.verification.command import run_in_place
+from agent_harness.verification.folder import run_in_place
 
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
@@ -98,7 +98,7 @@ def _say(line: str) -> None:
 def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
     """How the attempt ended, in the words of the run around it."""
     last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
-    how = {"completed": ACCEPTED, "failed": REJECTED}.get(last["result"], PARTIAL)
+    how = {"completed": ACCEPTED, "failed": REJECTED, "parked": REJECTED}.get(last["result"], PARTIAL)
     if how == ACCEPTED and task.status != "completed":
         how = PARTIAL
     found = {"status": how, "reason": ran["reason"], "message": last["message"], "exit_code": ran["exit_code"]}
@@ -158,7 +158,7 @@ def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dic
     for each in checks:
         terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=sandbox)
         verdict = run_in_place(root, validation.check_of(Task(each["task"]), terms))
-        if not verdict.passed:
+        if not verdict.accepted:
             failed[each["name"]] = verdict.exit_code
             output = output or verdict.output
     return failed, output

@@ -9,7 +9,7 @@ import ast
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self
 
@@ -27,17 +27,21 @@ from agent_harness.verification.command.named_files import (
 from agent_harness.verification.command.parsing import weakened
 from agent_harness.verification.guard import (
     TEST_FOLDERS,
+    Guard,
+    Survey,
     belongs,
     conftest_findings,
+    is_read,
     moved_tests,
     product_findings,
     settings_findings,
     test_moved,
+    variables_in,
 )
 from agent_harness.verification.runner_config import is_conftest, is_runner_config, is_test_file, shadows
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, Finding
 
-__all__ = ["ALLOWED_BY", "LoadedFiles", "bent", "findings_on", "is_test_side", "moved_under"]
+__all__ = ["ALLOWED_BY", "CommandGuard", "LoadedFiles", "bent", "decides", "findings_on", "is_test_side", "moved_under"]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _COMMENTS = {
     ".js": "//",
@@ -55,6 +59,9 @@ _LEAVING_OUT = re.compile(
 )
 _RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
 _SHOWN = 60
+_MOST_OTHERS = 200
+_MOST_OF_CHECK = 50  # files in which expected values are changed
+_MOST_MOVED = 10  # test files; each costs a run
 _Rule = Callable[[str, bytes, bytes], str | None]
 ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
 
@@ -226,6 +233,73 @@ def _comes(change: FileChange, absent: AbsentFile) -> str | None:
         why = weakened(absent.beside, f"{absent.beside}\n{_text(_unified(change.after))}", absent.goals)
         return f"a makefile includes it, and {why}" if why else None
     return "a script runs it where it is there" if _lines(change.path, change.after) else None
+
+
+class CommandGuard(Guard):
+    """The rules of an item that any command proves; what ``others`` stand on, which prove what comes later, too."""
+
+    runs_moved = True
+
+    def __init__(
+        self, tree: Tree, command: str, *, others: Sequence[str], may_change: Sequence[str], follows_moves: bool
+    ) -> None:
+        self.named = named_by(command, tree)
+        self.own_tests = self.named.tests
+        self._later = joined([named_by(each, tree) for each in others[:_MOST_OTHERS]])
+        self._tree, self._may_change, self._follows_moves = tree, may_change, follows_moves
+
+    def decides(self, path: str) -> bool:
+        """Whether the rules look at the content of a file."""
+        return decides(path, self.named) or decides(path, self._later)
+
+    def survey(self, changes: CandidateChanges) -> Survey:
+        moved = moved_under(changes, self.named)
+        moved = moved if self._follows_moves and len(moved) <= _MOST_MOVED else {}
+        found = findings_on(changes, self.named, may_change=self._may_change, moved=moved)
+        known = {each.data.get("path") for each in found if each.severity == CRITICAL}
+        if self._later.texts:
+            gone = moved_under(changes, self._later)
+            more = findings_on(changes, self._later, may_change=self._may_change, moved=gone)
+            others = (replace(e, message=e.message.replace("this task", "another task of the list")) for e in more)
+            found += [each for each in others if each.data.get("path") not in known]
+        side = tuple(change.path for change in changes.files if self.is_own(change.path))
+        return Survey(findings=tuple(found), test_side=side, moved=moved)
+
+    def is_own(self, path: str) -> bool:
+        return is_test_side(path, self.named)
+
+    def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Never files of the work: what is new counts where it is a test by its name."""
+        changed = {change.path: change for change in changes.files}
+        own = {path for path in (*self.named.scripts, *self.named.makefiles) if not is_runner_config(path)}
+        paths = own & changes.after
+        paths |= {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
+        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before}
+        texts = " ".join(self.named.texts)
+        spoken = sorted(path for path in changes.after if path not in changed and PurePosixPath(path).name in texts)
+        return self._contents(sorted(paths)[:_MOST_OF_CHECK], changed), self._contents(spoken[:_MOST_OF_CHECK], {})
+
+    def _contents(self, paths: Iterable[str], changed: Mapping[str, FileChange]) -> dict[str, bytes]:
+        found = ((path, changed[path].after if path in changed else self._tree.read(path)) for path in paths)
+        return {path: content for path, content in found if content}
+
+    def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
+        """Test files by their names as well: which of them a command runs is not always to be read from it."""
+        return [c.path for c in changes.files if c.path in found.test_side or is_test_file(c.path)]
+
+    @property
+    def conftests(self) -> list[str]:
+        return [path for path in self._tree.paths if is_conftest(path)]
+
+    @property
+    def variables(self) -> set[str]:
+        settings = (path for path in self._tree.paths if is_conftest(path) or is_runner_config(path))
+        return {name for path in settings for name in variables_in(self._tree.read(path) or b"")}
+
+
+def decides(path: str, named: Named) -> bool:
+    """Whether the content of a file says something about the proof."""
+    return named.loads(path) or is_read(path) or is_test_side(path, named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,16 @@ import shlex
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agent_harness.kernel import process
+from agent_harness.kernel.redact import redact
 from agent_harness.verification.check import Command, report_options, with_report
-from agent_harness.verification.runner.execution import Reach, Stop, calls_file, run_command, selection
+from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, calls_file, run_command, selection
 from agent_harness.verification.runner.testreport import (
     PLUGIN_FOLDER,
     WITNESS_VARIABLE,
-    Calls,
-    RecordedCall,
-    Report,
     ReportProblem,
     Witness,
     WitnessedSession,
@@ -31,46 +29,18 @@ from agent_harness.verification.runner.testreport import (
     read_cases,
     witness_settings,
 )
+from agent_harness.verification.verdict import Run
 from agent_harness.verification.workspace import Workspace
 
 _IMPORTS = re.compile(rb"(?<![\w$({])(PYTHONPATH[ \t]*[:?+]?=[ \t]*)(?=[^\s=])")
 _OPTIONS = "PYTEST_ADDOPTS"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedRun:
-    """A run of the command, with its report where pytest ran."""
-
-    done: process.Completed
-    started: bool = False  # a pytest with the witness, that takes our options
-    report: Report | None = None  # that can be believed
-    problem: str | None = None  # why there is none
-    seen: Report = field(default_factory=Report)  # what the witness was told, also of a run that is not believed
-    calls: Sequence[Calls] = ()  # of each pytest that was started
-    goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
-
-    @property
-    def ended(self) -> bool:
-        """Whether the command came to an end of its own."""
-        return not (self.done.timed_out or self.done.stopped or self.done.over_limit)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
-    """What is asked of one run."""
-
-    options: Sequence[str] = ()  # for pytest
-    seconds: float
-    select: Collection[str] = ()  # the ids of the only tests that are run
-    watched: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # functions whose calls are noted
-    again: Sequence[RecordedCall] = ()  # calls that are made in the place of tests
-
-
 def run_watched(
     command: Command,
     space: Workspace,
     variables: Mapping[str, str],
-    asked: Watching,
+    asked: RunAsked,
     *,
     project: Path,
     kept: Sequence[str],
@@ -78,7 +48,7 @@ def run_watched(
     blocked: Sequence[str],
     reach: Reach,
     stop: Stop | None,
-) -> WatchedRun:
+) -> Run:
     """Runs a command in a checkout. ``scripts`` are files that it runs, and ``kept`` the folders lent to it."""
     private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
     path = private / "report.xml"
@@ -86,8 +56,8 @@ def run_watched(
     wished = f"{dict(command.variables).get('PYTHONPATH', '')}{os.pathsep}{variables.get('PYTHONPATH', '')}"
     imports = os.pathsep.join(dict.fromkeys((str(PLUGIN_FOLDER), *filter(None, wished.split(os.pathsep)))))
     root = None if own_root else str(space.cwd)
-    options = report_options(str(path), str(private / "cache"), keep_going=False, root=root, blocked=blocked)
-    started, own = with_report(command, command.words, str(path), [*options, *asked.options], imports=imports)
+    options = report_options(str(path), str(private / "cache"), keep_going=asked.keep_going, root=root, blocked=blocked)
+    started, own = with_report(command, command.words, str(path), [*options, *asked.ends_early], imports=imports)
     if _OPTIONS in own:
         given = dict(command.variables).get(_OPTIONS, variables.get(_OPTIONS, ""))
         own[_OPTIONS] = f"{given} {own[_OPTIONS]}".lstrip()
@@ -109,21 +79,41 @@ def run_watched(
             stop=stop,
             reach=reach,
         )
-    return _judged(command, done, seen.sessions, path)
+    return _judged(command, space, done, seen.sessions, path)
+
+
+def run_of(command: str, space: Workspace, done: process.Completed) -> Run:
+    """A run of which only the exit status is known."""
+    return Run(
+        command=command,
+        commit=space.commit,
+        exit_code=done.exit_code,
+        report=None,
+        problem=None,
+        output=redact(done.output.decode("utf-8", "replace")),
+        seconds=done.seconds,
+        timed_out=done.timed_out,
+        stopped=done.stopped,
+        over_limit=done.over_limit,
+    )
 
 
 def _judged(
-    command: Command, done: process.Completed, sessions: Mapping[int, WitnessedSession], path: Path
-) -> WatchedRun:
+    command: Command,
+    space: Workspace,
+    done: process.Completed,
+    sessions: Mapping[int, WitnessedSession],
+    path: Path,
+) -> Run:
     """The run with what can be believed of it.
 
     Where the command is not pytest alone, what it makes of tests that fail is its own affair, and so is a report.
     """
-    run = WatchedRun(
-        done,
+    run = replace(
+        run_of(command.text, space, done),
         started=any(each.takes_options for each in sessions.values()),
         seen=merged(sessions),
-        calls=[each.calls for each in sessions.values()],
+        calls=tuple(each.calls for each in sessions.values()),
         goes_on=any(each.finished != 0 for each in list(sessions.values())[: None if done.exit_code == 0 else -1]),
     )
     if not command.pytest and not any(each.takes_options for each in sessions.values()):

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,11 +34,12 @@ from agent_harness.verification.runner.testreport import (
     WitnessedSession,
     believed,
     check_sessions,
+    merged,
     read_cases,
     read_junit,
     witness_settings,
 )
-from agent_harness.verification.verdict import TestRun
+from agent_harness.verification.verdict import Run
 from agent_harness.verification.workspace import Edits, Overlay, Workspace, in_place, workspace
 
 OUTPUT_BYTES = 65536
@@ -63,7 +64,7 @@ def run_tests(
     timeout_seconds: float = 1800.0,
     keep_going: bool = False,
     stop: Stop | None = None,
-) -> TestRun:
+) -> Run:
     """Runs a test command on a commit and says what passed; nothing that it started is left when it returns.
 
     ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failure nor a test module that cannot be
@@ -109,7 +110,7 @@ def execute(
     watched: Mapping[str, Mapping[str, str]] | None = None,
     again: Sequence[RecordedCall] = (),
     stop: Stop | None = None,
-) -> TestRun:
+) -> Run:
     """Runs a test command in a checkout. ``select`` keeps only these pytest node ids.
 
     Calls of the functions ``watched`` (by path in the project and first line) are recorded. With ``again`` no test is
@@ -157,7 +158,12 @@ def execute(
     if found[0] is not None and environment.isolation != IN_PLACE and (changed := space.disturbed()):
         found = None, f"the run changed the tests themselves: {changed[0]}"
     run = _test_run(parsed, space, environment, done, found)
-    return replace(run, calls=next(iter(sessions.values())).calls) if len(sessions) == 1 else run
+    return replace(
+        run,
+        calls=tuple(each.calls for each in sessions.values()),
+        seen=merged(sessions),
+        started=any(each.takes_options for each in sessions.values()),
+    )
 
 
 def calls_file(private: Path, calls: Sequence[RecordedCall]) -> Path | None:
@@ -171,7 +177,7 @@ def calls_file(private: Path, calls: Sequence[RecordedCall]) -> Path | None:
 
 def execute_plain(
     space: Workspace, command: str, *, environment: RunEnvironment, timeout_seconds: float, stop: Stop | None = None
-) -> TestRun:
+) -> Run:
     """Runs a command of which only the exit status counts, such as a linter."""
     parsed = parse(command)
     environment = environment.completed(parsed)
@@ -189,6 +195,25 @@ def execute_plain(
     problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
     problem = f"it {done.over_limit}" if done.over_limit else problem
     return _test_run(parsed, space, environment, done, (None, problem))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAsked:
+    """What is asked of one run of a check."""
+
+    seconds: float  # its limit
+    overlays: Sequence[Overlay | Edits] = ()  # what is other in the checkout
+    keep_going: bool = False  # neither a failure nor a test module that cannot be imported ends it
+    most_failures: int = 0  # after which it ends; 0: as the command says
+    select: Collection[str] = ()  # the ids of the only tests that are run
+    watched: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # functions whose calls are noted
+    again: Sequence[RecordedCall] = ()  # calls that are made in the place of tests
+    plain: bool = False  # only the exit status counts
+
+    @property
+    def ends_early(self) -> list[str]:
+        """The option of pytest for the most failures."""
+        return [f"--maxfail={self.most_failures}"] if self.most_failures else []
 
 
 class Reach(NamedTuple):
@@ -337,10 +362,10 @@ def _believed(sessions: dict[int, WitnessedSession], report: Path, done: process
 
 def _test_run(
     command: Command, space: Workspace, environment: RunEnvironment, done: process.Completed, found: _Found
-) -> TestRun:
+) -> Run:
     report, problem = found
     output = done.output.decode("utf-8", "replace").replace(str(space.cwd), str(environment.root))
-    return TestRun(
+    return Run(
         command=command.text,
         commit=space.commit,
         exit_code=done.exit_code,
@@ -349,6 +374,7 @@ def _test_run(
         output=redact(output),
         seconds=done.seconds,
         timed_out=done.timed_out,
+        stopped=done.stopped,
         over_limit=done.over_limit,
         notes=space.notes,
     )

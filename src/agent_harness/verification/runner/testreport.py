@@ -40,7 +40,7 @@ class ReportProblem(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ReportedCase:
     """One ``<testcase>``."""
 
     file: str | None
@@ -138,7 +138,7 @@ def read_junit(path: str | os.PathLike[str]) -> Report:
     return report_of(((case.id, case.outcome) for case in cases), duration)
 
 
-def read_cases(path: str | os.PathLike[str]) -> tuple[list[Case], float]:
+def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
     """Every ``<testcase>`` in document order, and the seconds the suites name; ``ReportProblem`` as ``read_junit``."""
     reader = _ReportReader()
     with _opened(path) as file:
@@ -172,14 +172,14 @@ class _ReportReader:
         self.parser.StartDoctypeDeclHandler = self._refuse
         self.parser.EntityDeclHandler = self._refuse
         self._depth = 0
-        self._cases: list[Case] = []
+        self._cases: list[ReportedCase] = []
         self._open: dict[str, str] | None = None
         self._marks: list[str] = []
         self._declared = 0
         self._duration = 0.0
         self._is_report = False
 
-    def result(self) -> tuple[list[Case], float]:
+    def result(self) -> tuple[list[ReportedCase], float]:
         if not self._is_report:
             raise ReportProblem("the test report is XML, but not JUnit XML")
         if self._declared and not any(case.outcome in (FAILED, ERROR) for case in self._cases):
@@ -212,7 +212,7 @@ class _ReportReader:
         values = self._open
         outcome = worst(self._marks) if self._marks else PASSED
         self._cases.append(
-            Case(
+            ReportedCase(
                 file=values.get("file") or None,
                 classname=values.get("classname", ""),
                 name=values.get("name", ""),
@@ -362,7 +362,7 @@ def check_sessions(sessions: Mapping[int, WitnessedSession]) -> None:
         _check(session)
 
 
-def believed(sessions: Mapping[int, WitnessedSession], cases: list[Case], seconds: float) -> Report:
+def believed(sessions: Mapping[int, WitnessedSession], cases: list[ReportedCase], seconds: float) -> Report:
     """The report of a run whose JUnit XML agrees with what the plugin reported; ids are the runner's own node ids.
 
     ``ReportProblem`` when it does not.

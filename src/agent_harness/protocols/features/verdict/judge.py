@@ -23,13 +23,24 @@ from agent_harness.protocols.features.records import Feature, FeatureList, Quest
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.verification import engine, guard, sources
+from agent_harness.verification import guard, judge, sources
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
-from agent_harness.verification.runner import execution
+from agent_harness.verification.runner import environment, execution
 from agent_harness.verification.runner.environment import IN_PLACE, released
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner_config import is_test_file
-from agent_harness.verification.verdict import CRITICAL, JudgedStep, TestRun, Verdict, passed
+from agent_harness.verification.verdict import (
+    CRITICAL,
+    FAST,
+    OFF,
+    REJECT,
+    STRICT,
+    JudgedStep,
+    Run,
+    Strictness,
+    Verdict,
+    passed,
+)
 from agent_harness.verification.workspace import Overlay
 
 
@@ -190,7 +201,7 @@ class Judge:
         self._seconds = config.verification.timeout_minutes * 60
         self._lint = config.quality.lint_command
         commands = [config.testing.full, config.testing.feature, self._lint]
-        self._environment = engine.resolve(
+        self._environment = environment.resolve(
             project.root,
             [c for c in commands if c],
             links=config.verification.links,
@@ -221,7 +232,7 @@ class Judge:
 
     def suite(self, commit: str) -> Suite:
         """Runs the whole suite on a commit."""
-        run = engine.run_tests(
+        run = execution.run_tests(
             self._project.git,
             commit,
             str(self._project.config.testing.full),
@@ -286,7 +297,7 @@ class Judge:
         with self.tree(str(feature.id)) as commit:
             project.say(f"Running verification for Feature #{feature.id}...")
             project.say(f"Test file: {file}\n\n$ {command}")
-            run = engine.run_tests(
+            run = execution.run_tests(
                 project.git, commit, command, environment=self._environment, timeout_seconds=self._seconds
             )
         cases = dict(run.report.cases) if run.report else {}
@@ -344,7 +355,7 @@ class Judge:
         if base is None:
             return None
         self._project.say(f"Judging {feature.name} from {base[:10]}, where it was not marked yet.")
-        verdict = engine.judge(
+        verdict = judge.judge(
             self._project.git,
             base=base,
             candidate=commit,
@@ -353,7 +364,7 @@ class Judge:
             test_files=[feature.test_file],
             may_change=["*"],
             own_may_change=True,
-            options=engine.Strictness(requires_red=feature.requires_red, timeout_seconds=self._seconds),
+            options=Strictness(requires_red=REJECT if feature.requires_red else OFF, timeout_seconds=self._seconds),
         )
         return verdict.reasons[0].message if verdict.reasons else None
 
@@ -363,7 +374,7 @@ class Judge:
         Each of them was shown red, and free of what its tests do not notice, where it was proven.
         """
         config = self._project.config
-        return engine.judge(
+        return judge.judge(
             self._project.git,
             base=check["base"],
             candidate=commit,
@@ -378,8 +389,8 @@ class Judge:
             files_read=check["files_read"],
             may_change=check["may_change"],
             own_may_change=True,
-            options=engine.Strictness(
-                requires_red=False,
+            options=Strictness(
+                requires_red=OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 twins=False,
                 outside=False,
@@ -421,7 +432,7 @@ class Judge:
         by_tests = config.verification.harness_verify and under_way.feature.verification_type != "manual"
         if file and not config.verification.harness_verify:
             project.say("Warning: verification.harness_verify is off; the agent's own run of the tests counts.")
-        return engine.judge(
+        return judge.judge(
             project.git,
             base=under_way.base.snapshot.head or project.git.empty_tree(),
             candidate=candidate,
@@ -437,11 +448,12 @@ class Judge:
             files_read=under_way.baseline.files_read,
             may_change=(*under_way.feature.may_change, *may_change),
             own_may_change=ledger.was_accepted(project.store.ledger(), item_of(under_way)),
-            options=engine.Strictness(
-                requires_red=under_way.feature.requires_red and not may_be_green,
+            options=Strictness(
+                requires_red=REJECT if under_way.feature.requires_red and not may_be_green else OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
-                twins=config.verification.trust != "fast",
-                outside=config.verification.trust != "fast",
+                twins=config.verification.trust != FAST,
+                outside=config.verification.trust != FAST,
+                weak_rejects=config.verification.trust == STRICT,
                 timeout_seconds=self._seconds,
             ),
             on_step=_Steps(project, file, under_way.baseline.passing, self.on_step).on_step,
@@ -552,7 +564,7 @@ class Judge:
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
         """What the suite says about the candidate with these files as they were: what their change is for."""
-        run = engine.run_tests(
+        run = execution.run_tests(
             self._project.git,
             verdict.candidate,
             str(self._project.config.testing.full),
@@ -590,7 +602,7 @@ class Judge:
                 break
         if planned is None or planned == before:
             return found
-        run = engine.run_on_older_code(
+        run = judge.run_on_older_code(
             self._project.git,
             planned,
             candidate=verdict.candidate,
@@ -614,13 +626,13 @@ class Judge:
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
-    def own_tests(self, feature: Feature, commit: str) -> TestRun | None:
+    def own_tests(self, feature: Feature, commit: str) -> Run | None:
         """A run of the feature's tests as one commit has them; ``None`` where it has no such file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
         command = self._project.config.test_command(feature.test_file)
-        return engine.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
+        return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
         """Keeps what each step that failed printed, and the proof in any case; where, by step, below the project."""
@@ -741,7 +753,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
         exit=run.exit_code if run else None,
         passed=len(counted.passing) if counted else None,
         failed=len(counted.failing) if counted else None,
-        seconds=round(run.seconds, 3) if run else None,
+        seconds=round(judged.seconds, 3) if judged.seconds is not None else None,
         log=log,
     )
 
@@ -764,7 +776,7 @@ class _Steps:
             "lint": "lint check",
         }
 
-    def on_step(self, step: str, state: str, run: TestRun | None) -> None:
+    def on_step(self, step: str, state: str, run: Run | None) -> None:
         """One line for each step that has ended."""
         if state == "started":
             self._began(step)
@@ -773,7 +785,7 @@ class _Steps:
             word = {"warned": "WARNING" if step == "lint" else "PASSED with a warning"}.get(state, state.upper())
             self._say(f"Verifying: {name}... {word}{self._counts(step, state, run)}")
 
-    def _counts(self, step: str, state: str, run: TestRun | None) -> str:
+    def _counts(self, step: str, state: str, run: Run | None) -> str:
         if step != "suite" or run is None or run.report is None:
             return ""
         held = len(self._known & run.report.passing)
@@ -786,11 +798,11 @@ class _Steps:
         return text + (f", {others} that did not pass before {does} not count" if others else "")
 
 
-def _read(run: TestRun) -> tuple[str, ...]:
+def _read(run: Run) -> tuple[str, ...]:
     return tuple(guard.read_by_tests(run.report.opened)) if run.report else ()
 
 
-def _suite(run: TestRun) -> Suite:
+def _suite(run: Run) -> Suite:
     cases = dict(run.report.cases) if run.report else {}
     return Suite(
         passing=frozenset(i for i, outcome in cases.items() if outcome == "passed"),

@@ -27,7 +27,9 @@ from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import WORKTREE
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.verification.command import OFF, CommandCheck, run_at
+from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.judge import run_at
+from agent_harness.verification.verdict import OFF
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -232,7 +234,7 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
     if plan.again and plan.task.validation_command:
         say(f"Running the proof of {plan.task.id}...")
         own = run_at(git, plan.commit, validation.check_of(plan.task, terms))
-        if not own.passed:
+        if not own.accepted:
             raise _broken(plan, [plan.task.id], own.output)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
     for task in plan.checks:
@@ -242,9 +244,9 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
     for check, names in together.values():
         say(f"Running the proof of {', '.join(names[:_MOST_NAMED])}...")
         found = run_at(git, plan.commit, check)
-        if found.passed:
+        if found.accepted:
             continue
-        if run_at(git, plan.head, check).passed:
+        if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
         say("It fails in a checkout without this as well, and says nothing.")
         unclear += names

@@ -1,0 +1,174 @@
+"""One judgement while it is made: what is judged, by which rules, and what was found so far."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from agent_harness.errors import Interrupted
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.objects import Objects
+from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.guard import Guard, Survey
+from agent_harness.verification.remembered import Remembered
+from agent_harness.verification.runner.execution import RunAsked, Stop
+from agent_harness.verification.runner_config import is_conftest
+from agent_harness.verification.runners import Runner, Told
+from agent_harness.verification.verdict import (
+    CRITICAL,
+    NOT_RUN,
+    Finding,
+    JudgedStep,
+    Replayed,
+    Run,
+    Strictness,
+    Verdict,
+    what_follows,
+)
+
+Step = Callable[[str, str, Run | None], object]
+_PART_LEAST_SECONDS, _PART_TIMES = 30.0, 4  # how long the proof may take when it is run once more, against its own time
+_UNENDED = frozenset({"regression", "lint_unavailable"})  # messages that no full stop ends
+
+
+@dataclass(slots=True, kw_only=True)
+class Case:
+    """One judgement while it is made."""
+
+    git: Git
+    objects: Objects
+    base: str
+    candidate: str
+    runner: Runner
+    guard: Guard
+    changes: CandidateChanges
+    tree: Tree  # of the base
+    strictness: Strictness
+    proof: str | None = None
+    suite: str | None = None
+    lint: str | None = None
+    baseline: Collection[str] = ()  # the ids that are known to pass
+    begun: str = ""  # the code before the work, when that is not ``base``
+    remembered: Remembered = field(default_factory=lambda: Remembered(None))
+    on_step: Step = lambda *_: None
+    stop: Stop | None = None
+    survey: Survey = field(default_factory=Survey)
+    findings: list[Finding] = field(default_factory=list)
+    runs: dict[str, Run] = field(default_factory=dict)
+    steps: dict[str, JudgedStep] = field(default_factory=dict)
+    failed: bool = False  # the proof failed, whatever is found beside that
+    regressions: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+    alone: bool = False  # the suite ran without the candidate's new tests
+    red_before: str = NOT_RUN
+    noticed: bool | None = None
+    noticed_of: str = ""
+    not_asked: str = ""
+    replayed: Replayed | None = None
+    _noted: int = 0  # findings of the steps that have ended
+    _step: str = ""  # under way
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is asked."""
+        return self.failed or any(finding.severity == CRITICAL for finding in self.findings)
+
+    @property
+    def work(self) -> list[FileChange]:
+        """The changed files that are no tests, and that no test stands on."""
+        return self.work_in(self.changes, self.survey)
+
+    def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
+        """The same among other changes."""
+        side = set(survey.test_side)
+        return [change for change in changes.files if change.path not in side and not is_conftest(change.path)]
+
+    @property
+    def short_limit(self) -> float:
+        """How long the proof may take when it is run once more."""
+        return min(self.strictness.timeout_seconds, _PART_LEAST_SECONDS + _PART_TIMES * self.runs["proof"].seconds)
+
+    def find(self, code: str, message: str, *, of_session: bool = False, **data: object) -> None:
+        """Adds a finding; what follows from it the table says."""
+        severity = what_follows(code, self.strictness, of_session=of_session)
+        end = "" if code in _UNENDED or message.endswith(".") else self.runner.ends_with
+        self.findings.append(Finding(code, severity, message + end, data))
+
+    def told(self, told: Told) -> None:
+        """Adds what a runner says of a run."""
+        self.find(told.code, told.message, **told.data)
+
+    def over_limit(self, what: str, run: Run) -> None:
+        """A run that took more of the machine than it may."""
+        message = f"{what} {run.over_limit}, and was ended: that proves nothing, for the work or against it"
+        self.find("over_limit", message, problem=run.problem)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """While a step is taken; its time is that of all its runs."""
+        self._step, began, ran = name, time.monotonic(), len(self.runs)
+        self.on_step(name, "started", None)
+        yield
+        new, self._noted = len(self.findings) > self._noted, len(self.findings)
+        state = "failed" if self.ended else "warned" if new else "passed"
+        seconds = time.monotonic() - began if len(self.runs) > ran or name in ("twins", "outside") else None
+        self.steps[name] = JudgedStep(step=name, state=state, run=self.runs.get(name), seconds=seconds)
+        self._step = ""
+        self.on_step(name, state, self.runs.get(name))
+
+    def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
+        """One run of a command, on the candidate unless another commit is named; kept under its name."""
+        if name != self._step:
+            self.on_step(name, "started", None)
+        terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
+        run = self.runner.run if name != "proof" else self.runner.prove
+        done = run(commit or self.candidate, command, terms)
+        self.check_stop()
+        if not self.runs:
+            for note in done.notes:
+                self.find("link_refused", note)
+        self.runs[name] = done
+        return done
+
+    def part(self, command: str, terms: RunAsked) -> Run:
+        """The proof once more on a version of the candidate; it is no step of its own."""
+        done = self.runner.run(self.candidate, command, terms)
+        self.check_stop()
+        return done
+
+    def check_stop(self) -> None:
+        """Raises ``Interrupted`` when the judgement is to end."""
+        if self.stop is not None and self.stop():
+            raise Interrupted("verification was stopped")
+
+    def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
+        """Files of the base, as if the work had written them again."""
+        known = ((path, self.tree.read(path)) for path in sorted(paths))
+        return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
+
+    def verdict(self, passing: Mapping[str, bool] | None = None) -> Verdict:
+        """The answer; ``passing`` are the outcomes of tests by their ids."""
+        outcomes = passing or {}
+        trees = [self.objects.tree_of(commit) for commit in (self.base, self.candidate)]
+        return Verdict(
+            accepted=not self.ended,
+            findings=tuple(self.findings),
+            base=self.base,
+            candidate=self.candidate,
+            proof=self.runs.get("proof"),
+            suite=self.runs.get("suite"),
+            red=self.runs.get("red"),
+            lint=self.runs.get("lint"),
+            regressions=self.regressions,
+            flaky=self.flaky,
+            passing=frozenset(node for node, good in outcomes.items() if good),
+            total=len(outcomes),
+            steps=tuple(self.steps.values()),
+            where="in_place" if self.runner.in_place else "worktree",
+            red_before=self.red_before,
+            unchanged=trees[0] == trees[1],
+            noticed=self.noticed,
+            noticed_of=self.noticed_of,
+            not_asked=self.not_asked,
+            replayed=self.replayed,
+        )

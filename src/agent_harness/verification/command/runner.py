@@ -1,0 +1,386 @@
+"""How any command that proves something is run: in a checkout of our own, watched where it may start pytest.
+
+Each pytest that the command starts runs with the witness of ``runner``, where it can be loaded: an exit status of 0 is
+believed only with whole runs behind it, and tests that are skipped while they run, by no word of the tests that a
+person wrote, are no proof.
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Self
+
+from agent_harness.kernel import process
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.status import matcher
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.kernel.temporary import TemporaryFolder
+from agent_harness.verification.changes import Tree
+from agent_harness.verification.check import Command, parse
+from agent_harness.verification.command.guard import ALLOWED_BY
+from agent_harness.verification.command.named_files import Named
+from agent_harness.verification.command.watched import run_of, run_watched
+from agent_harness.verification.guard import file_of
+from agent_harness.verification.no_tests import ran_no_test
+from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
+from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
+from agent_harness.verification.runner.installed_changes import Differences
+from agent_harness.verification.runner.lending import (
+    ignored_paths,
+    import_folders,
+    left_behind,
+    lendable,
+    mapped_in,
+    without,
+)
+from agent_harness.verification.runner_config import is_test_file
+from agent_harness.verification.runners import Runner, Told
+from agent_harness.verification.twins import is_one
+from agent_harness.verification.verdict import CRITICAL, FAST, NORMAL, OFF, STRICT, TELL, Finding, Run, Strictness
+from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
+
+_RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
+_PYTEST = re.compile(r"(?<![\w-])py\.?test(-3(\.\d+)?)?(?![\w/-])")  # a word, and no folder
+_WITHOUT_PYTEST = (
+    "pytest did not start, or not with our plugin; on the code before it did. A task that is meant to change how its "
+    "tests are run names the files that lead to them in validation.may_change"
+)
+_WENT_ON = "a pytest failed, and the command went on as if it had not; on the code before it never did"
+_SHOWN = 3  # names written out in a message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandCheck:
+    """A command that proves something, and how strictly."""
+
+    command: str  # for ``sh -c``
+    timeout_seconds: float = 300.0
+    isolation: str = WORKTREE
+    requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
+    may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
+    sandbox: SandboxSettings = AUTO
+    in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
+    others: tuple[str, ...] = ()  # commands that prove what comes later: what they stand on is not free either
+    trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
+    installed: Differences = field(
+        default_factory=Differences
+    )  # what changed where tests run since the work began, but for may_change
+
+    @property
+    def strictness(self) -> Strictness:
+        """The columns of the table of what follows."""
+        return Strictness(
+            requires_red=self.requires_red,
+            twins=self.trust != FAST,
+            outside=self.trust != FAST,
+            weak_rejects=self.trust == STRICT,
+            timeout_seconds=self.timeout_seconds,
+        )
+
+    @property
+    def alone(self) -> "CommandCheck":
+        """The same with nothing asked but whether it passes."""
+        return replace(self, requires_red=OFF, trust=FAST)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What keeps each run from loading code that came with the work, and that is none of it."""
+        return {"PYTEST_ADDOPTS": self.installed.blocking} if self.installed.plugins else {}
+
+    @property
+    def on_installed(self) -> list[Finding]:
+        """What speaks against a run in what is installed now."""
+        return [
+            replace(each, message=f"{each.message.rstrip('.')}; {ALLOWED_BY}") if each.severity == CRITICAL else each
+            for each in self.installed.findings
+        ]
+
+
+class CommandRunner(Runner):
+    """Any command; ``root`` is the folder in which it runs, and ``git`` its repository, where it has one."""
+
+    subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
+    tests, ends_with = "The tests", ""
+    by_exit_status = True
+    has_submodules = False  # which a checkout leaves empty
+    asks_folder = True  # where it fails in a checkout, the folder is asked as well
+
+    def __init__(
+        self,
+        git: Git,
+        check: CommandCheck,
+        *,
+        base: str = "",
+        named: Named | None = None,
+        tree: Tree | None = None,
+        stop: Stop | None = None,
+    ) -> None:
+        self.git, self.check, self._stop = git, check, stop
+        self.changed: Collection[str] = ()  # what the candidate changes
+        self.in_place = check.isolation == IN_PLACE
+        self._base, self._named = base, named or Named()
+        self._tree = tree or Tree((), lambda _: None)
+        self._ignored: list[str] | None = None
+        self._before: Run | None = None  # with the witness on the code before
+        self.watches = self._may_run_pytest(parse(check.command))
+
+    def look_around(self) -> list[Finding]:
+        return self.check.on_installed
+
+    # ---- runs ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def place(
+        self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
+    ) -> Iterator[Workspace]:
+        with workspace(
+            self.git,
+            commit,
+            overlays=overlays,
+            lent=self._lent(),
+            neutral=neutral,
+            base=self._base or None,
+            without=self.left_out,
+        ) as space:
+            yield space
+
+    def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
+        return self.run_here(terms.seconds) if self.in_place else self.run(commit, command, terms)
+
+    def run_here(self, seconds: float | None = None) -> Run:
+        """The command in the folder as it is."""
+        root = Path(self.git.root)
+        with TemporaryFolder() as compiled:
+            # compiled files that lay in the folder would be part of the next commit
+            variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled.path} | self.check.variables)
+            reach = Reach((root, Path(compiled.path)), (), self.check.sandbox)
+            place = Workspace(commit="", top=root, cwd=root, private=Path(compiled.path))
+            terms = RunAsked(seconds=self.check.timeout_seconds if seconds is None else seconds)
+            return self._unwatched(place, self.check.command, terms, variables, reach)
+
+    def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
+        """With the witness where it may run pytest, and that can be loaded.
+
+        What it makes of tests that fail is its own affair where it does so on the code before as well. One that fails
+        before any pytest has taken our options is run without them, since they may be the reason. One that passes
+        without any is believed by its exit status, unless a pytest takes them on the code before.
+        """
+        parsed = parse(command)
+        if terms.plain or not self._may_run_pytest(parsed):
+            return self._unwatched(space, command, terms)
+        run = self._watched(parsed, space, terms)
+        if terms.again:
+            return run
+        if run.started and run.exit_code == 0 and run.goes_on and not (parsed.pytest or run.problem):
+            run = run if self._known_before.goes_on else replace(run, report=None, problem=_WENT_ON)
+        elif not run.started and run.ended:
+            run = self._unwatched(space, command, terms) if run.exit_code else run
+            if run.exit_code == 0 and self._has_to_start:
+                run = replace(run, problem=_WITHOUT_PYTEST)
+        if run.report and run.exit_code == 0 and (changed := space.disturbed()):
+            return replace(run, report=None, problem=f"the run changed the tests themselves: {changed[0]}")
+        return run
+
+    def _unwatched(
+        self,
+        space: Workspace,
+        command: str,
+        terms: RunAsked,
+        variables: dict[str, str] | None = None,
+        reach: Reach | None = None,
+    ) -> Run:
+        done = run_command(
+            command,
+            cwd=space.cwd,
+            variables=variables or self._variables(space),
+            timeout_seconds=terms.seconds,
+            stop=self._stop,
+            reach=reach or self.reach(space),
+        )
+        run = self._as_here(run_of(command, space, done), space)
+        return replace(run, problem=ran_no_test(command, run.output)) if run.exit_code == 0 else run
+
+    def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
+        root = Path(self.git.root)
+        run = run_watched(
+            command,
+            space,
+            self._variables(space),
+            terms,
+            project=root,
+            kept=[str(root / each) for each in self._lent()],
+            scripts=self._named.files,
+            blocked=self.check.installed.blocked,
+            reach=self.reach(space),
+            stop=self._stop,
+        )
+        for each in run.calls:
+            each.python = each.python.replace(str(space.cwd), str(root))  # of what is lent
+        return self._as_here(run, space)
+
+    def _as_here(self, run: Run, space: Workspace) -> Run:
+        return replace(run, output=run.output.replace(str(space.cwd), str(self.git.root)))
+
+    @property
+    def _has_to_start(self) -> bool:
+        """Whether pytest begins on the code before, and nobody has released what leads to it there."""
+        is_free = matcher(self.check.may_change)
+        leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
+        return not any(map(is_free, leading)) and self._known_before.started
+
+    @property
+    def _known_before(self) -> Run:
+        """The command with the witness on the code before; run once, where something asks for it."""
+        if self._before is None:
+            terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
+            with self.place(self._base) as space:
+                self._before = self._watched(parse(self.check.command), space, terms)
+        return self._before
+
+    def _may_run_pytest(self, command: Command) -> bool:
+        """Whether the command, or a script or a makefile that it leads to, speaks of pytest."""
+        if _RUNS_NOTHING & {*command.words}:
+            return False
+        if command.pytest or any(_PYTEST.search(text) for text in self._named.texts):
+            return True
+        read = (self._tree.read(path) or b"" for path in sorted(self._named.scripts))
+        return any(_PYTEST.search(content.decode("utf-8", "replace")) for content in read)
+
+    # ---- what the end of a run says ------------------------------------------------------------------------------
+
+    def passed(self, run: Run) -> bool:
+        return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
+
+    def on_failure(self, run: Run) -> Told | None:
+        """Not believed; or it fails in a checkout and passes in the folder, said as exactly that."""
+        if run.exit_code == 0:
+            problem = run.problem or "no test passed"
+            message = f"The command ended with 0, but its run is not believed: {problem}"
+            return Told("proof_failed", message, {"problem": problem})
+        if (
+            self.in_place
+            or not (run.ended and self.asks_folder)
+            or not self._folder_differs
+            or not self.passed(self.run_here())
+        ):
+            return None
+        missing = left_behind(self._ignored or (), self._lent())
+        names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        why = f"; what is ignored here is not there: {names}" if missing else ""
+        message = (
+            f"The command fails in a checkout of the work (exit {run.exit_code}) and passes in the folder{why}. "
+            f"Commit what it needs, or let it run in the folder: {self.check.in_place_setting}"
+        )
+        return Told("passes_only_in_place", message, {"missing": missing[:50]})
+
+    def on_pass(self, run: Run) -> Told | None:
+        """Tests that were skipped while they ran, where the tests of before do not speak of it."""
+        report = run.report
+        silent = {
+            node
+            for node in (report.gave_up if report else ())
+            if not any(self._speaks_of_skips(path) for path in (file_of(node), *self.files_of([node])))
+        }
+        if silent:  # what a plugin, or a module beside the tests, skips was skipped before
+            silent -= self._known_before.seen.gave_up
+        if not silent:
+            return None
+        shown = ", ".join(sorted(silent)[:_SHOWN])
+        message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
+        return Told("proof_failed", message, {"failing": sorted(silent)[:50]})
+
+    def is_green(self, run: Run, proven: Collection[str]) -> bool:
+        return run.exit_code == 0 and run.problem is None  # without a test it says nothing
+
+    def files_of(self, nodes: Collection[str]) -> set[str]:
+        """The files of the tests with these ids, which may begin in another folder than the project's."""
+        files = {file_of(node) for node in nodes}
+        return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
+
+    def _speaks_of_skips(self, file: str) -> bool:
+        """Whether a test file, or a conftest above it, spoke of skipping before the work began."""
+        folders = [str(each) for each in PurePosixPath(file).parents]
+        above = [posixpath.normpath(posixpath.join(each, "conftest.py")) for each in folders]
+        tree = self._tree
+        return any(b"skip" in (tree.read(path) or b"") for path in (file, *above) if path in tree.paths)
+
+    @property
+    def _folder_differs(self) -> bool:
+        """Whether the folder has anything to the command that a checkout of the same files has not."""
+        texts = " ".join(self._named.texts)
+        speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
+        more = bool(self._lent() or left_behind(self._ignored or (), ()))
+        return more or speaks_of_it or self.has_submodules
+
+    # ---- what came with the work ---------------------------------------------------------------------------------
+
+    @property
+    def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
+        plugins = self.check.installed.plugins
+        return (self.check.installed.blocked if plugins else ()), sorted(each.path for each in plugins.values())
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        return without(self.check.installed.lent.values(), self.changed)
+
+    def with_what_came(self) -> Self:
+        check = replace(self.check, installed=replace(self.check.installed, plugins={}, lent={}))
+        found = type(self)(self.git, check, base=self._base, named=self._named, tree=self._tree, stop=self._stop)
+        found.changed = self.changed
+        return found
+
+    # ---- places --------------------------------------------------------------------------------------------------
+
+    def _lent(self) -> tuple[str, ...]:
+        """Installed dependencies of the project."""
+        if self._ignored is None:
+            self._ignored = ignored_paths(self.git)
+        return lendable(Path(self.git.root), self._ignored)
+
+    def _variables(self, space: Workspace) -> dict[str, str]:
+        variables = self.plain_variables(space) | self.check.variables
+        if self.check.installed.compiled:
+            variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")
+        return variables
+
+    def plain_variables(self, space: Workspace) -> dict[str, str]:
+        """What leads into the project's folder leads into the checkout instead."""
+        root, variables = Path(self.git.root), process.scrubbed_environment()
+        search = variables.get("PATH", os.defpath)
+        own = [space.moved(entry, root) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        if folders := [*import_folders(mapped_in(root, self._lent(), search), space), *own]:
+            variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
+        variables["PATH"] = os.pathsep.join(space.moved(entry, root) for entry in search.split(os.pathsep))
+        return {**variables, "PWD": str(space.cwd)}
+
+    def python_of(self, command: Command, said: str) -> str:
+        known = self.check.installed.pythons
+        return "" if known and said not in known else said
+
+    def imports(self, space: Workspace) -> list[str]:
+        search = self.plain_variables(space).get("PATH", "")
+        return import_folders(mapped_in(Path(self.git.root), self._lent(), search), space)
+
+    def reach(self, space: Workspace) -> Reach:
+        return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
+
+
+def needs_what_came(runner: Runner) -> Told:
+    """It passes only with plugins or files that came with the work, which nobody has allowed yet."""
+    names, paths = runner.blocked
+    if not names:
+        paths = sorted(runner.left_out)
+        message = (
+            f"{runner.passes_only} with what came into installed dependencies and is in no commit, such as {paths[0]}: "
+            f"install it with a lock file, or {runner.allowed_by}"
+        )
+        return Told("dependency_needed", message, {"path": paths[0], "paths": paths[:50]})
+    message = (
+        f"{runner.passes_only} with the plugin {', '.join(names)} of pytest, which came with the work and is loaded in "
+        f"every run of tests: do without it, or {runner.allowed_by} ({paths[0]})"
+    )
+    return Told("plugin_needed", message, {"path": paths[0], "paths": list(paths)})

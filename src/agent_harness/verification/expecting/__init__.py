@@ -1,0 +1,1 @@
+"""The literals that a check expects, language by language, and other values for them; pure."""

@@ -1,0 +1,84 @@
+"""Another value for a literal, as an edit in place.
+
+An edit changes letters and digits inside of a literal, so that the text around it stays what it is, parses and
+compiles as before. The value changes inside, not at its end: a pattern that asks for a beginning has to notice.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+_PLAIN = re.compile(r"\\.|%[-+ #\d.]*[a-zA-Z]|[$#]\{[^}]*\}|\$\w+|(?P<plain>[^\W_])", re.DOTALL)
+_IN_PATTERN = re.compile(
+    r"\\.|\[\^?\]?(?:\[:\w+:\]|[^\]])*\]|\\?\{\d*,?\d*\\?\}|\(\?[^)]{0,20}\)?|\$\w+|(?P<plain>[^\W_](?!\\?[*?{]))",
+    re.DOTALL,
+)
+_LETTERS = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1203546879",
+)
+_LEADING = re.compile(r"0[xX][0-9a-fA-F]|0[bBoO]?[01]|\d\d?")
+_LIKE_ZERO = re.compile(r"[0_]*")
+
+
+class Edit(NamedTuple):
+    """From where to where in a text, and what stands there instead."""
+
+    start: int
+    end: int
+    text: str
+
+
+def other_text(inside: str, at: int) -> list[Edit]:
+    """The edit that makes the inside of a text literal, which begins at a place, another one; none for expansions."""
+    places = [found.start() for found in _PLAIN.finditer(inside) if found["plain"]]
+    if places:
+        place = places[len(places) // 2 if len(places) > 2 else 0]
+        return [Edit(at + place, at + place + 1, _other(inside[place]))]
+    return [] if "$" in inside or "{" in inside or "\\" in inside else [Edit(at, at, "0")]
+
+
+def other_pattern(inside: str, at: int) -> list[Edit]:
+    """The edits of a regular expression after which it finds something else, whichever of its branches was meant."""
+    places = [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]]
+    return [Edit(at + place, at + place + 1, _other(inside[place])) for place in places]
+
+
+def other_number(written: str, at: int) -> list[Edit]:
+    """The edit of a number after which it has as many digits, and is not near to what it was."""
+    found = _LEADING.match(written)
+    if not found:
+        return []
+    leading = found[0]
+    if leading[:1] == "0" and len(leading) > 1 and leading[1] in "xXbBoO":
+        last = leading[-1]
+        return [Edit(at + found.end() - 1, at + found.end(), "0" if last == "1" else "1")]
+    if len(leading) == 2 and leading[0] == "1":  # 1000 as 1500: half of it more
+        second = int(leading[1])
+        return [Edit(at + 1, at + 2, str(second + 5 if second < 5 else second - 5))]
+    first = int(leading[0])
+    return [Edit(at, at + 1, str(first - 1 if first > 1 else 1 - first if first == 0 else 2))]
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with every edit made; of edits that overlap the one that begins first counts."""
+    parts, at = list[str](), 0
+    for start, end, instead in sorted(set(edits)):
+        if start >= at:
+            parts += [text[at:start], instead]
+            at = end
+    return "".join((*parts, text[at:]))
+
+
+def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
+    """Edits of a value as edits of the text in which its letters stand at these places."""
+    return [
+        Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
+        for e in edits
+        if e.start < len(offsets)
+    ]
+
+
+def _other(letter: str) -> str:
+    other = letter.translate(_LETTERS)
+    return other if other != letter else ("q" if letter != "q" else "w")

@@ -1,0 +1,112 @@
+"""How programming languages write texts, numbers and comments: one pass makes the tokens of a program."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
+
+
+class Token(NamedTuple):
+    """One token of a program; comments and regular expressions are none."""
+
+    kind: str
+    text: str  # of a text literal, its inside
+    start: int  # of that
+    raw: bool = False  # a text that is not closed, or is one character
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """How a language writes what matters here."""
+
+    comment: str = r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)"
+    texts: str = r'"(?:[^"\\\n]|\\.)*+"?'
+    characters: str = r"(?!)"  # literals of one character, and whatever only looks like a text
+    pattern: str = r"(?!)"
+    equal: frozenset[str] = frozenset({"==", "==="})
+    unequal: frozenset[str] = frozenset({"!=", "!=="})
+    arms: bool = False  # a condition stands right before its block, as in awk
+
+    def tokens(self) -> re.Pattern[str]:
+        """The pattern that finds the next token."""
+        return re.compile(
+            rf"(?P<comment>{self.comment})|(?P<pattern>{self.pattern})|(?P<text>{self.texts})|(?P<raw>{self.characters})"
+            r"|(?P<number>(?<![\w$])(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][-+]?\d+)?)\w*)"
+            r"|(?P<name>[$@%]*[A-Za-z_](?:\w|!(?=[(\[{]))*+)"
+            r"|(?P<sign>===|!==|<=>|=>|->|:=|[=!<>]=|<>|=~|!~|&&|\|\||\+\+|--|[-+*/%.|&^]=|::|\.\.|[^\s\w])"
+            r"|(?P<end>\n)|\$\w+"
+        )
+
+
+_SINGLE = r"'(?:[^'\\]|\\.)*+'?"
+_DOUBLE = r'"(?:[^"\\]|\\.)*+"?'
+_SLASHES = r"(?<=[(,=:\[!&|?{};~\n])[ \t]*/(?![/*])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*+\])++/[a-z]*"
+_CHARACTER = r"'(?:[^'\\\n]|\\[^\n]{1,9}?)'"
+_HASH = r"(?<![$\w{&\\])\#[^\n]*"
+
+LANGUAGES: dict[str, Language] = {
+    "js": Language(texts=r'"(?:[^"\\\n]|\\.)*+"?|' + r"'(?:[^'\\\n]|\\.)*+'?|`(?:[^`\\]|\\.)*+`?", pattern=_SLASHES),
+    "go": Language(texts=r'"(?:[^"\\\n]|\\.)*+"?|`[^`]*+`?', characters=_CHARACTER),
+    "rust": Language(texts=_DOUBLE, characters=_CHARACTER + r"|'\w+|\br\#+\"(?s:.)*?(?:\"\#+|\Z)"),
+    "c": Language(comment=r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)|^[ \t]*\#[^\n]*", characters=_CHARACTER),
+    "java": Language(characters=_CHARACTER),
+    "php": Language(comment=r"//[^\n]*|\#[^\n\[]*|/\*(?s:.)*?(?:\*/|\Z)", texts=f"{_DOUBLE}|{_SINGLE}"),
+    "perl": Language(
+        comment=_HASH + r"|^=\w(?s:.)*?(?:^=cut[^\n]*|\Z)|^__(?:END|DATA)__(?s:.)*",
+        texts=f"{_DOUBLE}|{_SINGLE}",
+        pattern=_SLASHES,
+        equal=frozenset({"==", "eq"}),
+        unequal=frozenset({"!=", "ne"}),
+    ),
+    "ruby": Language(comment=_HASH, texts=f"{_DOUBLE}|{_SINGLE}", pattern=_SLASHES),
+    "awk": Language(comment=_HASH, pattern=_SLASHES, arms=True),
+    "jq": Language(comment=_HASH, texts=_DOUBLE),
+    "sql": Language(
+        comment=r"--[^\n]*|/\*(?s:.)*?(?:\*/|\Z)",
+        texts=r"'(?:[^']|'')*+'?",
+        characters=r'"[^"]*"?',
+        equal=frozenset({"=", "==", "IS", "is"}),
+        unequal=frozenset({"!=", "<>"}),
+    ),
+    "calc": Language(comment=r"(?!)", texts=r"(?!)"),  # arithmetic of a shell
+}
+SUFFIXES = {
+    ".js": "js", ".mjs": "js", ".cjs": "js", ".jsx": "js", ".ts": "js", ".tsx": "js", ".mts": "js", ".cts": "js",
+    ".go": "go", ".rs": "rust", ".c": "c", ".h": "c", ".cc": "c", ".cpp": "c", ".cxx": "c", ".hpp": "c",
+    ".java": "java", ".cs": "java", ".kt": "java", ".scala": "java", ".php": "php", ".pl": "perl", ".t": "perl",
+    ".pm": "perl", ".rb": "ruby", ".awk": "awk", ".jq": "jq", ".sql": "sql",
+}  # fmt: skip
+
+
+def _pattern(language: str) -> re.Pattern[str]:
+    if language not in _COMPILED:
+        rules = LANGUAGES[language]
+        _COMPILED[language] = re.compile(rules.tokens().pattern, re.MULTILINE)
+    return _COMPILED[language]
+
+
+_COMPILED: dict[str, re.Pattern[str]] = {}
+
+
+def _token(match: re.Match[str]) -> Token | None:
+    kind = match.lastgroup
+    if kind in ("comment", "pattern", None):
+        return None
+    text = match[0]
+    if kind == "text":
+        quote = text[:1]
+        closed = len(text) > 1 and text.endswith(quote)
+        return Token(TEXT, text[1:-1] if closed else text[1:], match.start() + 1, not closed)
+    if kind == "raw":
+        return Token(TEXT, text, match.start(), True)
+    return Token(str(kind), text, match.start())
+
+
+def tokens(text: str, language: str) -> Iterator[Token]:
+    """The tokens of a text; reading never fails."""
+    for match in _pattern(language).finditer(text):
+        token = _token(match)
+        if token is not None:
+            yield token

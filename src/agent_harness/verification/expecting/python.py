@@ -1,0 +1,134 @@
+"""Expected values in the text of Python programs, by their syntax tree: test files, scripts that check, one-liners."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from agent_harness.verification import sources, twins
+from agent_harness.verification.expecting.edits import Edit, other_number, other_pattern, other_text
+
+_Value = ast.Constant | ast.JoinedStr
+_OPENING = re.compile(r"(?i)[rbuf]{0,2}('''|\"\"\"|'|\")")
+_BRACES = re.compile(r"\{[^{}]*\}")
+_LEAVING = frozenset({"sys.exit", "exit", "os._exit", "SystemExit"})
+_STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
+
+
+def expected_in_python(text: str) -> list[Edit]:
+    """The edits that make the expected values other ones; none for what is no Python."""
+    source = text.encode("utf-8", "surrogateescape")
+    tree = sources.parse(source)
+    if tree is None:
+        return []
+    lines = _Lines(text)
+    statuses = set(_statuses(tree))
+    values = {
+        (node.lineno, node.col_offset): (node, pattern) for node, pattern in _values(tree) if id(node) not in statuses
+    }
+    return [edit for node, pattern in values.values() for edit in lines.edits(node, is_pattern=pattern)]
+
+
+def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
+    """The constants that a module expects, in functions and outside of them."""
+    functions = [(owner, each) for owner, each in _functions(tree)]
+    compared: dict[str, tuple[list[str], set[str]]] = {}
+    for owner, function in functions:
+        yield from twins.values_in(function, owner, tree)
+        names = [each.arg for each in function.args.args]
+        wanted = twins.compared_names(function) & {*names}
+        if wanted:
+            compared[function.name] = names, wanted
+    script = _script(tree)
+    yield from twins.values_in(script, None, tree)
+    denied = set(map(id, _denied(tree)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and id(node) not in denied:
+            yield from ((value, False) for value in _compared(node, ast.Eq))
+        elif isinstance(node, ast.Call) and sources.dotted(node.func) in _LEAVING and node.args:
+            yield from ((value, False) for value in _compared(node.args[0], ast.NotEq))
+        elif isinstance(node, ast.Call) and sources.dotted(node.func) in compared:
+            names, wanted = compared[sources.dotted(node.func)]
+            given = [*zip(names, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
+            for value in (value for name, value in given if name in wanted):
+                yield from ((each, False) for each in twins.written_out(value, script, None, {}))
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    owners = {id(part): each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for part in each.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield owners.get(id(node)), node
+
+
+def _script(tree: ast.Module) -> ast.FunctionDef:
+    """What a module does when it is run, as a function."""
+    body = [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.FunctionDef(name="__main__", args=nothing, body=body, decorator_list=[], lineno=1, col_offset=0)
+
+
+def _denied(tree: ast.Module) -> Iterator[ast.AST]:
+    """Comparisons of which not all need hold: conditions, what is negated, what is assigned to a name of failure."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.While | ast.comprehension):
+            tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
+            yield from (each for test in tests for each in ast.walk(test))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield from ast.walk(node)
+        elif isinstance(node, ast.Call) and sources.dotted(node.func).rpartition(".")[2] in ("assertFalse", "exit"):
+            plain = [argument for argument in node.args if not isinstance(argument, ast.IfExp)]
+            yield from (each for argument in plain for each in ast.walk(argument))
+        elif isinstance(node, ast.IfExp) and isinstance(node.body, ast.Constant) and node.body.value == 1:
+            yield from ast.walk(node.test)
+
+
+def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
+    """The constant side of a comparison by this operator."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
+        return
+    left, right = node.left, node.comparators[0]
+    if isinstance(left, ast.Name) and left.id == "__name__":
+        return
+    for value, other in ((left, right), (right, left)):
+        literal = isinstance(value, ast.Constant) and not isinstance(other, ast.Constant)
+        if literal and isinstance(value, ast.Constant) and isinstance(value.value, str | bytes | int | float):
+            yield from () if isinstance(value.value, bool) else (value,)
+
+
+def _statuses(tree: ast.Module) -> Iterator[int]:
+    """The zeros that an exit status, or a count of failures, is compared with: no answers of the work."""
+    for node in ast.walk(tree):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        sides = node.args[:2] if isinstance(node, ast.Call) else sides
+        if any(_STATUS.fullmatch(sources.dotted(side).rpartition(".")[2]) for side in sides):
+            yield from (id(side) for side in sides if isinstance(side, ast.Constant) and side.value == 0)
+
+
+class _Lines:
+    """A text with the places of its lines: columns of a syntax tree count bytes."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)
+        self.text, self.starts = text, [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line.decode("utf-8", "surrogateescape")))
+
+    def place(self, line: int, column: int) -> int:
+        """Where a line and a column of the tree stand in the text."""
+        return self.starts[line - 1] + len(self.lines[line - 1][:column].decode("utf-8", "surrogateescape"))
+
+    def edits(self, node: _Value, *, is_pattern: bool) -> list[Edit]:
+        """Those of one constant."""
+        start = self.place(node.lineno, node.col_offset)
+        end = self.place(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        written = self.text[start:end]
+        if isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes):
+            return other_number(written, start)
+        opening = _OPENING.match(written)
+        if not opening:
+            return []
+        close = written.find(opening[1], opening.end())
+        inside = written[opening.end() : close if close >= 0 else len(written)]
+        if isinstance(node, ast.JoinedStr):
+            inside = _BRACES.sub(lambda found: " " * len(found[0]), inside)
+        return (other_pattern if is_pattern else other_text)(inside, start + opening.end())

@@ -1,0 +1,381 @@
+"""Judges a candidate commit: did the work really pass, and did nothing that passed before stop passing?
+
+One order of stages for every kind of item: the guard, the item's own check, the whole suite where there is one, the
+check on the code before, whether the check notices, calls of the work outside of tests, lint. The first stage that
+rejects ends it. In the suite the tests of the base judge the candidate's code; on the code before, the candidate's
+tests judge the code of the base. Source: features.md section O, C54, C55, C61, C62; ``tasklist.md`` 11.5.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.kernel.git import Git, GitFailed
+from agent_harness.kernel.git.objects import Objects
+from agent_harness.verification import twins
+from agent_harness.verification.case import Case, Step
+from agent_harness.verification.changes import between, tree_at
+from agent_harness.verification.command.guard import CommandGuard, LoadedFiles
+from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
+from agent_harness.verification.guard import Duty, FeatureGuard, duty_of, file_of, is_read, survey
+from agent_harness.verification.notices import changed_checks, notice
+from agent_harness.verification.outside import replay
+from agent_harness.verification.remembered import Remembered
+from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
+from agent_harness.verification.runner.execution import NOT_FOUND, RunAsked, Stop, run_tests
+from agent_harness.verification.runners import TestRunner, listed
+from agent_harness.verification.sources import with_failing_tests
+from agent_harness.verification.suite import SuiteStage
+from agent_harness.verification.verdict import (
+    CRITICAL,
+    GREEN,
+    NOT_RUN,
+    OFF,
+    RED,
+    Finding,
+    Run,
+    Strictness,
+    Verdict,
+)
+from agent_harness.verification.workspace import Edits, Overlay
+
+Stage = Callable[[Case], object]
+
+
+def judge(
+    git: Git,
+    *,
+    base: str,
+    candidate: str,
+    environment: RunEnvironment,
+    proof: str | None = None,
+    suite: str | None = None,
+    lint: str | None = None,
+    others: Collection[str] = (),
+    environment_commands: Collection[str] = (),
+    test_files: Collection[str] = (),
+    protected: Collection[str] = (),
+    baseline: Collection[str] = (),
+    files_read: Collection[str] = (),
+    may_change: Collection[str] = (),
+    own_may_change: bool = False,
+    red_base: str | None = None,
+    options: Strictness | None = None,
+    on_step: Step | None = None,
+    stop: Stop | None = None,
+) -> Verdict:
+    """The verdict on ``candidate`` of a project whose runner reports tests; ``base`` is the last accepted commit.
+
+    ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
+    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass,
+    ``files_read`` what else their code opens. ``others`` are further commands that check the project, and
+    ``environment_commands`` those that set its environment up, reset it or look after it: what all of them run or read
+    is not free.
+    ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
+    Tests that ``base`` has in ``test_files`` are given, and stay, unless ``own_may_change``.
+    ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
+    ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
+    ``Interrupted`` when ``stop`` says so.
+    """
+    hold = {file_of(node) for node in baseline}
+    checks = [command for command in (proof, suite, lint, *others) if command]
+    with git.objects() as objects:
+        try:
+            tree = tree_at(git, objects, base)
+            loaded = LoadedFiles.of(tree, checks, environment_commands)
+            wanted = lambda path: is_read(path) or path in hold or loaded.loads(path)  # noqa: E731
+            changes = between(git, objects, base, candidate, wanted=wanted)
+        except GitFailed as error:
+            if "is damaged" not in error.message:
+                raise
+            return Verdict(accepted=False, findings=(_damaged(error),), base=base, candidate=candidate)
+        commands = [command for command in (proof, suite) if command]
+        duty = duty_of(
+            git,
+            base,
+            changes,
+            commands=commands,
+            loaded=loaded.files,
+            about_loaded=loaded.finding,
+            test_files=test_files,
+            protected=protected,
+            import_roots=["" if root == "." else root for root in environment.mapped().roots],
+            may_change=may_change,
+            baseline=baseline,
+            files_read=files_read,
+            own_may_change=own_may_change,
+        )
+        own = replace(environment, base=base)
+        runner = TestRunner(git, own, stop, commands=commands, may_change=may_change)
+        runner.changed = [change.path for change in changes.files]
+        case = Case(
+            git=git,
+            objects=objects,
+            base=base,
+            candidate=candidate,
+            runner=runner,
+            guard=FeatureGuard(duty),
+            changes=changes,
+            tree=tree,
+            strictness=options or Strictness(),
+            proof=proof,
+            suite=suite,
+            lint=lint,
+            baseline=baseline,
+            begun=red_base or base,
+            on_step=on_step or (lambda *_: None),
+            stop=stop,
+        )
+        whole = SuiteStage(case, suite, duty.protected) if suite else None
+        stages = (_rules, _prove, lambda _: whole and whole.judge(), _before, notice, replay, _style)
+        _walk(case, stages)
+        return case.verdict((whole or SuiteStage(case, "", duty.protected)).outcomes())
+
+
+def judge_command(
+    git: Git,
+    check: CommandCheck,
+    *,
+    base: str,
+    candidate: str,
+    remembered: Remembered | None = None,
+    stop: Stop | None = None,
+) -> Verdict:
+    """The verdict on ``candidate`` by any shell command; ``base`` is a commit of the tree at the claim.
+
+    ``git.root`` is the project, where the command runs. ``remembered`` holds what is known of the code before. ``stop``
+    is asked ten times a second while a command runs. Raises ``Refused`` when there is no place for a checkout, and
+    ``GitFailed`` when a commit cannot be read.
+    """
+    with git.objects() as objects:
+        case, _ = _command_case(git, objects, check, (base, candidate), stop)
+        case.remembered = remembered or Remembered(None)
+        _walk(case, (_rules, _prove, _before, notice, replay))
+        return case.verdict()
+
+
+def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
+    """What speaks against a candidate before anything of it is run."""
+    with git.objects() as objects:
+        case, _ = _command_case(git, objects, check, (base, candidate), None)
+        _walk(case, (_rules,))
+        return case.findings
+
+
+def examine_tests(
+    git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None
+) -> list[Finding]:
+    """What speaks against a command that has passed in its folder: run again in a checkout.
+
+    Only where that can show anything: it may run pytest, or it expects values that can be changed. A run that is not
+    believed, tests that were skipped, a check that cannot fail. Nothing where it fails in a checkout, which lacks what
+    no commit holds.
+    """
+    with git.objects() as objects:
+        case, runner = _command_case(git, objects, replace(check, requires_red=OFF), (base, candidate), stop)
+        case.survey, runner.asks_folder = case.guard.survey(case.changes), False
+        if not (runner.watches or (case.strictness.twins and changed_checks(case))):
+            return []
+        _walk(case, (_prove, notice, replay))
+        found = case.verdict().reasons
+        return [each for each in found if each.code not in ("plugin_needed", "dependency_needed")]
+
+
+def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
+    """Runs the command in a checkout of a commit, and compares it with nothing: what it proves was agreed on before.
+
+    Raises as ``judge_command``.
+    """
+    with git.objects() as objects:
+        case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
+        runner.asks_folder = False
+        _walk(case, (_prove,))
+        return case.verdict()
+
+
+def run_on_older_code(
+    git: Git,
+    code: str,
+    *,
+    candidate: str,
+    command: str,
+    test_files: Collection[str],
+    environment: RunEnvironment,
+    timeout_seconds: float = 1800.0,
+) -> Run:
+    """The candidate's tests, and what they stand on, on the code of an older commit."""
+    with git.objects() as objects:
+        changes = between(git, objects, code, candidate, wanted=lambda _: False)
+    side = survey(changes, Duty(test_files=frozenset(test_files))).test_side
+    overlays = [Overlay(candidate, side)]
+    return run_tests(git, code, command, environment=environment, overlays=overlays, timeout_seconds=timeout_seconds)
+
+
+def _command_case(
+    git: Git, objects: Objects, check: CommandCheck, span: tuple[str, str], stop: Stop | None
+) -> tuple[Case, CommandRunner]:
+    base, candidate = span
+    tree = tree_at(git, objects, base)
+    guard = CommandGuard(
+        tree,
+        check.command,
+        others=check.others,
+        may_change=check.may_change,
+        follows_moves=check.isolation != IN_PLACE,
+    )
+    changes = between(git, objects, base, candidate, wanted=guard.decides)
+    runner = CommandRunner(git, check, base=base, named=guard.named, tree=tree, stop=stop)
+    runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)
+    case = Case(
+        git=git,
+        objects=objects,
+        base=base,
+        candidate=candidate,
+        runner=runner,
+        guard=guard,
+        changes=changes,
+        tree=tree,
+        strictness=check.strictness,
+        proof=check.command,
+        begun=base,
+        stop=stop,
+    )
+    return case, runner
+
+
+# ---- the stages ------------------------------------------------------------------------------------------------------
+
+
+def _walk(case: Case, stages: Sequence[Stage]) -> None:
+    """One stage after the other, until one rejects."""
+    for stage in stages:
+        try:
+            stage(case)
+        except UnsafeTree as error:
+            if "damaged" not in error.message:
+                raise
+            case.findings.append(_damaged(error))
+        if case.ended:
+            break
+
+
+def _damaged(error: HarnessError) -> Finding:
+    """A commit that holds what it does not name can be given to nobody."""
+    return Finding("damaged_commit", CRITICAL, f"The commit cannot be read: {error.message}.", {})
+
+
+def _rules(case: Case) -> None:
+    """What the candidate changes of the files that decide, and what changed around the interpreter."""
+    with case.step("guard"):
+        found = case.survey = case.guard.survey(case.changes)
+        case.findings += [*case.runner.look_around(), *found.findings]
+        if case.runner.by_exit_status:
+            return
+        if not case.runner.has_checkouts:
+            case.find("not_isolated", "The tests ran in the project's folder, not on the commit alone")
+        elif case.changes.submodules:
+            where = sorted(case.changes.submodules)
+            case.find("submodules_empty", f"Submodules were empty folders in the checkout: {where[0]}", paths=where)
+        if case.suite and (taken := sorted(n for n in case.baseline if n.partition("[")[0] in found.gained)):
+            message = f"The session takes the place of {listed(taken)}, which does not belong to its feature"
+            case.find("protected_test_changed", message, path=file_of(taken[0]), reasons=taken)
+
+
+def _prove(case: Case) -> None:
+    """The item's own check passes on the candidate; calls that it makes of the work are noted."""
+    command, runner = case.proof, case.runner
+    if command is None:
+        return
+    asks = case.strictness.outside and runner.has_checkouts and runner.watches
+    with case.step("proof"):
+        run = case.run("proof", command, watched=twins.functions_by_line(case.work) if asks else {})
+        told = None
+        if run.over_limit:
+            case.over_limit(runner.subject, run)
+        elif not runner.passed(run):
+            case.failed = True
+            told = needs_what_came(runner) if _passes_with_what_came(case, command) else runner.on_failure(run)
+        else:
+            told = runner.on_pass(run)
+        if told:
+            case.told(told)
+        if not case.ended and case.guard.runs_moved:
+            _run_where_moved(case, command)
+
+
+def _passes_with_what_came(case: Case, command: str) -> bool:
+    """Whether the check passes with what came with the work: plugins of pytest, and files in folders that are lent."""
+    if not (case.runner.blocked[0] or case.runner.left_out):
+        return False
+    loading = case.runner.with_what_came()
+    run = loading.prove(case.candidate, command, RunAsked(seconds=case.strictness.timeout_seconds))
+    case.check_stop()
+    return loading.passed(run)
+
+
+def _run_where_moved(case: Case, command: str) -> None:
+    """A test file that moved to where the check does not run its tests: it passes also while they all fail."""
+    texts = {change.path: change.after for change in case.changes.files}
+    for old, new in case.survey.moved.items():
+        failing = Edits({new: with_failing_tests(texts[new] or b"")})
+        terms = RunAsked(seconds=case.strictness.timeout_seconds, overlays=(failing,), plain=True)
+        run = case.part(command, terms)
+        if run.exit_code == 0 or run.stopped:
+            message = f"{old} is {new} now, and the command does not run its tests there: it passes while they fail"
+            case.find("protected_test_changed", message, path=old, reasons=[])
+            return
+
+
+def _before(case: Case) -> None:
+    """The check does not pass on the code before: with the candidate's tests, also those that are new."""
+    runner = case.runner
+    if case.proof is None or case.strictness.requires_red == OFF:
+        return
+    if not runner.has_checkouts:
+        case.find("red_proof_skipped", "In place, the tests cannot be run on the code before")
+        return
+    with case.step("red"):
+        case.red_before, proven = _asked_before(case, case.proof)
+        if case.red_before == GREEN:
+            if runner.by_exit_status:
+                message = "The command passed on the code before as well: that it passes now proves nothing"
+                case.find("green_before", message)
+            else:
+                message = "The feature's tests also pass on the code before the session; they prove nothing"
+                case.find("proof_not_red", message, tests=proven)
+
+
+def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
+    """RED, GREEN or NOT_RUN, from the record or by a run, and the tests that pass now."""
+    proof = case.runs["proof"].report
+    proven = sorted(proof.passing) if proof else []
+    changes, found = case.changes, case.survey
+    if case.begun != case.base:
+        changes = between(case.git, case.objects, case.begun, case.candidate, wanted=lambda _: False)
+        found = case.guard.survey(changes)
+    before, now = (case.objects.tree_of(commit) for commit in (case.begun, case.candidate))
+    if before == now:
+        return GREEN, proven
+    side = case.guard.brought(changes, found)
+    folder = f"{case.git.prefix().decode('utf-8', 'surrogateescape')}\0{now if side else ''}"
+    if known := case.remembered.get(before, folder, command):
+        return known, proven
+    overlays = (Overlay(case.candidate, side),)
+    run = case.run("red", command, case.begun, overlays=overlays, plain=case.runner.by_exit_status)
+    if run.stopped or run.over_limit:
+        return NOT_RUN, proven
+    answer = GREEN if case.runner.is_green(run, proven) else RED
+    case.remembered.put(before, folder, command, answer)
+    return answer, proven
+
+
+def _style(case: Case) -> None:
+    """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
+    if case.lint is None:
+        return
+    with case.step("lint"):
+        run = case.run("lint", case.lint, plain=True)
+        if run.exit_code in (None, 126, NOT_FOUND) or "No module named" in run.output[-400:]:
+            case.find("lint_unavailable", f"lint unavailable: {case.lint}", problem=run.problem)
+        elif run.exit_code:
+            case.find("lint", "Lint errors introduced. Agent should fix", exit_code=run.exit_code)

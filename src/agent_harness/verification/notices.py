@@ -1,0 +1,174 @@
+"""The stage of notice: the check fails where it expects something else, and where the work does nothing.
+
+First the check is changed (the values that it expects), then the work (every changed function answers the same). Tests
+that a person wrote and that notice no sabotaged work are told of; a check that passes whatever it expects, and tests
+that the work brought along, reject.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent_harness.verification import twins
+from agent_harness.verification.case import Case
+from agent_harness.verification.changes import FileChange, between
+from agent_harness.verification.expectations import ChangedCheck, with_other_values
+from agent_harness.verification.runner.execution import RunAsked
+from agent_harness.verification.runner.testreport import PASSED, SKIPPED
+from agent_harness.verification.runner_config import is_test_file
+from agent_harness.verification.verdict import GREEN, Run
+from agent_harness.verification.workspace import Edits
+
+_FAILURES = 5  # after which a run on a twin of the work ends
+_MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
+_PARAMETERS = re.compile(r"(\.py::[\w:]+)\[[^\]\s'\"]*\]")  # behind the id of a test
+_PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that runs a part of its tests
+
+
+def notice(case: Case) -> None:
+    """Whether the check notices."""
+    if case.proof is None:
+        return
+    if why := _not_asked(case):
+        case.not_asked = why
+        return
+    if case.runner.by_exit_status and not case.runs["proof"].report:
+        _other_expectations(case, case.proof)
+        return
+    stage = _Notice(case, case.proof)
+    if stage.can_ask:
+        with case.step("twins"):
+            stage.judge()
+    else:
+        case.not_asked = "nothing that the check expects, and no function of the work, could be changed"
+
+
+def _not_asked(case: Case) -> str:
+    """Why the check is not asked whether it notices; nothing where it is."""
+    if not case.strictness.twins:
+        return "trust: fast"
+    if case.runner.in_place or not case.runner.has_checkouts:
+        return "the check runs in the project's folder"
+    if case.red_before == GREEN:
+        return "the check passed before as well"
+    return ""
+
+
+def changed_checks(case: Case) -> list[ChangedCheck]:
+    """The check of this case with its expected values made wrong, in the order in which that is asked."""
+    return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
+
+
+def _other_expectations(case: Case, command: str) -> None:
+    """Any command fails on the candidate where the check expects other values: on all of them, or on one kind."""
+    versions = changed_checks(case)
+    if not versions:
+        case.not_asked = "by exit status alone"
+        return
+    with case.step("twins"):
+        for each in versions:
+            overlays = (Edits(each.files),) if each.files else ()
+            run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
+            case.noticed = run.exit_code != 0
+            case.noticed_of = f"{each.places if case.noticed else 0} of {each.places} expected values"
+            if case.noticed:
+                return
+        case.noticed_of = f"0 of {versions[0].places} expected values"
+        message = f"The command cannot fail: it ends with 0 when {versions[0].what}"
+        case.find("weak_test", message, of_session=True, twins=[each.what for each in versions])
+
+
+class _Notice:
+    """What can be asked of one check, and what it answers."""
+
+    def __init__(self, case: Case, command: str) -> None:
+        self._case, self._command = case, command
+        changes, survey = case.changes, case.survey
+        if case.begun and case.begun != case.base:
+            wanted = lambda path: path.endswith(".py")  # noqa: E731
+            changes = between(case.git, case.objects, case.begun, case.candidate, wanted=wanted)
+            survey = case.guard.survey(changes)
+        self.own = [c for c in changes.files if c.status != "D" and case.guard.is_own(c.path)]
+        self.work = twins.of_work(case.work_in(changes, survey))
+        self.given = self._given()
+        self.expecting = twins.of_tests([*self.own, *self.given])
+        self.asked: list[bool] = []  # of each changed version, whether a test noticed it
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is anything to change."""
+        return bool(self.work.twins or self.expecting)
+
+    def _given(self) -> list[FileChange]:
+        """Test files that the check names by themselves, as they were before the work and are still."""
+        known = {change.path for change in self.own}
+        named = [path for path in sorted(self._case.guard.own_tests) if path not in known and is_test_file(path)]
+        return self._case.as_they_were(named[:_MOST_EXPECTING])
+
+    def judge(self) -> None:
+        """Runs the check on changed versions until one says enough."""
+        case = self._case
+        blind = self._blind([self.expecting] if self.expecting else [])
+        of_session = bool(blind)
+        if not blind and self.work.twins and not (self.work.beyond and self.expecting):
+            blind, noticed = self._not_noticed(self.work.twins)
+            of_session = any(is_test_file(change.path) for change in self.own)
+            others = sorted(noticed - {change.path for change in self.own})[:_MOST_EXPECTING]
+            more = twins.of_tests(case.as_they_were(others)) if not self.given else None
+            if more and (weak := self._blind([more])):
+                blind, of_session = weak, True
+        case.noticed = any(self.asked) if self.asked else None
+        case.noticed_of = f"{sum(self.asked)} of {len(self.asked)} changed versions" if self.asked else ""
+        if blind:
+            message = f"{case.runner.tests} cannot fail: they stay green when {', and when '.join(blind)}"
+            case.find("weak_test", message, of_session=of_session, twins=blind)
+
+    # ---- other expectations --------------------------------------------------------------------------------------
+
+    def _blind(self, expecting: Sequence[twins.Twin]) -> list[str]:
+        """Those of these twins of the check in which most of what expects other values passes nevertheless."""
+        found: list[str] = []
+        for twin in expecting:
+            answer = self._expects_nothing(twin)
+            if answer is not None:
+                self.asked.append(not answer)
+                found += [twin.what] if answer else []
+        return found
+
+    def _expects_nothing(self, twin: twins.Twin) -> bool | None:
+        """Whether most of these tests pass nevertheless; ``None`` where the check runs none of them.
+
+        They are asked for without their parameters, of which those values may be part. Where they ran, and none of them
+        says how it ended with other values, the end of the run decides.
+        """
+        report = self._case.runs["proof"].report
+        ours = {twins.function_of(node) for node in twin.asked(report.cases)} if report else set[str]()
+        if not ours and _PART.search(self._command):
+            return None
+        run = self._on_twin(twin, RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours))
+        cases = run.seen.cases
+        asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
+        green = [node for node in asked if cases[node] == PASSED]
+        return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
+
+    # ---- sabotaged work ------------------------------------------------------------------------------------------
+
+    def _not_noticed(self, sabotaged: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
+        """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test.
+
+        Else none, and the files of the tests that notice one.
+        """
+        green: list[str] = []
+        for twin in sabotaged:
+            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
+            run = self._on_twin(twin, terms)
+            elsewhere = not run.started and run.report is None and run.exit_code != 0
+            self.asked.append(bool(run.seen.asserted) or elsewhere)
+            if self.asked[-1]:
+                return [], self._case.runner.files_of(run.seen.asserted)
+            green += [twin.what] if self._case.runner.passed(run) else []
+        return green, set()
+
+    def _on_twin(self, twin: twins.Twin, terms: RunAsked) -> Run:
+        command = _PARAMETERS.sub(r"\1", self._command) if terms.select else self._command
+        return self._case.part(command, replace(terms, overlays=(Edits(twin.files),)))

@@ -1,0 +1,225 @@
+"""How the check of an item is run on a commit: test runners that report ids, and any other command.
+
+``Runner`` is what a judgement asks; ``TestRunner`` starts what was resolved before the agent started. Any other
+command has its runner in ``command.runner``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+from agent_harness.kernel.git import Git
+from agent_harness.verification.check import Command, parse
+from agent_harness.verification.guard import file_of
+from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, released
+from agent_harness.verification.runner.execution import (
+    Reach,
+    RunAsked,
+    Stop,
+    execute,
+    execute_plain,
+    place_for,
+    reach_of,
+)
+from agent_harness.verification.runner.lending import import_folders, without
+from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
+from agent_harness.verification.workspace import Edits, Overlay, Workspace
+
+
+class Told(NamedTuple):
+    """What a runner says about a run, as the parts of a finding."""
+
+    code: str
+    message: str
+    data: Mapping[str, Any]
+
+
+class Runner(ABC):
+    """How the commands of a judgement are run on commits, and what the end of a run of its check says."""
+
+    git: Git
+    subject = "The feature's tests"  # in messages
+    tests = "The feature's tests"
+    passes_only = "The feature's tests pass only"
+    allowed_by = "a person says that it may be loaded"
+    ends_with = "."  # of messages that are no part of a line
+    in_place = False  # the check is run in the project's folder
+    has_checkouts = True  # other commits, and sabotaged versions, can be asked
+    by_exit_status = False  # on the code before only the exit status counts
+
+    watches = True  # whether it may see single tests and calls
+
+    def look_around(self) -> list[Finding]:
+        """What of the environment of its runs is no longer as it was before the work."""
+        return []
+
+    @abstractmethod
+    def place(
+        self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
+    ) -> AbstractContextManager[Workspace]:
+        """Where commands are run on a commit."""
+
+    @abstractmethod
+    def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
+        """One run in a place that is there."""
+
+    def run(self, commit: str, command: str, terms: RunAsked) -> Run:
+        """One run in a place of its own."""
+        with self.place(commit, terms.overlays) as space:
+            return self.start(space, command, terms)
+
+    def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
+        """The check on the candidate."""
+        return self.run(commit, command, terms)
+
+    @abstractmethod
+    def passed(self, run: Run) -> bool:
+        """Whether a run of the check can be believed, and passed."""
+
+    @abstractmethod
+    def on_failure(self, run: Run) -> Told | None:
+        """What to tell of a check that failed, beside its output."""
+
+    @abstractmethod
+    def on_pass(self, run: Run) -> Told | None:
+        """What speaks against a check that passed."""
+
+    def files_of(self, nodes: Collection[str]) -> set[str]:
+        """The files of the tests with these ids."""
+        return {file_of(node) for node in nodes}
+
+    @abstractmethod
+    def is_green(self, run: Run, proven: Collection[str]) -> bool:
+        """Whether the check passes on the code before; ``proven`` are the tests that pass now."""
+
+    @property
+    @abstractmethod
+    def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The plugins of pytest that came with the work and are not loaded, and the files that bring them."""
+
+    @property
+    @abstractmethod
+    def left_out(self) -> Sequence[str]:
+        """Files that came into folders which are lent, and that checkouts of the work do not have."""
+
+    @abstractmethod
+    def with_what_came(self) -> Self:
+        """The same with these plugins and files."""
+
+    # ---- for calls that are made again in a plain program --------------------------------------------------------
+
+    @abstractmethod
+    def python_of(self, command: Command, said: str) -> str:
+        """The interpreter of a command that ``said`` which one it is; nothing where it is not to be trusted."""
+
+    @abstractmethod
+    def plain_variables(self, space: Workspace) -> Mapping[str, str]:
+        """The variables of a person's program in this place."""
+
+    @abstractmethod
+    def imports(self, space: Workspace) -> list[str]:
+        """The folders from which the project's modules are imported there."""
+
+    @abstractmethod
+    def reach(self, space: Workspace) -> Reach:
+        """What a program there may change."""
+
+
+class TestRunner(Runner):
+    """Commands of a project whose runner reports the ids of its tests."""
+
+    __test__ = False  # a name for people, not a test class for pytest
+
+    def __init__(
+        self,
+        git: Git,
+        environment: RunEnvironment,
+        stop: Stop | None,
+        *,
+        commands: Sequence[str] = (),
+        may_change: Collection[str] = (),
+    ) -> None:
+        self.git, self.environment, self._stop = git, environment, stop
+        self._commands, self._may_change = commands, may_change
+        self.changed: Collection[str] = ()  # what the candidate changes
+        self.in_place = environment.isolation == IN_PLACE
+        self.has_checkouts = not self.in_place
+
+    def look_around(self) -> list[Finding]:
+        found: list[Finding] = []
+        for command in map(parse, self._commands):
+            if self.environment.completed(command) is not self.environment:
+                message = f"What runs '{command.shown}' was not there before the session; it was not compared."
+                found.append(Finding("environment_unknown", IMPORTANT, message))
+        environment, changed = self.environment.looked_at_again(released(self._may_change))
+        self.environment = replace(environment, without=without(environment.without, self.changed))
+        return [*found, *changed]
+
+    def place(
+        self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
+    ) -> AbstractContextManager[Workspace]:
+        return place_for(self.git, commit, environment=self.environment, overlays=overlays, neutral=neutral)
+
+    def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
+        common: dict[str, Any] = {"environment": self.environment, "timeout_seconds": terms.seconds, "stop": self._stop}
+        if terms.plain:
+            return execute_plain(space, command, **common)
+        asked = {"select": terms.select, "watched": terms.watched, "again": terms.again}
+        return execute(space, command, keep_going=terms.keep_going, **asked, **common)
+
+    def passed(self, run: Run) -> bool:
+        return passed(run)
+
+    def on_failure(self, run: Run) -> Told:
+        failing = sorted(run.report.failing) if run.report else []
+        why = run.problem or ("" if failing else "no test passed")
+        message = "Feature test failed when harness ran it" + (f". The reason: {why}" if why else "")
+        return Told("proof_failed", message, {"failing": failing, "problem": run.problem, "exit_code": run.exit_code})
+
+    def on_pass(self, run: Run) -> Told | None:
+        gave_up = sorted(run.report.gave_up) if run.report else []
+        if not gave_up:
+            return None
+        message = (
+            f"Feature test was skipped while it ran, so it proves nothing: {listed(gave_up)}. "
+            "Only a mark on a test, which is there to be read, may skip it"
+        )
+        return Told("proof_failed", message, {"failing": gave_up, "problem": None, "exit_code": run.exit_code})
+
+    def is_green(self, run: Run, proven: Collection[str]) -> bool:
+        return run.report is not None and frozenset(proven) <= run.report.passing
+
+    @property
+    def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.environment.blocked, self.environment.blocked_by
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        return self.environment.without
+
+    def with_what_came(self) -> Self:
+        return type(self)(self.git, replace(self.environment, blocked=(), without=()), self._stop)
+
+    def python_of(self, command: Command, said: str) -> str:
+        return self.environment.completed(command).python_of(command, said)
+
+    def plain_variables(self, space: Workspace) -> Mapping[str, str]:
+        return self.environment.variables
+
+    def imports(self, space: Workspace) -> list[str]:
+        return import_folders(self.environment.mapped(), space)
+
+    def reach(self, space: Workspace) -> Reach:
+        return reach_of(space, self.environment)
+
+
+_NAMED = 5  # ids written out in a message; all of them are in the data
+
+
+def listed(nodes: Collection[str]) -> str:
+    """The first of these ids, and how many more there are."""
+    named = sorted(nodes)
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more

@@ -1,0 +1,151 @@
+"""The stage of the whole suite: nothing of the baseline stopped passing. Source: features.md C15, C23, C62.
+
+The tests of the base judge the candidate's code. New tests are run apart: in the same process they could mend what is
+broken, and they have had their proof. All run together where new tests count among the older ones, or can be seen to
+act on them.
+"""
+
+from collections.abc import Collection, Sequence
+
+from agent_harness.verification.case import Case
+from agent_harness.verification.guard import file_of
+from agent_harness.verification.runner.testreport import PASSED, Report
+from agent_harness.verification.runners import listed
+from agent_harness.verification.verdict import Run
+from agent_harness.verification.workspace import Overlay
+
+_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
+
+
+class SuiteStage:
+    """The suite of one judgement; ``protected`` are the tests of items that are proven already."""
+
+    def __init__(self, case: Case, command: str, protected: Collection[str]) -> None:
+        self._case, self._command, self._protected = case, command, protected
+
+    def judge(self) -> None:
+        """Runs it as often as it takes."""
+        case, survey = self._case, self._case.survey
+        side = [path for path in survey.test_side if path not in survey.released]
+        older = [node for node in case.baseline if not self._is_own(node)]
+        alone = case.alone = bool(older) and case.runner.has_checkouts
+        if alone:
+            self._run("suite", [Overlay(case.base, side)], case.baseline)
+        if alone and survey.read and not case.ended:
+            self._with_older_versions([*side, *survey.read], older)
+        together = not alone or survey.needs_cross_check or (side and not case.runs.get("proof"))
+        if together and not case.ended:
+            moved = [self._now(node) for node in case.baseline]
+            self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
+
+    def _with_older_versions(self, paths: Sequence[str], older: Collection[str]) -> None:
+        """The older tests, with the files that they read as these were: where it matters, a person decides."""
+        case = self._case
+        with case.step("older data"):
+            run = case.run("older data", self._command, overlays=[Overlay(case.base, paths)], keep_going=True)
+            passing = run.report.passing if run.report else frozenset()
+            if lost := sorted(set(older) - passing - set(case.flaky)):
+                for path in case.survey.read:
+                    message = f"The session changes {path}; with the version before, {listed(lost)} no longer pass"
+                    case.find("protected_test_changed", message, path=path, reasons=lost)
+
+    def _run(self, name: str, overlays: Sequence[Overlay], baseline: Collection[str]) -> None:
+        case = self._case
+        with case.step(name):
+            run = case.run(name, self._command, overlays=overlays, keep_going=True)
+            if run.over_limit:
+                case.over_limit("The whole suite", run)
+            elif run.report is None or not run.report.cases:
+                why = run.problem or "it ran no test"
+                case.find("suite_failed", f"The whole suite could not be judged: {why}", problem=run.problem)
+            else:
+                counted = {node for node in baseline if not self._is_own(node)}
+                counted -= self._taken_out(counted, run.report)
+                self._compare(name, overlays, counted - run.report.passing)
+
+    def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
+        """Known tests that are no longer there, in files that may change.
+
+        None where something of that file failed, such as its collection, nor of a verified feature whose last passing
+        test would go.
+        """
+        case = self._case
+        gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
+        broken = {file_of(node) for node in report.failing}
+        left = [file for file in self._protected if not any(_holds(file, node) for node in report.passing)]
+        out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
+        if out:
+            case.find("tests_gone", f"No longer there, in a file that may change: {listed(out)}", tests=sorted(out))
+        return out
+
+    def _now(self, node: str) -> str:
+        """The id of a test in the candidate, whose file may have moved."""
+        file = file_of(node)
+        return self._case.survey.moved.get(file, file) + node.removeprefix(file)
+
+    def _compare(self, name: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
+        """Newly failing tests get one more try before they count (C62)."""
+        case = self._case
+        if not failing:
+            return
+        again = case.run(f"{name} again", self._command, overlays=overlays, keep_going=True, select=failing)
+        recovered = again.report.passing & set(failing) if again.report else frozenset()
+        steady = self._steady_before(recovered) if recovered else frozenset()
+        case.flaky = tuple(sorted({*case.flaky, *(recovered - steady)}))
+        if recovered - steady:
+            message = f"Flaky: {listed(recovered - steady)} passed when run again, and came and went before, too"
+            case.find("flaky_test", message, tests=case.flaky)
+        if steady:
+            came = "failed and passed when run again; on the code before, always passed"
+            message = f"Regression: {listed(steady)} {came}"
+            case.find("unsteady_test", message, tests=sorted(steady))
+        case.regressions = tuple(sorted(set(failing) - recovered))
+        if case.regressions:
+            message = f"Regression: {listed(case.regressions)} tests now failing"
+            case.find("regression", message, tests=case.regressions, check=name)
+
+    def _steady_before(self, nodes: Collection[str]) -> frozenset[str]:
+        """Those of these tests that pass each time on the code before: asked some times, as long as a suite takes."""
+        case = self._case
+        if not case.runner.has_checkouts:
+            return frozenset()
+        left, spent = frozenset(nodes), 0.0
+        for _ in range(_STEADY_TIMES):
+            run = case.run("before again", self._command, case.base, keep_going=True, select=nodes)
+            left, spent = left & (run.report.passing if run.report else frozenset()), spent + run.seconds
+            if not left or spent > _STEADY_SECONDS + case.runs["suite"].seconds:
+                break
+        return left
+
+    def _is_own(self, node: str) -> bool:
+        """A test of the assigned feature is judged by the proof, unless a verified feature shares it (C23)."""
+        own = any(_holds(file, node) for file in self._case.guard.own_tests)
+        return own and not any(_holds(file, node) for file in self._protected)
+
+    def outcomes(self) -> dict[str, bool]:
+        """By id, whether each test passes on the candidate; what passed alone has to pass in the suite as well."""
+        case = self._case
+        proof, suite, together = (case.runs.get(name) for name in ("proof", "suite", "cross-check"))
+        outcomes: dict[str, bool] = {}
+        for run in (suite, together, proof):
+            for node, outcome in _cases(run).items():
+                if run is proof or together or not self._is_own(node):
+                    outcomes[self._now(node)] = outcome == PASSED
+        proven = proof.report.passing if proof and proof.report else frozenset()
+        whole = _cases(together or (suite if not case.alone else None))
+        if whole and not case.survey.kept:
+            lost = sorted(node for node in proven & whole.keys() if whole[node] != PASSED)
+            outcomes.update(dict.fromkeys(lost, False))
+            if lost:
+                case.find("fails_in_suite", f"{listed(lost)} passed alone and failed in the suite", tests=lost)
+        return outcomes | dict.fromkeys(case.flaky, True)
+
+
+def _cases(run: Run | None) -> dict[str, str]:
+    return dict(run.report.cases) if run and run.report else {}
+
+
+def _holds(file: str, node: str) -> bool:
+    """True when a node id lies in this file, folder or node."""
+    place = file.rstrip("/")
+    return node == place or node.startswith((f"{place}::", f"{place}/", f"{place}["))
