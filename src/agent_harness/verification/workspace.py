@@ -1,8 +1,8 @@
 """A fresh checkout of one commit, in a folder and a repository of our own, gone afterwards.
 
 The checkout lies under ``$XDG_CACHE_HOME/agent-harness/worktrees``, never below the project. Its ``.git`` is a
-repository of its own with the history and tags of the base, and the work as one commit (``runner/history.py``): what tests do
-with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into the
+repository of its own with the history and tags of the base, and the work as one commit (``runner/history.py``): what
+tests do with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into the
 project's ``.git`` takes part.
 
 Overlays are made of git objects before anything is written, so that a link in a commit is never followed. Submodules
