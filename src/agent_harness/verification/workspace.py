@@ -2,8 +2,8 @@
 
 The checkout lies under ``$XDG_CACHE_HOME/agent-harness/worktrees``, never below the project. Its ``.git`` is a
 repository of its own with the history and tags of the base, and the work as one commit (``runner/history.py``): what
-tests do with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into the
-project's ``.git`` takes part.
+tests do with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into
+the project's ``.git`` takes part.
 
 Overlays are made of git objects before anything is written, so that a link in a commit is never followed. Submodules
 are empty folders, as after a plain clone. Compiled Python files of a commit are left out.
