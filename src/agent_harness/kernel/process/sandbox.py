@@ -230,7 +230,8 @@ def of_check(
         named = [word for text in spoken for word in re.split(r"[\s:;,'\"=()]+", text) if word.startswith(f"{home}/")]
         search = environ.get("PATH", "").split(os.pathsep)
         wanted = [*kept, *reads, *of_home, *named, *search, scratch, str(_PACKAGE), sys.prefix, sys.base_prefix]
-        rules |= _hidden(os.path.realpath(home), list(dict.fromkeys(os.path.realpath(each) for each in wanted)))
+        real = dict.fromkeys(os.path.realpath(each) for each in wanted if os.path.lexists(each))
+        rules |= _hidden(os.path.realpath(home), list(real))
     needed = [*rules, *kept, sys.prefix, *_paths_in(texts)]
     hidden = [place for place in _outermost(_shared_temporary()) if place not in needed]
     if not any(_is_in(path, _IN_MEMORY) for path in (*needed, *hidden)):
@@ -246,15 +247,16 @@ def of_check(
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
     """The rules that hide files and hidden folders of the home; what lies in a hidden one that is wanted in part."""
     rules: dict[str, tuple[str, str]] = {}
+    given = tuple(f"{each}/" for each in wanted)
     try:
         entries = list(os.scandir(folder))[:_MOST_HIDDEN]
     except OSError:
         return rules
     for entry in entries:
-        if entry.is_symlink() or any(_is_in(entry.path, each) for each in wanted):
+        if entry.is_symlink() or f"{entry.path}/".startswith(given):
             continue
         is_folder = entry.is_dir()
-        if is_folder and any(_is_in(each, entry.path) for each in wanted):
+        if is_folder and any(each.startswith(f"{entry.path}/") for each in wanted):
             rules |= _hidden(entry.path, wanted, depth + 1) if depth or entry.name.startswith(".") else {}
         elif is_folder and (depth or entry.name.startswith(".") or entry.name == "node_modules"):
             rules[entry.path] = ("empty", "1m")
