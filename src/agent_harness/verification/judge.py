@@ -16,7 +16,7 @@ from agent_harness.verification import twins
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.guard import CommandGuard, LoadedFiles
-from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_plugins
+from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.guard import Duty, FeatureGuard, duty_of, file_of, is_read, survey
 from agent_harness.verification.notices import notice
 from agent_harness.verification.outside import replay
@@ -105,12 +105,15 @@ def judge(
             files_read=files_read,
             own_may_change=own_may_change,
         )
+        own = replace(environment, base=base)
+        runner = TestRunner(git, own, stop, commands=commands, may_change=may_change)
+        runner.changed = [change.path for change in changes.files]
         case = Case(
             git=git,
             objects=objects,
             base=base,
             candidate=candidate,
-            runner=TestRunner(git, environment, stop, commands=commands, may_change=may_change),
+            runner=runner,
             guard=FeatureGuard(duty),
             changes=changes,
             tree=tree,
@@ -170,7 +173,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
         _walk(case, (_prove, _before, notice, replay))
         found = case.verdict()
-        against = tuple(each for each in found.findings if each.code != "plugin_needed")
+        against = tuple(each for each in found.findings if each.code not in ("plugin_needed", "dependency_needed"))
         return replace(found, findings=against)
 
 
@@ -287,7 +290,7 @@ def _prove(case: Case) -> None:
             case.over_limit(runner.subject, run)
         elif not runner.passed(run):
             case.failed = True
-            told = needs_plugins(runner) if _passes_with_plugins(case, command) else runner.on_failure(run)
+            told = needs_what_came(runner) if _passes_with_what_came(case, command) else runner.on_failure(run)
         else:
             told = runner.on_pass(run)
         if told:
@@ -296,11 +299,11 @@ def _prove(case: Case) -> None:
             _run_where_moved(case, command)
 
 
-def _passes_with_plugins(case: Case, command: str) -> bool:
-    """Whether the check passes with the plugins of pytest that came with the work."""
-    if not case.runner.blocked[0]:
+def _passes_with_what_came(case: Case, command: str) -> bool:
+    """Whether the check passes with what came with the work: plugins of pytest, and files in folders that are lent."""
+    if not (case.runner.blocked[0] or case.runner.left_out):
         return False
-    loading = case.runner.with_plugins()
+    loading = case.runner.with_what_came()
     run = loading.prove(case.candidate, command, RunAsked(seconds=case.strictness.timeout_seconds))
     case.check_stop()
     return loading.passed(run)

@@ -16,6 +16,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.protocols.longtask import criteria, evidence, log, records
 from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
@@ -101,7 +102,9 @@ class CriteriaGuard:
         """Looks at what is installed where the commands may run, before a worker starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed(make=True)):
-            InstalledRecord(path).begin(around(places, in_place=True).now(), project=Path(places[0][1]))
+            wished = settings_from(self._task.policy.raw.get("sandbox"))
+            wanted = around(places, in_place=True, settings=wished)
+            InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
         """What a slice has changed of that stays a change for the next one."""

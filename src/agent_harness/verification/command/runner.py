@@ -35,6 +35,7 @@ from agent_harness.verification.runner.lending import (
     left_behind,
     lendable,
     mapped_in,
+    without,
 )
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
@@ -136,7 +137,15 @@ class CommandRunner(Runner):
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
     ) -> Iterator[Workspace]:
-        with workspace(self.git, commit, overlays=overlays, lent=self._lent(), neutral=neutral) as space:
+        with workspace(
+            self.git,
+            commit,
+            overlays=overlays,
+            lent=self._lent(),
+            neutral=neutral,
+            base=self._base or None,
+            without=self.left_out,
+        ) as space:
             yield space
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
@@ -314,8 +323,12 @@ class CommandRunner(Runner):
         plugins = self.check.installed.plugins
         return (self.check.installed.blocked if plugins else ()), sorted(each.path for each in plugins.values())
 
-    def with_plugins(self) -> Self:
-        check = replace(self.check, installed=replace(self.check.installed, plugins={}))
+    @property
+    def left_out(self) -> Sequence[str]:
+        return without(self.check.installed.lent.values(), self.changed)
+
+    def with_what_came(self) -> Self:
+        check = replace(self.check, installed=replace(self.check.installed, plugins={}, lent={}))
         found = type(self)(self.git, check, base=self._base, named=self._named, tree=self._tree, stop=self._stop)
         found.changed = self.changed
         return found
@@ -356,9 +369,16 @@ class CommandRunner(Runner):
         return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
 
 
-def needs_plugins(runner: Runner) -> Told:
-    """It passes only with plugins that came with the work, which nobody has allowed yet."""
+def needs_what_came(runner: Runner) -> Told:
+    """It passes only with plugins or files that came with the work, which nobody has allowed yet."""
     names, paths = runner.blocked
+    if not names:
+        paths = sorted(runner.left_out)
+        message = (
+            f"{runner.passes_only} with what came into installed dependencies and is in no commit, such as {paths[0]}: "
+            f"install it with a lock file, or {runner.allowed_by}"
+        )
+        return Told("dependency_needed", message, {"path": paths[0], "paths": paths[:50]})
     message = (
         f"{runner.passes_only} with the plugin {', '.join(names)} of pytest, which came with the work and is loaded in "
         f"every run of tests: do without it, or {runner.allowed_by} ({paths[0]})"

@@ -151,6 +151,7 @@ FIXABLE = PROTECTED | {
     "environment_changed",
     "over_limit",
     "plugin_needed",
+    "dependency_needed",
     "shadowing_file",
     "test_emptied",
 }
