@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.verification.expectations import with_other_values
-from agent_harness.verification.no_tests import ran_no_test
+from agent_harness.verification.runner.no_tests import ran_no_test
 
 from .noticing import samples
 

@@ -21,6 +21,7 @@ _NEAR = 4  # letters between two edits of one value
 _LARGEST = 4 * 1024 * 1024
 _SHEBANG = re.compile(rb"#![^\n]*?\b(python|node|perl|ruby|php|awk|bash|dash|zsh|ksh|sh)[\d.]*\b")
 _OF_SHEBANG = {"node": "js", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "sh": "shell"}
+_TESTS_OF_RUST = "#[cfg(test)]"
 _SHELL_SUFFIXES = (".sh", ".bash", ".zsh", ".ksh", ".bats")
 
 
@@ -136,4 +137,7 @@ def _language(path: str, content: bytes) -> str:
 def _of_code(text: str, language: str, _: str) -> Iterable[Edit]:
     if language == "data":
         return ()
-    return expected_in_makefile(text) if language == "make" else in_language(text, language)
+    if language == "make":
+        return expected_in_makefile(text)
+    begin = text.find(_TESTS_OF_RUST) if language == "rust" else -1  # tests in a file of the work
+    return [edit for edit in in_language(text, language) if edit.start >= begin]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
+from agent_harness.verification.other_values import ask
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
@@ -31,6 +32,9 @@ def notice(case: Case) -> None:
     if why := _not_asked(case):
         case.not_asked = why
         return
+    if not case.runs["proof"].report:
+        ask(case, case.proof)
+        return
     stage = _Notice(case, case.proof)
     if stage.can_ask:
         with case.step("twins"):
@@ -47,7 +51,7 @@ def _not_asked(case: Case) -> str:
         return "the check runs in the project's folder"
     if case.red_before == GREEN:
         return "the check passed before as well"
-    return "" if case.runs["proof"].report else "by exit status alone"
+    return ""
 
 
 class _Notice:

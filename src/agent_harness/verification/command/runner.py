@@ -23,6 +23,7 @@ from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
+from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.command.watched import run_of, run_watched
 from agent_harness.verification.guard import file_of
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
@@ -35,6 +36,7 @@ from agent_harness.verification.runner.lending import (
     lendable,
     mapped_in,
 )
+from agent_harness.verification.runner.no_tests import ran_no_test
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
 from agent_harness.verification.twins import is_one
@@ -267,8 +269,11 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Tests that were skipped while they ran, where the tests of before do not speak of it."""
+        """No test ran; or tests were skipped while they ran, where the tests of before do not speak of it."""
         report = run.report
+        if report is None and (problem := self._ran_nothing(run)):
+            message = f"The command ended with 0, but its run is not believed: {problem}"
+            return Told("proof_failed", message, {"problem": problem})
         silent = {
             node
             for node in (report.gave_up if report else ())
@@ -281,6 +286,12 @@ class CommandRunner(Runner):
         shown = ", ".join(sorted(silent)[:_SHOWN])
         message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
         return Told("proof_failed", message, {"failing": sorted(silent)[:50]})
+
+    def _ran_nothing(self, run: Run) -> str | None:
+        """Why no test ran, where the command is a test runner and nothing else."""
+        commands = [each.words for each in simple_commands(self.check.command)]
+        alone = [words for words in commands if words[0] not in ("cd", "export", "set", "true", ":")]
+        return ran_no_test(self.check.command, run.output) if len(alone) == 1 else None
 
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
         return run.exit_code == 0
