@@ -18,7 +18,7 @@ from agent_harness.verification.expecting.shell import expected_in_shell, in_lan
 
 __all__ = ["ChangedCheck", "with_other_values"]
 _NEAR = 4  # letters between two edits of one value
-_LARGEST = 4 * 1024 * 1024
+_LARGEST, _LARGEST_DATA = 256 * 1024, 4 * 1024 * 1024  # bytes; nobody writes a larger check by hand
 _SHEBANG = re.compile(rb"#![^\n]*?\b(python|node|perl|ruby|php|awk|bash|dash|zsh|ksh|sh)[\d.]*\b")
 _OF_SHEBANG = {"node": "js", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "sh": "shell"}
 _TESTS_OF_RUST = "#[cfg(test)]"
@@ -105,8 +105,8 @@ def _changed(
     """By path, the new content and the number of places; files in which nothing can be changed are left out."""
     found: dict[str, tuple[bytes, int]] = {}
     for path, content in sorted(files.items()):
-        language = language_of(path, content) if len(content) <= _LARGEST and b"\0" not in content else ""
-        if not language:
+        language = language_of(path, content) if b"\0" not in content else ""
+        if not language or len(content) > (_LARGEST_DATA if language == "data" else _LARGEST):
             continue
         text = content.decode("utf-8", "surrogateescape")
         edits = set(edits_of(text, language, path))
