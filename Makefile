@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-samples test-slow test-clients test-install test-engine test-browser check bench sim docs requirements record site clean
+.PHONY: help setup demo test selftest test-scenarios test-exhaustive test-samples test-slow test-clients test-install test-engine test-browser check bench sim docs requirements record site clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -30,6 +30,9 @@ test: setup ## run the whole default suite
 
 test-scenarios: setup ## run what the default suite leaves out of the scenarios
 	@sh scripts/marked.sh scenario $(PYTEST) $(ARGS)
+
+test-exhaustive: setup ## run the scenarios with every variant, also those that go the way of another one
+	@$(PYTEST) -m "scenario or exhaustive" $(ARGS)
 
 test-samples: setup ## replay commits of projects that nobody here wrote, whole and spoilt; fetches them once through pip
 	@$(BIN)/python scripts/samples.py

@@ -143,6 +143,45 @@ def recovery_tables() -> str:
         "and no verdict is carried out. A copy that does not fit the project is kept beside it, and the run goes on.",
         "Where somebody has moved the branch before a settlement was carried out, so that the session's commit no "
         "longer fits, the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "## The end of a turn",
+        "What an agent of `harness run` did to git in its turn belongs to its session or attempt. The rules are the "
+        "same for feature projects, task lists and the workspaces of `--workers` (`session/turn_end.py`).",
+        table(
+            ("the turn left", "what follows"),
+            (
+                (
+                    "another branch, or no branch, checked out; the branch gone or renamed",
+                    "the work lands on the branch of the beginning, which is checked out again",
+                ),
+                (
+                    "a history without the commit of the beginning",
+                    "the work lands on top of that commit; what the agent had committed is kept under a private ref",
+                ),
+                (
+                    "a merge, rebase, cherry-pick, revert or bisect that waits",
+                    "in a task list it goes back to the agent, then into the rescue; a feature session is rolled back",
+                ),
+                (
+                    "another work tree, or a repository, below the project",
+                    "it stays; it is in no commit, and the refusal or the acceptance says so",
+                ),
+                (
+                    "changes inside a submodule",
+                    "they stay; a rollback says so, and an acceptance when the submodule has not committed them",
+                ),
+                (
+                    "other settings of git, or a new hook",
+                    "they stay; each is said with its old value and the command that restores it",
+                ),
+                (
+                    "a task list that is gone, damaged, a folder or a link",
+                    "the list, its log and its costs are put back as they were",
+                ),
+            ),
+        ),
+        "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. Where "
+        "all files of a list are gone, `harness task recover` and `harness run` put that copy back, and `harness init` "
+        "refuses to make an empty list in its place.",
         "## Hand-off",
         "An unfinished session ends as a commit that is never pushed; the next session continues it.",
         table(("reason", "subject of the commit begins", "in the progress file", "event"), endings),

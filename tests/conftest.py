@@ -45,6 +45,28 @@ def _hear_signals() -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked ``kept`` the variants that it does not name are ``exhaustive``: they go the way of one it names.
+
+    Which ones these are does not depend on what else was asked for.
+    """
+    found: dict[str, set[str]] = {}
+    named: dict[str, set[str]] = {}
+    for item in items:
+        kept, variant = item.get_closest_marker("kept"), getattr(item, "callspec", None)
+        if kept is None or variant is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        found.setdefault(test, set()).add(variant.id)
+        named[test] = {*kept.args}
+        if variant.id not in kept.args:
+            item.add_marker(pytest.mark.exhaustive)
+    if not any("::" in word for word in config.args):
+        for test, names in named.items():
+            if unknown := names - found[test]:
+                raise pytest.UsageError(f"{test} keeps variants that it does not have: {sorted(unknown)}")
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("home")

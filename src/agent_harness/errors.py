@@ -13,6 +13,7 @@
     │   └── NotAProject               4   no project of ours above this folder
     ├── Busy                          5   somebody else holds it, or it is paused
     │   ├── LockBusy                  5   the lock was not free in time
+    │   ├── SessionHeld               5   somebody else's session is under way on the list
     │   ├── Superseded                5   what somebody decided on has changed meanwhile
     │   └── LimitInForce              5   every allowed agent's provider refuses for now
     ├── StateDamaged                  6   a state file does not parse
@@ -45,6 +46,7 @@ __all__ = [
     "PreflightFailed",
     "Refused",
     "StateDamaged",
+    "SessionHeld",
     "Superseded",
     "TimedOut",
     "ToolMissing",
@@ -167,6 +169,10 @@ class Superseded(Busy):
     """What was decided on is no longer as it was shown; nothing was changed."""
 
     code = "superseded"
+
+
+class SessionHeld(Busy):
+    """Somebody else's session is under way on the list; its ``code`` is that of its parent."""
 
 
 class LimitInForce(Busy):

@@ -43,6 +43,12 @@ BY_DEFAULT = {
 APART = {"scenario", "slow", "client"}
 """Marks of tests that do not run by default."""
 
+BY_BOTH_SEAMS = {"test_s02_honest", "test_s12_context", "test_s20_stuck", "test_api_agent"}
+"""Files about what a seam does otherwise: steering and calls. Elsewhere the second seam goes the same way.
+
+What an API refuses is in ``tests/agents/test_api.py``, where each kind of refusal is heard from a server.
+"""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,6 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))
         if not any(item.get_closest_marker(name) for name in APART) and not runs_by_default(item):
             item.add_marker(pytest.mark.scenario)
+        variant = getattr(item, "callspec", None)
+        if variant and variant.params.get("seam") == "api" and item.path.stem not in BY_BOTH_SEAMS:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 def runs_by_default(item: pytest.Function) -> bool:

@@ -29,6 +29,7 @@ def ours(calc: CalcProject, blocker: str) -> list[str]:
     return [ref for ref in found if ref.startswith("refs/harness") and ref != blocker]
 
 
+@pytest.mark.kept("refs/harness", "refs/harness/rolled-back/1/x")
 @pytest.mark.parametrize("blocker", BLOCKERS)
 def test_a_ref_of_a_person_stops_nothing(calc: CalcProject, blocker: str) -> None:
     calc.git("update-ref", blocker, "HEAD")

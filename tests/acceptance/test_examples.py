@@ -155,11 +155,11 @@ def refused(base: Path) -> Place:
     return Place(folder=made.root, environ=tools(base, changes))
 
 
-def features(base: Path, turns: list[dict[str, object]] | None = None) -> Place:
+def features(base: Path, turns: list[dict[str, object]] | None = None, *, count: int = 6) -> Place:
     """A feature project before its first session."""
     (base / "work").mkdir()
     (base / "mine").mkdir()
-    calc = make(base / "work", os.environ)
+    calc = make(base / "work", os.environ, features=range(1, count + 1))
     for name in ("MORE.md", "SPEC.md"):
         (base / "work" / name).write_text("Take the modulo as well.\n")
     environ = {**calc.environ, **tools(base / "mine", turns), "CALC_UP": calc.environ["CALC_UP"]}
@@ -167,12 +167,12 @@ def features(base: Path, turns: list[dict[str, object]] | None = None) -> Place:
 
 
 def built(base: Path) -> Place:
-    """A feature project of which three features are proven, each by a session; all examples in it only look at it."""
+    """A feature project of which three features are proven, the third by a session; examples in it only look at it."""
     place = features(base)
     calc = CalcProject(base / "work", place.folder, place.environ)
-    for n in (1, 2, 3):
-        ran = calc.run([turn(honest(n, decision="A library of one file"), usage(1, 1, cost=0.1))])
-        assert ran.code == 0, ran
+    calc.accept(1, 2)
+    ran = calc.run([turn(honest(3, decision="A library of one file"), usage(1, 1, cost=0.1))])
+    assert ran.code == 0, ran
     return place
 
 
@@ -198,10 +198,10 @@ def planning(base: Path) -> Place:
 
 
 def honest_features(base: Path) -> Place:
-    """A feature project whose agent does the first feature."""
+    """A feature project of two features, whose agent does one after the other."""
     (base / "scripts").mkdir()
-    place = features(base)
-    save(place.folder / "script.yaml", [turn(honest(n), usage(1, 1), times=1) for n in range(1, 7)])
+    place = features(base, count=2)
+    save(place.folder / "script.yaml", [turn(honest(n), usage(1, 1), times=1) for n in (1, 2)])
     with (place.folder / ".git/info/exclude").open("a") as file:
         file.write("script.yaml\n")
     return place

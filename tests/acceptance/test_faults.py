@@ -183,6 +183,13 @@ FORMS = {
 }
 
 
+@pytest.mark.kept(
+    ".harness/session_state.json-link",
+    ".harness/logs/events.jsonl-pipe",
+    ".harness/logs-file",
+    ".git/harness/open_session.json-folder",
+    "claude-progress.txt-folder",
+)
 @pytest.mark.parametrize(("place", "form"), [(place, form) for place, forms in PLACES.items() for form in forms])
 def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(
     calc: CalcProject, place: str, form: str

@@ -80,6 +80,7 @@ def with_change(path: str, text: str) -> list[Step]:
     return [*implement(2), write(path, text), evidence(2), claim(2), commit("Implement sub")]
 
 
+@pytest.mark.kept("init.sh", "mk/tests.mk", "package.json")
 @pytest.mark.parametrize("path", CHANGES)
 def test_a_changed_script_is_one_question_and_the_work_is_kept(scripted: CalcProject, path: str) -> None:
     """C54: named with what is different; with a person's yes it is judged, and the work counts."""

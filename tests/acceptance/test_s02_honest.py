@@ -17,7 +17,7 @@ DECISION = "Numbers stay floats and integers as given"
 def session(calc: CalcProject, feature: int) -> Turn:
     return turn(
         prompt_to(calc.base / f"prompt-{feature}.txt"),
-        honest(feature, decision=DECISION),
+        honest(feature, decision=DECISION, runs=True),
         usage(1450, 320),
         feature=feature,
     )

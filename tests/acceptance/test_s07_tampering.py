@@ -19,6 +19,7 @@ TAMPERINGS = {
 }
 
 
+@pytest.mark.kept("command-a-description", "command-h-instructions")
 @pytest.mark.parametrize(("expression", "feature", "field"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
 @each_seam
 def test_an_illegal_change_rejects_the_session(
@@ -71,6 +72,7 @@ NO_LISTS: dict[str, Step] = {
 }
 
 
+@pytest.mark.kept("deep", "a-link")
 @pytest.mark.parametrize("step", NO_LISTS.values(), ids=NO_LISTS.keys())
 def test_a_broken_list_rejects_the_session(calc: CalcProject, step: Step) -> None:
     """UAH-292, C21."""

@@ -76,6 +76,7 @@ READING = {
 }
 
 
+@pytest.mark.kept("one file a call-command", "the same conversation again and again-api")
 @each_seam
 @pytest.mark.parametrize("contexts", READING.values(), ids=READING)
 def test_a_who_reads_a_long_conversation_again_at_every_call_is_not_stuck(

@@ -68,7 +68,7 @@ def test_b_an_outage_is_tried_four_times_at_most(mirrored: CalcProject, hub: Git
     assert len(hub.requests) == MOST_TRIES
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive  # as in tests/features/test_github.py
 def test_b_an_outage_that_passes_costs_nothing(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-385 UAH-388 S23."""
     hub.refuse(*[Refusal(status=502, message="down")] * 2)
@@ -84,7 +84,7 @@ def test_c_a_wrong_token_is_not_tried_again(mirrored: CalcProject, hub: GitHubSe
     assert (len(hub.requests), hub.issues) == (1, {})
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive  # as in tests/features/test_github.py
 def test_d_a_rate_limit_is_waited_for(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-383 S23: 403 with the moment of the reset; then it goes on."""
     hub.refuse(hub.rate_limited(2))
@@ -92,7 +92,7 @@ def test_d_a_rate_limit_is_waited_for(mirrored: CalcProject, hub: GitHubServer) 
     assert len(hub.issues) == 6
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive  # as in tests/features/test_github.py
 def test_d_a_rate_limit_without_end_is_a_warning(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-383 UAH-409 S23."""
     hub.refuse(*[hub.rate_limited(1)] * 50)
@@ -100,7 +100,7 @@ def test_d_a_rate_limit_without_end_is_a_warning(mirrored: CalcProject, hub: Git
     assert len(hub.requests) <= MOST_TRIES
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive  # as in tests/features/test_github.py
 def test_e_an_issue_that_is_gone_is_made_again(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-384 S23."""
     accepted(mirrored)

@@ -134,6 +134,21 @@ def test_what_an_earlier_process_used_is_not_counted_again() -> None:
     assert used(read(begins("m1", 10), ends(10, 2), result(modelUsage=older), resumed=True)) == [(10, 2, 0, 0)]
 
 
+def costs(*records: Record, resumed: bool = False) -> list[float]:
+    found = [event.told_usd for event in read(*records, resumed=resumed) if isinstance(event, Usage)]
+    return [usd for usd in found if usd is not None]
+
+
+def test_what_the_client_says_it_cost_is_told_once_for_all_calls() -> None:
+    first, second = (begins("m1", 10), ends(10, 2)), (begins("m2", 20), ends(20, 2))
+    assert costs(*first, result(total_cost_usd=0.05), *second, result(1, total_cost_usd=0.75)) == [0.05, 0.7]
+    since = [{**totals(10, 2), "costUSD": usd} for usd in (0.25, 0.5)]
+    told = (*first, result(since=since[0], total_cost_usd=9.0), *second, result(1, since=since[1], total_cost_usd=9.5))
+    assert costs(*told, resumed=True) == [0.25, 0.5]
+    assert costs(*first, result(total_cost_usd=9.0), resumed=True) == []  # older calls may be in it
+    assert costs(*first, result()) == costs(*first, result(total_cost_usd="a")) == costs(result(total_cost_usd=0)) == []
+
+
 def test_an_older_client_is_counted_by_its_lines_and_its_only_totals() -> None:
     events = read(line("m1", SAYS, given=10), line("m1", CALLS, given=10), result(modelUsage={MODEL: totals(10, 8)}))
     assert used(events) == [(10, 1, 0, 0), (0, 7, 0, 0)]

@@ -14,13 +14,21 @@ REFUSALS = [
     ("too many requests, retry after 30", None, None),
     ('{"error": {"type": "overloaded_error"}}', None, None),
     ("request failed with status code: 529", None, None),
-    ("insufficient_quota", None, None),
+    ("You've hit your limit · resets 11pm (America/Anchorage)", None, None),
+    ("5-hour limit reached ∙ resets 2pm", None, None),
+    ("You're out of extra usage · resets Mon 9am (UTC)", None, None),
+    ("Premium request quota exceeded. Resets in 3 hours 20 minutes.", 12000.0, None),
 ]
 OTHERS = [
     "tests for the rate limit module pass",
     "429 passed in 3.2s",
     "the list of operators is overloaded",
     "TypeError: 'NoneType' object is not callable",
+    "memory limit exceeded",
+    "the limit of 3 open files was hit; again in the next test",
+    "Credit balance is too low",
+    "insufficient_quota",
+    "You exceeded your current quota, please check your plan and billing details.",
     "",
 ]
 
@@ -37,6 +45,12 @@ def test_a_refusal_is_recognised(line: str, seconds: float | None, moment: str |
 @pytest.mark.parametrize("line", OTHERS)
 def test_anything_else_is_not(line: str) -> None:
     assert refusal_from_text(line) is None
+
+
+def test_a_reset_may_stand_in_the_line_below() -> None:
+    found = refusal_from_text("You've hit your limit\n  resets in 2 hours\n")
+    assert found is not None
+    assert found.retry_after_seconds == 7200.0
 
 
 def test_the_last_refusal_counts() -> None:

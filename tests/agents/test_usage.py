@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_harness.agents import usage
 from agent_harness.agents.events import Usage
-from agent_harness.agents.usage import SAMPLE_PRICE, Totals, add, merge, price
+from agent_harness.agents.usage import ASSUMED, SAMPLE_PRICE, Totals, add, is_assumed, merge, price
 
 SAMPLE = Usage(input_tokens=145_000, output_tokens=32_000)
 
@@ -64,10 +64,36 @@ def test_what_a_cache_gives_and_takes_is_priced_apart(
     assert price("claude-sonnet-4", Usage(model=model, input_tokens=small)) == pytest.approx(given * small / MILLION)
 
 
-def test_without_the_list_only_the_fixed_prices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", sorted(ASSUMED))
+def test_what_is_assumed_without_the_list_is_never_below_it(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    calls = [
+        Usage(**{name: tokens})  # pyrefly: ignore[bad-argument-type]
+        for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+        for tokens in (10_000, 250_000, 300_000)
+    ]
+    listed = [price(model, each) or 0.0 for each in calls]
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    assert price("claude-sonnet-4-6", SAMPLE) is None
+    assumed = [price(model, each) for each in calls]
+    assert all(a is not None and a >= b - 1e-9 for a, b in zip(assumed, listed, strict=True)), (assumed, listed)
+    assert price(None, Usage(model=f"us.anthropic.{model}-20260101", input_tokens=10_000)) == assumed[0]
+
+
+def test_without_the_list_other_models_have_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_assumed("claude-opus-5-5")
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert is_assumed("claude-opus-5-5") and not is_assumed("claude-sonnet-4")
+    assert price("gpt-5.55", SAMPLE) is price("claude-opus-9", SAMPLE) is None
     assert price("claude-sonnet-4", SAMPLE) == pytest.approx(0.915)
+
+
+def test_what_the_client_tells_of_all_calls_counts() -> None:
+    totals = add(add(Totals(), Usage(input_tokens=1_000_000), "x"), Usage(input_tokens=10, cost_usd=2.0))
+    assert totals.cost_usd is None
+    totals = add(totals, Usage(told_usd=0.25, context_tokens=10))
+    assert (totals.cost_usd, totals.budget_usd(), totals.calls) == (0.25, 0.25, 2)
+    totals = add(add(totals, Usage(input_tokens=5), "x"), Usage(told_usd=0.5))
+    assert (totals.cost_usd, totals.input_tokens) == (0.75, 1_000_015)
+    assert add(totals, Usage(input_tokens=5), "x").cost_usd is None
 
 
 def test_the_list_is_loaded_only_when_a_price_is_looked_up() -> None:

@@ -183,6 +183,23 @@ def test_spec_kit(tmp_path: Path) -> None:
     assert found.items[2].text == "Tests, story US1"
 
 
+@pytest.mark.parametrize("name", ["tasks.md", "specs/001-cart/tasks.md"])
+def test_other_boxes_beside_those_of_spec_kit_are_listed(tmp_path: Path, name: str) -> None:
+    few = "- [ ] Reviewed by somebody\n" * (1 if name == "tasks.md" else 9)
+    found = read(written(tmp_path, name, f"{SPECKIT}## Notes\n{few}"))
+    assert found.format == "speckit"
+    assert listed(found)["T010"] == ("T002", "T003")
+    assert ("Reviewed by somebody", "it has no number (T001)") in {(each.what, each.why) for each in found.left_out}
+
+
+def test_beads_that_are_no_work_are_listed(tmp_path: Path) -> None:
+    rows = [{"id": "a-1", "title": "Do it", "issue_type": "task"}]
+    rows += [{"id": f"a-{kind}", "title": kind, "issue_type": kind} for kind in ("message", "gate", "merge-request")]
+    found = read(written(tmp_path, "issues.jsonl", "\n".join(map(json.dumps, rows))))
+    assert [each.id for each in found.items] == ["a-1"]
+    assert {each.why for each in found.left_out} == {"message, no work", "gate, no work", "merge-request, no work"}
+
+
 def test_a_long_section_of_spec_kit_costs_no_square(tmp_path: Path) -> None:
     lines = [f"- [ ] T{part}{n:03d} [P] do" for part in (1, 2) for n in range(300)]
     lines.insert(300, "## Next")

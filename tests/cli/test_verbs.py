@@ -164,7 +164,7 @@ def test_without_a_verb_nothing_is_called_anything_in_the_answer(capsys: pytest.
     [
         ("claim", [], {}),
         ("claim", ["--lease=60", "--task", "a"], {"lease_seconds": 60.0, "task_id": "a"}),
-        ("claim", ["--lease", "60", "--lease", "90"], {"lease_seconds": 90.0}),
+        ("claim", ["--lease", "90"], {"lease_seconds": 90.0}),
         ("complete", ["a", "-mtext", "--no-commit"], {"task_id": "a", "message": "text", "commit": False}),
         ("complete", ["-m", "-x", "a"], {"task_id": "a", "message": "-x"}),
         ("complete", ["--", "-m"], {"task_id": "-m"}),
@@ -213,7 +213,7 @@ def test_a_value_of_a_kind_is_read_by_it() -> None:
     bare = dict.fromkeys(
         ("verb", "option", "missing", "extra", "value", "flag", "bad", "required", "meant", "hint"), "{word}"
     )
-    style = Style(leads=False, flag_values={"yes": True, "no": False}, text=str, **bare)
+    style = Style(leads=False, flag_values={"yes": True, "no": False}, text=str, overridden=None, **bare)
     verb = Subcommand(
         "try",
         Argument("number", "N", Number(1)),

@@ -429,6 +429,23 @@ def test_every_face_says_the_same(tmp_path: Path, situation: Situation) -> None:
     judged(tmp_path, situation)
 
 
+@pytest.mark.kept(
+    "list_proven",
+    "list_given_up",
+    "list_halted",
+    "list_undone",
+    "list_killed",
+    "list_of_workers_at_work",
+    "shop_caught",
+    "shop_paused",
+    "shop_skipped",
+    "shop_overruled",
+    "shop_killed",
+    "shop_of_workers",
+    "book_proven",
+    "book_caught",
+    "book_killed",
+)
 @pytest.mark.scenario
 @pytest.mark.parametrize("situation", LONGER, ids=named)
 def test_every_face_says_the_same_after_a_run(tmp_path: Path, situation: Situation) -> None:

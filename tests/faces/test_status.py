@@ -36,12 +36,15 @@ def test_a_task_list_answers_first(tmp_path: Path) -> None:
     usage = '{"type": "usage", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.25}'
     listed.harness("run", "--agent", listed.agent(f"touch made; echo '{usage}'\n"))
     lines = head(listed.harness("status").out)
-    assert lines[0] == "shop: 1 of 2 proven."
+    assert lines[:2] == [
+        "shop: 1 of 2 proven.",
+        "needs you  1 failed for good: task-002 (harness task reset --failed)",
+    ]
     assert lines[2].startswith("cost       $")
     assert lines[2].endswith("for each proven")
     assert "of them" in lines[3]
     assert lines[-1] == "next       harness task reset --failed"
-    assert listed.harness("status", "--line").out.startswith("shop 1/2 idle $")
+    assert listed.harness("status", "--line").out.startswith("shop 1/2 needs you $")
     found = listed.harness("status", "--json").json
     assert found["claims"]["judged"] > found["claims"]["rejected"] >= 1
 
@@ -69,7 +72,7 @@ def test_a_halt_needs_a_person(tmp_path: Path) -> None:
     ("state", "line", "following"),
     [
         ({}, "calc 1/2 idle", "next       harness run"),
-        ({"handoff": {"at": "x"}}, "calc 1/2 idle", "next       harness takeback"),
+        ({"handoff": {"at": "x"}}, "calc 1/2 needs you", "next       harness takeback"),
     ],
 )
 def test_a_feature_project_answers_in_the_same_words(
@@ -172,7 +175,7 @@ def test_much_that_waits_in_a_feature_project_stays_within_a_screen(tmp_path: Pa
     assert len(short.splitlines()) <= 32, short
     assert "and 25 more: harness status --all" in short
     assert (every.count("Skipped: "), "harness status --all" in every) == (30, False)
-    assert "#35 and 25 more: harness manual-verify" in short
+    assert "#35 and 25 more (harness manual-verify)" in short
 
 
 def test_a_run_of_many_agents_names_the_first_of_them() -> None:

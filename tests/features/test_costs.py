@@ -79,6 +79,7 @@ def test_a_call_of_unknown_price_counts_against_the_budget_at_the_assumed_price(
     assert record.total_usd == 0
     assert of_feature(record, 1) == 4.0
     assert available(record, Budgets(per_session=10, per_feature=5, total=200), 1) == 1.0
+    assert available(record, Budgets(per_session=10, per_feature=25, total=6), 2) == 2.0
 
 
 def test_what_was_written_to_a_cache_has_a_count_of_its_own() -> None:

@@ -33,8 +33,14 @@ def turn(number: int, steps: Steps, **more: Any) -> dict[str, Any]:
     return {"when": {"feature": number}, "do": steps, **more}
 
 
-def run(made: FeatureListProject, turns: Any, workers: int = 2, *words: str) -> CommandResult:
-    return made.harness("run", "--workers", str(workers), *words, agent=turns)
+def run(
+    made: FeatureListProject, turns: Any, workers: int = 2, *words: str, environ: dict[str, str] | None = None
+) -> CommandResult:
+    return made.harness("run", "--workers", str(workers), *words, agent=turns, environ=environ)
+
+
+NO_SANDBOX = {"HARNESS_SANDBOX": "off"}
+"""For an agent that does in the project what a person may do there meanwhile."""
 
 
 def landed(made: FeatureListProject) -> list[str]:
@@ -516,6 +522,7 @@ def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp
     assert (made.passing(), made.remote()) == ([1], made.head), ran.text
 
 
+@pytest.mark.kept("after:join_proven", "joined")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["after:joined", "after:join_proven", "joined", "after:join_moved"])
 def test_a_coordinator_that_dies_while_it_joins_pushes_once_what_has_landed(tmp_path: Path, moment: str) -> None:
@@ -553,6 +560,7 @@ def died(made: FeatureListProject, moment: str, spec: str) -> None:
     assert ran.returncode == -9, (ran.stdout, ran.stderr)
 
 
+@pytest.mark.kept("after:ended", "before:batched", "files", "settled")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp_path: Path, moment: str) -> None:
@@ -605,6 +613,7 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert not shown.exists()
 
 
+@pytest.mark.kept("before:batched", "moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "after:landing", "files", "moved"])
 def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Path, moment: str) -> None:
@@ -625,6 +634,7 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     assert json.loads(made.harness("status", "--json").out)["left_by_run"] is None
 
 
+@pytest.mark.kept("before:batched", "moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "moved", "settled"])
 def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:
@@ -667,13 +677,13 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_path: Path) -> None:
     """``branch_gone``: what is proven waits for it."""
     made = project(tmp_path, "ham", "egg")
     gone = {"run": f"git -C {made.root} update-ref -d refs/heads/{made.git('branch', '--show-current')}"}
     turns = [turn(1, work(1, "ham", gone)), turn(2, work(2, "egg", {"run": "sleep 1"}))]
-    ran = run(made, turns, 2, "--json")
+    ran = run(made, turns, 2, "--json", environ=NO_SANDBOX)
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran.text
     assert answer["next"] == answer["hint"]
@@ -686,7 +696,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     assert made.changes() == []
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
     """SC-39."""
     made = project(tmp_path, "ham")
@@ -705,7 +715,7 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert (made.remote(), "Not pushed" in made.harness("status").out) == (made.head, False), ran.text
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(tmp_path: Path) -> None:
     """SC-7: no dead session holds a slot, and nothing is written."""
     made = project(tmp_path, "ham", "egg", "tea")
@@ -717,7 +727,7 @@ def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(tmp_path: Path) -> 
     assert made.fingerprint(without=unseen) == before
 
 
-@pytest.mark.scenario
+@pytest.mark.exhaustive
 def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tmp_path: Path) -> None:
     """``place_damaged``: the session is lost, and another one proves the feature."""
     made = project(tmp_path, "ham", "egg")

@@ -11,7 +11,7 @@ from agent_harness.testing import CommandResult
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.feature_list_project import module_work as work
 
-from .test_parallel import died, landed, project, run, state_folder, turn, verdicts
+from .test_parallel import NO_SANDBOX, died, landed, project, run, state_folder, turn, verdicts
 
 USAGE = {"usage": {"input_tokens": 5, "output_tokens": 5, "cost_usd": 0.25}}
 
@@ -102,7 +102,7 @@ def meanwhile(made: FeatureListProject, tmp_path: Path, edit: str) -> CommandRes
     )
     acts = {"run": f"python3 {shlex.quote(str(script))}"}
     turns = [turn(1, work(1, "ham", acts, USAGE)), turn(2, work(2, "egg", {"sleep": 3}, USAGE))]
-    return run(made, turns, 2)
+    return run(made, turns, 2, environ=NO_SANDBOX)
 
 
 @pytest.mark.scenario

@@ -93,6 +93,7 @@ def mounted(folder: Path, *words: str) -> list[str]:
     return ["unshare", "-rm", "sh", "-c", script, "sh", *words]
 
 
+@pytest.mark.kept("serial-state", "parallel-project")
 @pytest.mark.scenario
 @pytest.mark.skipif(sys.platform != "linux", reason="no small file system can be mounted")
 @pytest.mark.parametrize("where", ["state", "project"])

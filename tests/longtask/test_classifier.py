@@ -1,6 +1,7 @@
 """What a text says about its failure: the classes, who refused, how long to wait, and `lth classify`."""
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -292,6 +293,21 @@ def test_classify_record_of_a_rate_limit(tmp_path: Path) -> None:
     assert "worker" not in project.events("rate_limited")[0]
     assert project.reasons() == ["classified rate_limit"]
     assert not list((tmp_path / "evidence").iterdir())
+
+
+def test_classify_record_finds_the_newest_session_of_codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = LongTaskProject.of_book(tmp_path / "task")
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    for number, name in enumerate(("sessions/2026/01/s.jsonl", "archived_sessions/old.jsonl")):
+        path = tmp_path / "codex" / name
+        path.parent.mkdir(parents=True)
+        path.write_text("{}\n")
+        os.utime(path, (1_700_000_000 - number, 1_700_000_000 - number))
+    project.lth("classify", "--text", "Codex CLI: 429 Too Many Requests", "--record", code=0)
+    (item,) = project.checkpoint["evidence"]
+    assert (item["type"], item["path"]) == ("codex-session", str(tmp_path / "codex/sessions/2026/01/s.jsonl"))
+    project.lth("classify", "--text", "kimi: 429 Too Many Requests", "--record", code=0)
+    assert len(project.checkpoint["evidence"]) == 1
 
 
 def test_classify_record_of_other_classes(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ def test_an_item_has_a_manifest_events_and_its_order_of_members(project: LongTas
         *("--exit-code", "0", "--command", "make test", "--observed-at", "2026-01-01T01:00:00+01:00"),
         *("--source", "manual", "--criteria", "a, b,,", "--criterion-id", "a", "--path", "out.txt", "--type", "test"),
     )
-    assert done.code == 0 and list(done.json) == ["recorded", "taskId", "evidence", "manifestPath"]
+    assert done.code == 0 and list(done.json) == ["recorded", "taskId", "evidence", "manifestPath", "warnings"]
+    assert [f"no criterion {each}, so" in done.err for each in "ab"] == [True, True]  # recorded all the same
     item = done.json["evidence"]
     assert list(item) == list(evidence.ORDER)
     assert (item["criteria"], item["exitCode"], item["observedAt"]) == (["a", "b"], 0, "2026-01-01T00:00:00.000Z")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_harness.kernel import owner
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.run.lease_file import UNREADABLE_SECONDS, RunLease
 from agent_harness.testing.long_task_project import LongTaskProject, argv, book, from_now
@@ -84,7 +85,18 @@ def test_a_lease_that_is_over_is_taken(tmp_path: Path, form: str) -> None:
     place(project, form, other(-1))
     assert project.run("cat .lth.lock").json["exitCode"] == 0
     content = json.loads(project.outputs()[0].split("## stdout\n")[1].split("## stderr")[0])
-    assert list(content) == ["owner", "pid", "acquiredAt", "expiresAt", "token", "host", "runId"]
+    assert list(content) == ["owner", "pid", "acquiredAt", "expiresAt", "token", "host", "runId", "process"]
+    assert beside(project) == []
+
+
+def test_the_lease_of_a_process_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    project = LongTaskProject.of_book(tmp_path)
+    project.run("cat .lth.lock")
+    content = json.loads(project.outputs()[0].split("## stdout\n")[1].split("## stderr")[0])
+    mine, gone = owner.current().as_record(), {**content["process"], "start_time": "1"}
+    for process, decision in ((mine, "wait"), ({**gone, "host": "elsewhere"}, "wait"), (gone, "run")):
+        project.write(".lth.lock", {**content, "expiresAt": from_now(60), "process": process})
+        assert project.run("true").json["decision"] == decision
     assert beside(project) == []
 
 

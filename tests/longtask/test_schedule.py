@@ -20,7 +20,8 @@ def project(tmp_path: Path) -> LongTaskProject:
 
 
 def printed(project: LongTaskProject, *words: str) -> str:
-    return str(project.lth("schedule", "--worker", "codex-cli", *words, code=0).out)
+    worker = () if "--worker" in words else ("--worker", "codex-cli")
+    return str(project.lth("schedule", *worker, *words, code=0).out)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,14 @@ def test_the_line_of_cron(project: LongTaskProject, every: str, when: str) -> No
     command = line.removeprefix(f"{when} ").replace("\\%", "%")
     words = shlex.split(command)
     assert words[words.index("run") + 1] == str(project.root)
+
+
+@pytest.mark.parametrize("form", ["cron", "systemd"])
+def test_who_takes_over_is_named_as_the_recipe_names_them(project: LongTaskProject, form: str) -> None:
+    project.task = book(workerPolicy={"preferred": "codex-cli", "fallbackOnRateLimit": "kimi"})
+    assert "--fallback-worker" not in printed(project, "--print", form, "--worker", "kimi-cli")
+    said = printed(project, "--print", form).replace('"', "")
+    assert "--worker codex-cli --fallback-worker kimi-cli" in said
 
 
 def test_the_line_of_cron_runs_a_slice_as_cron_runs_it(project: LongTaskProject) -> None:

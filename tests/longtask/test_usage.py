@@ -1,6 +1,7 @@
 """What a slice used, as the real clients print it: lines recorded from Codex 0.169 and Claude Code 2.1."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from agent_harness.agents import claude_code
 from agent_harness.protocols.longtask import log
 from agent_harness.protocols.longtask.records import LogEvent
 from agent_harness.protocols.longtask.run.worker import printed_usage
-from agent_harness.testing.long_task_project import LongTaskProject, book, program
+from agent_harness.testing.long_task_project import LongTaskProject, argv, book, program
 
 Record = dict[str, Any]
 CODEX = (
@@ -136,3 +137,10 @@ def test_usage_is_in_the_answer_the_log_and_the_summary(tmp_path: Path) -> None:
     told = project.lth("summary").json["usage"]
     assert told == {"knownRuns": 2, "unknownRuns": 1, **used(44_500, 161, 441, 44_661)}
     assert "usage:      44661 tokens, cost unknown, in 2 runs; 1 more runs do not say it" in project.lth("status").out
+
+
+def test_a_slice_under_way_is_not_counted_as_silent(tmp_path: Path) -> None:
+    project = LongTaskProject.of_book(tmp_path / "task")
+    project.run(f"{shlex.join(argv('status', str(project.root)))} > artifacts/said.txt")
+    assert "usage:      none yet" in (project.root / "artifacts/said.txt").read_text()
+    assert "usage:      unknown; 1 run does not say it" in project.lth("status").out

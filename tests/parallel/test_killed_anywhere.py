@@ -33,6 +33,7 @@ def project(path: Path) -> TaskListProject:
     return TaskListProject(path / "list", *jobs, git=True, session_count=0)
 
 
+@pytest.mark.kept("after:ordered", "after:bounced", "before:landed", "moved", "settled")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment", [pytest.param(each, marks=() if each in FEW else pytest.mark.scenario) for each in MOMENTS]
@@ -64,6 +65,7 @@ AHEAD = [
 ]
 
 
+@pytest.mark.kept("after:batched@3", "after:landing@2", "after:landed@2")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", AHEAD)
 def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_path: Path, moment: str) -> None:
@@ -91,6 +93,7 @@ def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_pat
 UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "after:closed", "after:landed"))
 
 
+@pytest.mark.kept("after:ended", "before:batched", "moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment",

@@ -61,6 +61,16 @@ def test_what_cannot_be_read_is_damage_and_nothing_is_guessed(tmp_path: Path, li
         Ledger(str(tmp_path))
 
 
+def test_the_journal_of_another_project_is_not_taken(tmp_path: Path) -> None:
+    """Not even where its lines are whole: what it tells of landed elsewhere."""
+    (tmp_path / "project.json").write_text(json.dumps({"id": "a" * 24}))
+    found = Ledger(str(tmp_path))
+    found.append("run", run="r1", v=1, project="b" * 24)
+    found.close()
+    with pytest.raises(StateDamaged, match="journal of another project"):
+        Ledger(str(tmp_path))
+
+
 def test_a_run_that_is_over_is_put_away(tmp_path: Path) -> None:
     found = filled(tmp_path)
     found.put_away()

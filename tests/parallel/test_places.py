@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_harness.agents.base import Brief, sandbox_of
 from agent_harness.errors import Busy
+from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.owner import HOME_REPOSITORY
+from agent_harness.kernel.process.sandbox import AUTO, kind_for
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.places import Workplace, copy_plain, take_home
 from agent_harness.testing.repo import Repo
@@ -239,3 +243,24 @@ def test_of_a_long_log_whole_lines_are_kept(tmp_path: Path) -> None:
     assert (rest, "were left behind" in told) == (lines[-len(rest) :], True)
     copy_plain(str(tmp_path / "kept"), str(tmp_path / "home"))
     assert filecmp.cmp(tmp_path / "kept/long.jsonl", tmp_path / "home/long.jsonl", shallow=False)
+
+
+def test_whoever_works_in_a_place_changes_nothing_of_the_project(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SC-12: no file, ref, hook, setting or index of it, by whatever name; the place itself is free to be worked in."""
+    if kind_for(AUTO) is None:
+        pytest.skip("this machine has no sandbox")
+    home = scene.repo.path
+    (home / ".git/hooks").mkdir(exist_ok=True)
+    monkeypatch.setenv(HOME_REPOSITORY, str(home))
+    brief = Brief(prompt="", cwd=Path(scene.place.folder), session=1, prompt_type="coding")
+    tries = [
+        *("echo x > app.py", "echo x > new", "rm app.py", "echo x > .git/hooks/post-checkout", "git tag evil"),
+        *("git config core.fsmonitor evil", "git update-ref -d refs/heads/main", "git add -A", "mv .git .gone"),
+    ]
+    before = scene.repo.files(), (home / ".git/config").read_bytes()
+    script = "".join(f"(cd '{home}' && {each}) 2>/dev/null && echo '{each}'\n" for each in tries)
+    mine = "echo two >> app.py && git commit -qam mine && git tag mine && git stash list && git log -1 --format=%s"
+    env = process.scrubbed_environment()
+    done = process.run(script + mine, cwd=scene.place.folder, env=env, timeout_seconds=60, sandbox=sandbox_of(brief))
+    assert (done.exit_code, done.output.decode().split()) == (0, ["mine"])
+    assert (scene.repo.files(), (home / ".git/config").read_bytes()) == before

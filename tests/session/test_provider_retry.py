@@ -45,6 +45,9 @@ def outcome(**fields: Any) -> Outcome:
         ({"reason": "no_response", "message": "nothing heard for 120 s"}, "no_response"),
         ({"message": "API error 401 authentication_error: the API key is not valid"}, "auth"),
         ({"message": "Not logged in. Please run /login"}, "auth"),
+        ({"message": "exited with status 1: Credit balance is too low"}, "money"),
+        ({"message": "exited with status 1", "text_tail": "insufficient_quota\nbye"}, "money"),
+        ({"reason": "rate_limited", "message": "API error 429: insufficient_quota"}, "money"),
         ({"message": "connect ECONNREFUSED 127.0.0.1:443"}, "network"),
         ({"message": "Malformed response: Expecting value"}, "malformed"),
         ({"message": "SyntaxError: Unexpected end of JSON input"}, "malformed"),
@@ -89,6 +92,7 @@ def all_waits(kind: str, *, asked: float | None = None, left: float = HOUR) -> l
         ("no_response", [0]),
         ("malformed", [0]),
         ("auth", []),
+        ("money", []),
     ],
 )
 def test_the_waits_of_each_row(kind: str, waits: list[float]) -> None:

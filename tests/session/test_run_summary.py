@@ -34,7 +34,8 @@ def test_what_was_proven_claimed_spent_and_kept_and_what_comes_next(tmp_path: Pa
     assert claims.startswith("claims     ")
     assert cost.endswith("; $1.00 in all")
     assert kept == "kept       1 rolled back: harness rescue list"
-    assert (needs, following) == ("needs you  nothing", "next: harness run")
+    failed = "needs you  1 failed for good: task-002 (harness task reset --failed)"
+    assert (needs, following) == (failed, "next: harness run")
     assert [line.split(" ", 1)[1] for line in Path(project.layout.run_log).read_text().splitlines()][-6:] == [
         proven,
         claims,
@@ -53,7 +54,7 @@ def test_a_run_that_did_nothing_says_what_is_next_and_an_answer_in_json_stays_on
     assert project.harness("resume").code == 0
     found = project.harness("run", "--json", "--agent", project.agent("true"))
     assert json.loads(found.out)["attempts"][0]["result"] == "completed"
-    assert "proven     1 now: task-001; 1 of 1 in all" in found.err
+    assert "checked    task-001: it did not run on the code before" in found.err
     assert found.err.splitlines()[-1] == "next: harness status"
     again = project.harness("run", "--agent", project.agent("true"))
     assert again.out.splitlines()[-2:] == ["Every task is completed.", "next: harness status"]

@@ -293,7 +293,7 @@ def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
 def test_the_first_task_of_a_repository_makes_its_list_at_the_top(tmp_path: Path) -> None:
     """F-ADD-1."""
     repo = Repo.with_files(tmp_path / "app", {"src/app.py": "one\n"})
-    words = ("harness", "add", "One", "--validate", "true")
+    words = ("harness", "add", "One", "--validate", "test -e done")
     ran = run_in_process(main.main, *words, cwd=repo.path / "src")
     assert (ran.code, ran.err) == (0, ""), ran
     assert ran.out == f"Made a task list in {repo.path}.\nAdded task-001.\nnext: harness run\n"

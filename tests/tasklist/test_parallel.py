@@ -318,7 +318,7 @@ def test_a_head_that_somebody_else_made_is_verified_before_anything_lands_on_it(
     person = (
         f"[ $HARNESS_TASK_ID != b ] || (cd {home}; echo p > person.txt; git add person.txt; git commit -q -m Person)"
     )
-    ran = run(work, f"{WORKS}; {person}", 2, "--json")
+    ran = run(work, f"{WORKS}; {person}", 2, "--json", HARNESS_SANDBOX="off")
     assert ran.code == 0, ran
     assert sorted(landed(work)) == ["a", "b"]
     assert "Person" in work.repo.git("log", "--first-parent", "--format=%s").splitlines()
@@ -331,7 +331,7 @@ def test_a_head_of_somebody_else_that_proves_nothing_is_a_question(tmp_path: Pat
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
     home = work.repo.path
     person = f"[ $HARNESS_TASK_ID != b ] || (cd {home}; git rm -q out/a; git commit -q -m Person)"
-    ran = run(work, f"{WORKS}; {person}", 2, "--json")
+    ran = run(work, f"{WORKS}; {person}", 2, "--json", HARNESS_SANDBOX="off")
     assert (ran.code, json.loads(ran.out)["reason"]) == (3, "head_red"), ran
     assert landed(work) == ["a"]
 
@@ -342,7 +342,7 @@ def test_a_commit_of_a_person_passes_the_check_of_every_landing_too(tmp_path: Pa
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
     work.edit(session_config={**work.raw["session_config"], "parallel": {"check": "test ! -e bad.txt"}})
     person = f"cd {work.repo.path}; echo bad > bad.txt; git add bad.txt; git commit -q -m Person"
-    ran = run(work, f"{WORKS}; [ $HARNESS_TASK_ID != b ] || ({person})", 2, "--json")
+    ran = run(work, f"{WORKS}; [ $HARNESS_TASK_ID != b ] || ({person})", 2, "--json", HARNESS_SANDBOX="off")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["bounces"]) == (3, "head_red", 0), ran
     assert "does not prove the check of every landing" in ran.err
@@ -354,7 +354,8 @@ def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> N
     """SC-36: the landing names it, waits, and goes on once it is gone."""
     work = project(tmp_path, job("a"), job("b"))
     work.repo.write("out/a", "mine\n")
-    words = [*HARNESS, "run", "--workers", "2", "--agent", work.agent(f"{WORKS}; sleep 0.5")]
+    stays = f"until [ $HARNESS_TASK_ID = a ] || [ ! -e {work.root}/out/a ]; do sleep 0.05; done"
+    words = [*HARNESS, "run", "--workers", "2", "--agent", work.agent(f"{WORKS}; {stays}")]
     environment = {**os.environ, "HARNESS_TIME_SCALE": "0.02"}
     seen = ""
     with subprocess.Popen(words, cwd=work.root, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -368,6 +369,22 @@ def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> N
     assert process.returncode == 0
     assert work.statuses() == ["completed", "completed"]
     assert work.repo.read("out/a") == b"a\n"
+
+
+@pytest.mark.scenario
+def test_a_run_of_which_only_that_is_left_ends_and_says_what_to_do_and_its_neighbours_land(tmp_path: Path) -> None:
+    """SC-36, SC-45: nobody is at work, and a file of a person is in the way of one of three."""
+    work = project(tmp_path, *(job(name) for name in "abc"))
+    work.repo.write("out/a", "mine\n")
+    ran = run(work, WORKS)
+    command = f"git -C {work.root} stash push -u -- out/a"
+    assert (ran.code, sorted(landed(work)), work.repo.read("out/a")) == (5, ["b", "c"], b"mine\n"), ran
+    assert "out/a: not committed, and in the way" in ran.out
+    assert f"next: {command}" in ran.out
+    assert f"out/a: not committed, and in the way in {work.root} ({command}" in work.harness("status").out
+    work.repo.git(*command.split()[3:])
+    again = run(work, "exit 1")
+    assert (again.code, work.repo.read("out/a")) == (0, b"a\n"), again
 
 
 @pytest.mark.scenario
@@ -397,7 +414,7 @@ def test_what_was_sent_back_lands_only_where_what_failed_passes_as_it_was_kept(t
         if [ $HARNESS_TASK_ID = a ]; then sed -i 1s/.*/a/ lines; exit; fi
         until git -C {work.root} log --format=%B | grep -q 'Harness-Item: a'; do sleep 0.05; done
         sleep 1; sed -i '/head -1 lines/s/"command": .*/"command": "true",/' {listed}; sed -i '$s/.*/b/' lines"""
-    ran = run(work, agent, 2, "--json")
+    ran = run(work, agent, 2, "--json", HARNESS_SANDBOX="off")
     assert work.task("a").validation_command == "true"
     answer = json.loads(ran.out)
     assert (ran.code, answer["parked"]) == (3, [{"item": "b", "reason": "landing_failed"}]), ran
@@ -436,6 +453,7 @@ def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_
     assert not left & {"pipe", "said.log", "folder", "zero"}
 
 
+@pytest.mark.kept("words0-.harness/sessions", "words1-.harness")
 @pytest.mark.scenario
 @pytest.mark.parametrize("at", [".harness", ".harness/sessions", ".harness/rescue-files/a"])
 @pytest.mark.parametrize("words", [(), ("--workers", "1")])

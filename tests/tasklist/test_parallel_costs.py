@@ -63,6 +63,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.kept("paid", "None", "after:lost", "before:landed")
 @pytest.mark.parametrize(
     "moment",
     [pytest.param(each, marks=() if each == "paid" else pytest.mark.scenario) for each in (None, "home", *MOMENTS)],

@@ -91,6 +91,7 @@ def test_a_commit_on_another_branch_a_stash_and_a_rewritten_history_are_rescued(
     assert work.status() == []
 
 
+@pytest.mark.kept("rm -rf .git", "rm -rf .git/objects/info")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "destroys",
@@ -145,7 +146,7 @@ def test_what_an_agent_changes_of_the_project_itself_is_said_and_written_down(tm
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
     home = work.root
     does = f"git -C {home} branch evil; echo x > {home}/mine.txt; git -C {home} add mine.txt"
-    ran = run(work, f"[ $HARNESS_TASK_ID != a ] || ({does}); {WORKS}", 2, "--json")
+    ran = run(work, f"[ $HARNESS_TASK_ID != a ] || ({does}); {WORKS}", 2, "--json", HARNESS_SANDBOX="off")
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
     (event,) = events(work, "home_touched")
     assert (event["item"], event["changed"]) == ("a", ["refs/heads/evil", "staged: mine.txt"])
@@ -166,7 +167,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     branch, more = ("dev", ("--branch", "dev")) if named else ("main", ())
     gone = f"git -C {work.root} update-ref -d refs/heads/{branch}"
     agent = f"{WORKS}; if [ $HARNESS_TASK_ID = a ]; then {gone}; else sleep 2; fi"
-    ran = run(work, agent, 2, "--json", *more)
+    ran = run(work, agent, 2, "--json", *more, HARNESS_SANDBOX="off")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran
     assert f"The branch {branch} is gone; what is proven waits." in answer["message"]
@@ -195,7 +196,9 @@ def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp
     waits = f"until [ -e {go} ]; do sleep 0.1; done; {WORKS}"
     agent = work.agent(f"if [ $HARNESS_TASK_ID = a ]; then {gone}; exit 1; else {waits}; fi")
     words = [*HARNESS, "run", "--workers", "2", "--agent", agent]
-    with subprocess.Popen(words, cwd=work.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    environment = {**os.environ, "HARNESS_SANDBOX": "off"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, cwd=work.root, env=environment, **pipes) as running:
         journals = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects")
         try:
             until(lambda: [*journals.glob("*/parallel/ledger.jsonl")] and events(work, "blocked"))
@@ -233,7 +236,7 @@ def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> Non
             until [ -e {begun} ]; do sleep 0.1; done; {sys.executable} {edit}
         fi
         {WORKS}"""
-    ran = run(work, agent, 2, "--json", HARNESS_TIME_SCALE="0.1")
+    ran = run(work, agent, 2, "--json", HARNESS_TIME_SCALE="0.1", HARNESS_SANDBOX="off")
     assert (ran.code, [each.id for each in work.state.tasks]) == (0, ["a", "c"]), ran
     assert (work.statuses(), sorted(landed(work))) == (["completed"] * 2, ["a", "c"])
     assert "b: it is not this run's any more" in ran.err

@@ -69,6 +69,7 @@ def test_a_run_leaves_what_a_neighbour_has_proven_of_an_item_of_the_same_name(tm
     assert refs(one.repo, "work", "mend", "batch", "rescue") == {}
 
 
+@pytest.mark.kept("before:batched", "rebuild")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment",

@@ -153,13 +153,14 @@ def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp
     work.repo.git("remote", "add", "other", str(evil))
     listed, settings = work.root / "harness-tasks.json", work.root / ".git/config"
     agent = f"{WORKS}; sed -i 's/\"origin\"/\"other\"/' {listed}; sed -i 's#{place}#{evil}#' {settings}"
-    ran = run(work, agent, 1)
+    ran = run(work, agent, 1, HARNESS_SANDBOX="off")
     assert ran.code == 0, ran
     assert (tip(place), tip(evil)) == (work.repo.git("rev-parse", "HEAD"), before)
     assert work.raw["session_config"]["parallel"]["push"] == "origin"
     assert any("session_config was changed while agents worked" in line for line in work.log())
 
 
+@pytest.mark.kept("before:pushed", "joined")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment", ["after:landed", "before:pushed", "after:joined", "after:join_proven", "joined", "after:join_moved"]
@@ -214,7 +215,7 @@ def test_what_an_agent_writes_into_settings_lets_nothing_else_land(tmp_path: Pat
             [ ! -e {edited}.b ] || touch {again}; touch {edited}.b
         fi
         {WORKS}"""
-    ran = run(work, agent, 2, "--json")
+    ran = run(work, agent, 2, "--json", HARNESS_SANDBOX="off")
     answer = json.loads(ran.out)
     assert (ran.code, [each["item"] for each in answer["parked"]]) == (3, ["b"]), ran
     assert (landed(work), work.task("a").status) == (["a"], "completed")

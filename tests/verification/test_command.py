@@ -494,9 +494,10 @@ NAMED = f"{PYTEST} -q tests/test_roman.py"
     [
         ('assert roman(4) == "IV"', None),
         ('assert roman(4).startswith("I")', None),
-        ("assert roman(4) == roman(4)", "roman.py::roman returns None, and when roman.py::roman returns one text"),
-        ("roman(4)", "roman.py::roman returns None"),
-        ('assert (roman(4) == "IV", "four")', "roman.py::roman returns None"),
+        ("assert roman(4) == roman(4)", "another value of its type, and when roman.py::roman answers otherwise"),
+        ("assert roman(4)", "roman.py::roman answers another value of its type"),
+        ("roman(4)", "roman.py::roman answers another value of its type"),
+        ('assert (roman(4) == "IV", "four")', "roman.py::roman answers another value of its type"),
     ],
 )
 def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts: str, said: str | None) -> None:
@@ -506,6 +507,30 @@ def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts:
     assert (verdict.noticed, verdict.red_before, verdict.not_asked, verdict.unchanged) == (said is None, RED, "", False)
     assert [each.step for each in verdict.steps if each.seconds][:3] == ["proof", "red", "twins"]
     assert verdict.seconds > max(each.seconds or 0 for each in verdict.steps)
+
+
+ASKS = f"{sys.executable} asks.py"
+ASKING: Files = {"asks.py": "import roman\n\nassert roman.roman(4) == 'IV'\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "noticed", "of"),
+    [
+        (ASKS, ROMAN, True, "1 of 1 expected values"),
+        (ASKS, {"roman.py": "import os\n\nos._exit(0)\n"}, False, "0 of 1 expected values"),
+        ("grep -q done work.txt", DONE, True, "1 of 1 expected values"),
+        ("test -f roman.py", ROMAN, None, ""),
+    ],
+)
+def test_any_command_fails_where_it_expects_other_values(
+    make_repo: Make, command: str, work: Files, noticed: bool | None, of: str
+) -> None:
+    repo = make_repo({**BASE, **ASKING}, resolved=False)
+    verdict = judged(repo, command, work, trust=NORMAL)
+    assert (verdict.noticed, verdict.noticed_of, verdict.accepted) == (noticed, of, noticed is not False), verdict
+    assert codes(verdict) == (["weak_test"] if noticed is False else [])
+    assert (verdict.not_asked == "by exit status alone") == (noticed is None)
+    assert judged(repo, command, {**work, "more": "x"}, trust=FAST).not_asked == "trust: fast"
 
 
 @pytest.mark.parametrize(

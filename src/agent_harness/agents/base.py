@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_harness.agents.events import Event
 from agent_harness.errors import HarnessError
-from agent_harness.kernel.git.locate import locate
+from agent_harness.kernel.git.locate import folders_of_project, locate
 from agent_harness.kernel.process.launch_spec import Sandbox
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
@@ -83,8 +83,10 @@ class Brief:
 def sandbox_of(brief: Brief) -> Sandbox:
     """What the agent's processes reach and may take; ``Refused`` where a sandbox must be, and cannot."""
     repository = locate(brief.cwd)
-    of_git = (repository.top, repository.git_dir, repository.shared_dir) if repository else ()
-    return of_agent([brief.cwd, *of_git, *brief.places], settings=brief.sandbox)
+    own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
+    project = folders_of_project()
+    lent = [each / "lfs" for each in project[2:]]  # large files are kept there for all places
+    return of_agent([*own, *lent], settings=brief.sandbox, reads=project)
 
 
 class Turn(ABC):

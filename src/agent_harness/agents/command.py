@@ -23,7 +23,7 @@ from agent_harness.agents.events import Event, Finished, RateLimited, Text, even
 from agent_harness.agents.registry import words_of
 from agent_harness.errors import ConfigurationError, ToolMissing
 from agent_harness.kernel import clock, digest, process, retry
-from agent_harness.kernel.failures import OVERLOADED, REFUSED
+from agent_harness.kernel.failures import OVERLOADED, REFUSED, names_limit, wants_money
 from agent_harness.kernel.process.launch_spec import callers_environment
 from agent_harness.kernel.process.output import HeadTail
 
@@ -288,9 +288,16 @@ def refusal_from_text(text: str) -> RateLimited | None:
     The wait and the moment of the reset are filled in where the line gives them with a unit or a time zone; a bare
     time of day is not guessed at.
     """
-    for line in reversed(text.split("\n")):
-        if _REFUSED.search(line[:_LONGEST]):
-            return _refusal(line.strip()[:_LONGEST])
+    now = clock.now()
+    below = ""
+    for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
+        if wants_money(line, now):
+            return None  # whoever hears how the turn ended asks a person
+        if _REFUSED.search(line) or names_limit(line, now):
+            return _refusal(line.strip())
+        if names_limit(both := f"{line.strip()} {below}"[:_LONGEST], now):  # the reset stands in a line of its own
+            return _refusal(both)
+        below = line.strip() or below
     return None
 
 

@@ -63,7 +63,7 @@ OLDEST: Mapping[str, str] = {"claude": "2.1.197", "codex": "0.150.0"}
 """Program → the oldest version with which the contract of an agent was seen to hold; of others it is unknown."""
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "api": ("the api agent", ("pydantic_ai", "anthropic")),
+    "api": ("the api agent, and exact prices of models", ("pydantic_ai", "anthropic")),
     "acp": ("agents of the Agent Client Protocol", ("acp",)),
     "github": ("the mirror of features as issues", ("github",)),
     "notify": ("messages to services by name", ("apprise",)),

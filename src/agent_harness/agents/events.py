@@ -46,7 +46,8 @@ class Usage:
 
     ``input_tokens`` are the uncached ones, ``cached_tokens`` those read from a cache, ``cache_write_tokens`` those
     written to one; their sum with ``output_tokens`` is how much of the context window is filled, unless
-    ``context_tokens`` says it outright. ``model`` is the one that answered, where the client tells.
+    ``context_tokens`` says it outright. ``model`` is the one that answered, where the client tells. With ``told_usd``
+    it is no call of its own: the client says what all calls have cost since it last said so.
     """
 
     input_tokens: int = 0
@@ -54,6 +55,7 @@ class Usage:
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     cost_usd: float | None = None
+    told_usd: float | None = None
     context_tokens: int | None = None
     model: str | None = None
 
@@ -177,6 +179,7 @@ def _usage(record: Mapping[str, object]) -> Usage:
         cached_tokens=_count(record.get("cached_tokens")),
         cache_write_tokens=_count(record.get("cache_write_tokens")),
         cost_usd=dollars(record.get("cost_usd")),
+        told_usd=dollars(record.get("told_usd")),
         context_tokens=None if context is None else _count(context),
         model=_optional_text(record.get("model")),
     )

@@ -1,8 +1,9 @@
 """Tokens and cost of a session: what was reported, what it cost where that is known, and what is not known.
 
-A price is never guessed. An agent that reports its own cost is believed; a model of the table below is priced by it,
-any other by the maintained price list genai-prices, where that is installed and knows the model. Every other call
-counts as unpriced, and the cost of the whole is unknown. Source: features.md UAH-415..418, C58.
+A price is never guessed. An agent that reports its own cost is believed, call by call or for all of them at the end of
+its turn. Else a call is priced by the maintained list genai-prices, where that is installed and knows the model, else
+by the list below, which is never below what the clients themselves count. Every other call counts as unpriced, and the
+cost of the whole is unknown. Source: features.md UAH-415..418, C58.
 """
 
 import contextlib
@@ -33,6 +34,49 @@ SAMPLE_PRICE = Price(input_usd=3.0, output_usd=15.0)
 PRICES: Mapping[str, Price] = {"claude-sonnet-4": SAMPLE_PRICE}
 """The models whose price is fixed here, whatever the price list says."""
 
+ASSUMED: Mapping[str, Price] = {
+    name: Price(input_usd=given, output_usd=out)
+    for name, given, out in (
+        ("claude-fable-5", 10.0, 50.0),
+        ("claude-mythos-5", 10.0, 50.0),
+        ("claude-opus-5-5", 4.0, 20.0),
+        ("claude-opus-5", 5.0, 25.0),
+        ("claude-opus-4-8", 5.0, 25.0),
+        ("claude-opus-4-7", 5.0, 25.0),
+        ("claude-opus-4-6", 5.0, 25.0),
+        ("claude-opus-4-5", 5.0, 25.0),
+        ("claude-opus-4-1", 15.0, 75.0),
+        ("claude-opus-4-0", 15.0, 75.0),
+        ("claude-sonnet-5-5", 2.0, 10.0),
+        ("claude-sonnet-5", 2.0, 10.0),
+        ("claude-sonnet-4-6", 3.0, 15.0),
+        ("claude-sonnet-4-5", 3.0, 15.0),
+        ("claude-sonnet-4-0", 3.0, 15.0),
+        ("claude-haiku-5-5", 0.5, 2.5),
+        ("claude-haiku-4-5", 1.0, 5.0),
+        ("gpt-5.6-cyber", 12.5, 75.0),
+        ("gpt-5.5-cyber", 12.5, 75.0),
+        ("gpt-5.5-pro", 30.0, 180.0),
+        ("gpt-5.4-pro", 30.0, 180.0),
+        ("gpt-5.2-pro", 21.0, 168.0),
+        ("gpt-5-pro", 15.0, 120.0),
+        ("gpt-5.6", 5.0, 30.0),
+        ("gpt-5.5", 5.0, 30.0),
+        ("gpt-5.4", 2.5, 15.0),
+        ("gpt-5.3", 1.75, 14.0),
+        ("gpt-5.2", 1.75, 14.0),
+        ("gpt-5.1", 1.25, 10.0),
+        ("gpt-5", 1.25, 10.0),
+        ("codex-mini", 1.5, 6.0),
+    )
+}
+"""What the models of Claude Code and Codex cost where no list is installed, by the begin of their names."""
+
+_CACHE_READ, _CACHE_WRITE = 0.1, 2.0
+"""Of the input price, the dearest of the terms: a cache is kept for an hour."""
+_LONG_INPUT, _LONG_TIMES = 200_000, (2.0, 1.5)
+"""Beyond so many tokens in, some models cost more; how many times, in and out."""
+
 
 def price(model: str | None, usage: Usage) -> float | None:
     """US dollars of one model call: the agent's own figure, else the table's, else the list's; ``None``: unknown.
@@ -43,7 +87,36 @@ def price(model: str | None, usage: Usage) -> float | None:
         return usage.cost_usd
     name = usage.model or model or ""
     known = PRICES.get(name)
-    return known.of(usage.input_tokens, usage.output_tokens) if known else _listed(name, usage)
+    if known:
+        return known.of(usage.input_tokens, usage.output_tokens)
+    listed = _listed(name, usage)
+    return _assumed(name, usage) if listed is None else listed
+
+
+def is_assumed(model: str) -> bool:
+    """Whether calls of this model are priced by the list of this file, where the client does not tell their cost."""
+    return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
+
+
+def _family(model: str) -> Price | None:
+    """The price of the family of a model, whatever stands before and behind the name: a provider, a date."""
+    for begin in sorted(ASSUMED, key=len, reverse=True):
+        rest = model.partition(begin)[2] if begin in model else None
+        if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
+            return ASSUMED[begin]
+    return None
+
+
+def _assumed(model: str, usage: Usage) -> float | None:
+    """The price of a call by ``ASSUMED``, at the dearest terms of its family."""
+    known = _family(model)
+    if known is None:
+        return None
+    read = 1.0 if "-pro" in model else _CACHE_READ  # which has no terms for what a cache gives
+    taken = usage.input_tokens + read * usage.cached_tokens + _CACHE_WRITE * usage.cache_write_tokens
+    is_long = usage.input_tokens + usage.cached_tokens + usage.cache_write_tokens > _LONG_INPUT
+    more, more_out = _LONG_TIMES if is_long else (1.0, 1.0)
+    return (taken * more * known.input_usd + usage.output_tokens * more_out * known.output_usd) / _MILLION
 
 
 def _listed(model: str, usage: Usage) -> float | None:
@@ -83,6 +156,10 @@ class Totals:
     unpriced_input_tokens: int = 0
     unpriced_output_tokens: int = 0
     context_tokens: int = 0  # in the context window after the latest call
+    settled_usd: float = 0.0  # of ``priced_usd`` and what follows, what stood when the agent last told the cost of all
+    settled_unpriced_calls: int = 0
+    settled_unpriced_input_tokens: int = 0
+    settled_unpriced_output_tokens: int = 0
 
     @property
     def reported(self) -> bool:
@@ -100,7 +177,9 @@ class Totals:
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """The totals with one more model call."""
+    """The totals with one more model call, or with what the agent says that the last ones have cost."""
+    if usage.told_usd is not None:
+        return _settled(totals, usage.told_usd)
     cost = price(model, usage)
     call = Totals(
         input_tokens=usage.input_tokens,
@@ -116,6 +195,19 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
     taken = usage.input_tokens + usage.cache_write_tokens
     unpriced = replace(call, unpriced_calls=1, unpriced_input_tokens=taken, unpriced_output_tokens=usage.output_tokens)
     return merge(totals, unpriced)
+
+
+def _settled(totals: Totals, told_usd: float) -> Totals:
+    """The totals once the agent has told the cost of all calls since it last did: its word is what counts."""
+    cost = totals.settled_usd + told_usd
+    return replace(
+        totals,
+        priced_usd=cost,
+        settled_usd=cost,
+        unpriced_calls=totals.settled_unpriced_calls,
+        unpriced_input_tokens=totals.settled_unpriced_input_tokens,
+        unpriced_output_tokens=totals.settled_unpriced_output_tokens,
+    )
 
 
 def merge(first: Totals, second: Totals) -> Totals:

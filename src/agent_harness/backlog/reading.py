@@ -103,7 +103,8 @@ def _format(file: Path, text: str) -> str:
         return "beads"
     if file.suffix in (".md", ".markdown", ".txt"):
         named = [_SPECKIT_TEXT.match(said) is not None for _, _, said, _, _ in _boxes(text)]
-        return "speckit" if named and all(named) else "markdown"
+        in_specs = file.name == "tasks.md" and file.resolve().parent.parent.name == "specs"
+        return "speckit" if any(named) and (in_specs or 2 * sum(named) > len(named)) else "markdown"
     raw = _json(text, file)
     found = next((form for form, is_one in _SHAPES if is_one(raw)), None)
     if found is None:
@@ -249,6 +250,9 @@ def _taskmaster_item(
 # ---- Beads
 
 
+_BEADS_NO_WORK = frozenset({"agent", "event", "gate", "merge-request", "message"})
+"""Types of issues by which programs of Beads talk to one another."""
+
 _BEADS_GONE = ("deferred", "tombstone", "pinned")
 _BEADS_FIRST = ("blocks", "conditional-blocks", "waits-for")
 
@@ -275,14 +279,16 @@ def _beads_items(found: list[JsonObject], parts: dict[str, list[str]], sorter: S
     for raw in found:
         name, title = str(raw.get("id", "")), one_line(raw.get("title") or "")
         status = str(raw.get("status") or "open")
-        if status in _BEADS_GONE or raw.get("is_template") or raw.get("ephemeral"):
-            why = f"{status} there" if status in _BEADS_GONE else "a template or a message, no work"
+        kind = str(raw.get("issue_type") or "")
+        if status in _BEADS_GONE or kind in _BEADS_NO_WORK or raw.get("is_template") or raw.get("ephemeral"):
+            what_it_is = kind if kind in _BEADS_NO_WORK else "a template or a message"
+            why = f"{status} there" if status in _BEADS_GONE else f"{what_it_is}, no work"
             sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))
             continue
         links = [each for each in raw.get("dependencies") or [] if isinstance(each, dict)]
         for link in links:
-            if (kind := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
-                what = f"{name} {kind} {link.get('depends_on_id')}"
+            if (linked := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
+                what = f"{name} {linked} {link.get('depends_on_id')}"
                 sorter.left_out.append(LeftOut(what=what, why="no order of work follows from it"))
         rank = raw.get("priority")
         yield BacklogItem(

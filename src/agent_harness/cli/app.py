@@ -6,11 +6,13 @@ The help text of every command stands in one table, so that ``--help`` imports n
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
 from agent_harness import __version__
 from agent_harness.cli import failure
+from agent_harness.cli.options import once, strict
 from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -135,7 +137,10 @@ class LazyGroup(click.Group):
 
         module, _, attribute = COMMANDS[cmd_name][1].partition(":")
         found = getattr(importlib.import_module(module), attribute)
-        return found if isinstance(found, click.Command) else _handed_on(cmd_name, found)
+        return strict(found) if isinstance(found, click.Command) else _handed_on(cmd_name, found)
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        return once(super().make_parser(ctx), ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
 from agent_harness.errors import NotAProject, Refused, UsageError
@@ -43,7 +44,7 @@ Examples:
 @click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
 @click.option("--from", "form", type=click.Choice(READ), help="What the file is; else told from what it holds.")
 @click.option("--tag", metavar="NAME", help="Of a Task Master file with tags; master.")
-@click.option("--label", "labels", multiple=True, metavar="NAME", help="GitHub: only issues with it. May be repeated.")
+@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with it.")
 @click.option("--anyone", is_flag=True, help="GitHub: also issues by people who may not write to the repository.")
 @click.option("--validate", metavar="CMD", help="Task list: proves what brings no command; {id} is the item's id.")
 @click.option("--with-done", is_flag=True, help="What is done there comes in as well, open, to be proven here.")
@@ -348,7 +349,7 @@ def _own_list() -> tuple[Path, Backlog]:
     state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
     backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
     states = {each.id: each.state for each in reader_of(found.kind, found.path).look().items}
-    items = tuple(replace(each, done=states.get(each.id) == "proven") for each in backlog.items)
+    items = tuple(replace(each, done=states.get(each.id) in ("proven", "checked")) for each in backlog.items)
     return Path(found.path, state), replace(backlog, items=items)
 
 

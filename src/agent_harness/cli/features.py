@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_harness.cli.options import Several
 from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show, summed_up
 from agent_harness.errors import NotAProject, UsageError
 
@@ -94,7 +95,7 @@ def run(
             branch=branch,
             lend=lend,
         )
-        summary.following, summary.held = found.get("next") or project.next_command(), found.get("held", ())
+        summary.following, summary.done = found.get("next") or project.next_command(), found
     answer(as_json, found["exit_code"] == 0, found)
     code = int(found["exit_code"])
     if as_json or not _somebody_is_there():
@@ -246,8 +247,8 @@ Examples:
 @click.option("--feature", type=int, metavar="N", help="Rows about one feature.")
 @click.option("--item", metavar="ID", help="Rows about one feature or task.")
 @click.option("--level", type=click.Choice(LEVELS), help="This level and what matters more.")
-@click.option("--type", "types", multiple=True, metavar="NAME", help="Rows of this type; may be given again.")
-@click.option("--source", "sources", multiple=True, type=click.Choice(SOURCES), help="One log; may be given again.")
+@click.option("--type", "types", cls=Several, metavar="NAME", help="Rows of this type.")
+@click.option("--source", "sources", cls=Several, type=click.Choice(SOURCES), help="One log.")
 @click.option("--since", metavar="WHEN", help="30m, 2h, 3d ago, or a date or time (UTC unless it says).")
 @click.option("--until", metavar="WHEN", help="The same, for the end.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="The newest N rows; 50.")

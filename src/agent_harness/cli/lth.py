@@ -19,8 +19,15 @@ if TYPE_CHECKING:
     from agent_harness.errors import HarnessError
     from agent_harness.protocols.longtask.api import LongTask
 
+
+def _overridden(word: str) -> None:
+    """The last of several values counts, as the contract of `lth` has it; that the others do not is said."""
+    print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
+
+
 _STYLE = Style(
     leads=True,
+    overridden=_overridden,
     flag_values={"true": True, "false": False},
     text=utf8_text,
     verb="Unknown command: {word}{meant}",
@@ -50,7 +57,7 @@ _RUN = (
     Option("--lock-ttl-seconds", "N", "how long the lease lasts without renewal (120)"),
     Option("--lock-owner", "TEXT", "who holds the lease"),
     Option("--codex-session-path", "FILE", "the session file of codex"),
-    Option("--forbidden-cwd-patterns", "A,B", "more folders where no worker starts"),
+    Option("--forbidden-cwd-patterns", "A,B", "more folders where no worker starts", many=True),
     Option("--sandbox", "NAME", "read-only, workspace-write or danger-full-access, of codex"),
     Option("--model", "NAME", "the model of codex"),
     Option("--kimi-model", "NAME", "the model of kimi"),
@@ -127,8 +134,8 @@ _VERBS: dict[str, Subcommand] = {
         Option("--blocked-until", "TIME", "when it reopens"),
         Option("--retry-after-seconds", "N", "in how many seconds it reopens"),
         Option("--last-completed-step", "TEXT", "what was done last"),
-        Option("--active-files", "A,B", "the files being worked on"),
-        Option("--open-questions", "A,B", "what is not clear"),
+        Option("--active-files", "A,B", "the files being worked on", many=True),
+        Option("--open-questions", "A,B", "what is not clear", many=True),
         Option("--requires-human", None, "only a person can clear this"),
         Option("--verify-timeout-seconds", "N", "for --status done: how long each command may take (300)"),
         example='lth record demo --status paused --note "Write the second part"',
@@ -139,7 +146,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--type", "NAME", "test, screenshot, video-clip, transcript, benchmark, review-note, …; required"),
         Option("--path", "FILE", "where it is, relative to the task"),
         Option("--criterion-id", "ID", "the criterion that it supports"),
-        Option("--criteria", "A,B", "the criteria that it supports"),
+        Option("--criteria", "A,B", "the criteria that it supports", many=True),
         Option("--source", "NAME", "where it comes from: codex-cli, external-api, manual, …"),
         Option("--command", "TEXT", "the command that made it"),
         Option("--exit-code", "N", "how that command ended"),
@@ -310,6 +317,7 @@ def _call(words: list[str]) -> int:
             answer, code = _watched(task, command, options, folder)
         else:
             answer, code = task.answer(command, options)
+        task.tell_warnings()
         if command == "status":
             answer = _with_what_was_missed(str(answer), os.path.abspath(folder))
     except HelpAsked as asked:

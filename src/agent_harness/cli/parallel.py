@@ -5,8 +5,7 @@ They are read without click, as the verbs of agents are.
 
 from __future__ import annotations
 
-from agent_harness.cli.tasks import STYLE
-from agent_harness.cli.verbs import Argument, HelpAsked, Option, Program, Subcommand
+from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Option, Program, Subcommand
 from agent_harness.errors import Interrupted
 
 TYPE_CHECKING = False

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from agent_harness.cli import features
+from agent_harness.cli.options import Several
 from agent_harness.cli.terminal import (
     agent_option,
     ask,
@@ -207,7 +208,7 @@ Examples:
 @click.option("--category", metavar="WORD", help="Default: core.")
 @click.option("--test-file", metavar="FILE", help="Default: named after the feature, beside the other tests.")
 @click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
-@click.option("--depends-on", "depends_on", multiple=True, type=int, metavar="N", help="May be repeated.")
+@click.option("--depends-on", "depends_on", cls=Several, type=int, metavar="N", help="Features that come before.")
 @click.option("--priority", type=int, metavar="N", help="The lower, the sooner; without one, after all that have one.")
 @click.option("--size", type=click.Choice(["small", "medium", "large", "xlarge"]), help="Default: by the steps.")
 @click.option(
@@ -233,9 +234,9 @@ Examples:
 )
 @click.option(
     "--may-change",
-    multiple=True,
+    cls=Several,
     metavar="GLOB",
-    help="A protected file (older tests, conftest.py, test settings) that its sessions may change; may be repeated.",
+    help="A protected file (older tests, conftest.py, test settings) that its sessions may change.",
 )
 @json_option
 def add_feature(
@@ -349,7 +350,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
     view, footer = screen(as_json=as_json), footer_of("features", project.layout.root)
     with view.watching(project.now, project.keep_said, footer), summed_up(project, view.say) as summary:
         found = project.cleanup(agents=agents, policy=patience(wait, now, as_json=as_json))
-        summary.following = found.get("next") or project.next_command()
+        summary.following, summary.done = found.get("next") or project.next_command(), found
     return answered(as_json, found, int(found["exit_code"]))
 
 

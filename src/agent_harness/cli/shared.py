@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from agent_harness.cli.options import Several
 from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
 from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
 
@@ -333,7 +334,7 @@ Examples:
   harness projects
   harness projects --forget ~/old-shop""",
 )
-@click.option("--forget", multiple=True, metavar="PATH", help="Remove the state of a project that is gone.")
+@click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a project that is gone.")
 @json_option
 def projects(forget: tuple[str, ...], as_json: bool) -> int:
     """List the projects on which you have used the harness: task lists, feature projects and long tasks.

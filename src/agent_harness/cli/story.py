@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
+from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand, parts
 from agent_harness.errors import Interrupted, NotAProject
 
 TYPE_CHECKING = False
@@ -20,23 +20,6 @@ if TYPE_CHECKING:
     from agent_harness.session.picture import PictureReader, ProjectPicture
 
 __all__ = ["main"]
-
-_STYLE = Style(
-    leads=False,
-    flag_values={},
-    text=str,
-    verb="No such command '{word}'.{meant}",
-    option="No such option '{word}'.{meant}",
-    missing="Missing argument '{word}'.",
-    required="Missing option '{word}'.{of}",
-    extra="Got unexpected extra argument{many} ({words})",
-    value="Option '{word}' requires an argument.",
-    flag="Option '{word}' does not take a value.",
-    bad="Invalid value for '{word}': {why}",
-    meant=" Did you mean '{near}'?",
-    hint="{program} {verb} --help",
-    usage="Usage: {program} {verb} [OPTIONS] {places}",
-)
 
 _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
@@ -318,7 +301,7 @@ def _serve(
 
             webbrowser.open(address)
 
-    hosts = [each.strip() for each in allow_host.split(",") if each.strip()]
+    hosts = parts(allow_host)
     server.serve(Window(named, read_only=read_only), port=port, allowed_hosts=hosts, began=began)
     return 0
 
@@ -420,7 +403,9 @@ STORY = Program(
             Option("--open", None, "Show it in the browser."),
             Option("--read-only", None, "Without any action."),
             Option("--link", None, "Another link to the server that runs."),
-            Option("--allow-host", "NAMES", "Names, with commas, by which a proxy with a login of its own asks."),
+            Option(
+                "--allow-host", "NAMES", "Names by which a proxy with a login of its own asks; with commas.", many=True
+            ),
             _JSON,
             purpose="Show projects in a browser of this machine, as they are and as they change, and take what a "
             "person decides: answers to questions, pause and resume, a line to the agent, hand off and take back. Each "
@@ -430,5 +415,5 @@ STORY = Program(
             act=_serve,
         ),
     },
-    _STYLE,
+    STYLE,
 )

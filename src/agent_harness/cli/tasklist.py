@@ -1,15 +1,18 @@
 """What people type on a task list: add, run, drive, pause, activate, deactivate, and their init, status and resume."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from agent_harness.cli.options import Several
 from agent_harness.cli.status import has_hooks
 from agent_harness.cli.tasks import open_list, show
 from agent_harness.cli.terminal import Positive, json_option, root_option
 from agent_harness.cli.terminal import show as show_line
+from agent_harness.cli.verbs import parts
 from agent_harness.errors import UsageError
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import printable
@@ -37,19 +40,20 @@ Examples:
 )
 @click.argument("title", required=False)
 @click.option("--priority", type=click.Choice(["P0", "P1", "P2"]), help="P0 comes first; P1 is the default.")
-@click.option("--depends", metavar="IDS", help="Ids that must be completed first, with commas.")
+@click.option("--depends", cls=Several, metavar="IDS", help="Ids that must be completed first.")
 @click.option("--validate", metavar="CMD", help="The command that proves the task; it must exit 0.")
 @click.option("--timeout", type=Positive(1), metavar="S", help="Seconds for that command; 300.")
-@click.option(
-    "--may-change", multiple=True, metavar="GLOB", help="Files the proof stands on that may change; can be repeated."
-)
+@click.option("--may-change", cls=Several, metavar="GLOB", help="Files the proof stands on that may change.")
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
 @click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
 @click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
+@click.option("--no-try", is_flag=True, help="Do not run the command once to see whether it passes already.")
 @root_option
 @json_option
-def add(title: str | None, source: Any, root: str | None, as_json: bool, **options: Any) -> int:
+def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:
     """Add a task. On a terminal, what was not given is asked for; nothing is asked anywhere else.
+
+    The command is run once in the sandbox, on the last commit. If it passes already, that is said at once.
 
     In a git repository that holds no project yet, the list is made at its top.
     """
@@ -81,9 +85,19 @@ def add(title: str | None, source: Any, root: str | None, as_json: bool, **optio
     if missing and found["task_ids"]:
         said += " Without a validation command it cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
+    tried = task_list.tried([] if no_try else found["task_ids"])
+    found["passes_already"] = [task_id for task_id, passes in tried.items() if passes]
+    said += "".join(f"\n{_passes_already(each)}" for each in found["passes_already"][:5])
     if not task_list.active and has_hooks(task_list.layout.root):
         said += "\nHooks rest here; what lets them keep your own session going: harness activate"
     return answer("add", found, as_json=as_json, said=said)
+
+
+def _passes_already(task_id: str) -> str:
+    return (
+        f"The check of {task_id} passes already, before any work. Name one that fails until the task is done:\n"
+        f"  harness task set {task_id} validation.command='…'"
+    )
 
 
 def _new_list_at() -> Path | None:
@@ -106,7 +120,7 @@ def _asked() -> JsonObject:
     """The optional fields, asked for one by one; an empty answer means the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
-        "depends": click.prompt("Depends on (ids, with commas)", default="", show_default=False),
+        "depends": parts(click.prompt("Depends on (ids, with commas)", default="", show_default=False)),
         "validate": click.prompt("Command that proves it", default="", show_default=False),
     }
     if found["validate"]:
@@ -118,7 +132,7 @@ def _task(
     title: str,
     *,
     priority: str | None = None,
-    depends: str | None = None,
+    depends: Sequence[str] = (),
     validate: str | None = None,
     timeout: float | None = None,
     may_change: tuple[str, ...] = (),
@@ -129,7 +143,7 @@ def _task(
     if priority:
         found["priority"] = priority
     if depends:
-        found["depends_on"] = [each.strip() for each in depends.split(",") if each.strip()]
+        found["depends_on"] = [*depends]
     if validate or timeout or may_change:
         proof: JsonObject = {"command": validate or None}
         found["validation"] = proof
@@ -207,7 +221,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
             say=view.say,
             **limits,
         )
-        summary.following, summary.held = done.get("hint") or done["next"], done.get("held", ())
+        summary.following, summary.done = done.get("hint") or done["next"], done
     if as_json:
         show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
     return int(done["exit_code"])

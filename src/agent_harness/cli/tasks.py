@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli.verbs import Argument, HelpAsked, Number, OneOf, Option, Program, Style, Subcommand
+from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand
 from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
@@ -167,23 +167,6 @@ def _assignment(word: str) -> tuple[str, str]:
     return name, value
 
 
-STYLE = Style(
-    leads=False,
-    flag_values={},
-    text=str,
-    verb="No such command '{word}'.{meant}",
-    option="No such option '{word}'.{meant}",
-    missing="Missing argument '{word}'.",
-    required="Missing option '{word}'.{of}",
-    extra="Got unexpected extra argument{many} ({words})",
-    value="Option '{word}' requires an argument.",
-    flag="Option '{word}' does not take a value.",
-    bad="Invalid value for '{word}': {why}",
-    meant=" Did you mean '{near}'?",
-    hint="{program} {verb} --help",
-    usage="Usage: {program} {verb} [OPTIONS] {places}",
-)
-
 _LIST = (
     Option("--root", "DIR", "Where the task list is; else looked for upwards from here."),
     Option("--worker", "ID", "Else HARNESS_WORKER_ID."),
@@ -291,10 +274,13 @@ _TASK = {
     "accept": _verb(
         "Take refused work as it is.",
         _ID,
-        Argument("patterns", "PATTERN...", many=True),
+        Argument("patterns", "PATTERN...", many=True, required=False),
         purpose="A person's word on work that was refused for what it changes of the files that prove it: what the last"
         " attempt did comes out of its rescue and is judged again, with the files of these patterns allowed to differ;"
-        " where all else holds it is committed and the task closed.\n\nExit 1: the proof failed. 4: files have changed"
+        " where all else holds it is committed and the task closed.\n\nWithout a pattern: a person's word that a task"
+        " is done, if nothing was changed and its check"
+        " passed before."
+        "\n\nExit 1: the proof failed. 4: files have changed"
         " since, or nothing waits. The task then is as it was.",
         example="harness task accept task-001 check.sh",
     ),

@@ -11,14 +11,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from agent_harness.errors import HarnessError
+from agent_harness.errors import HarnessError, SessionHeld
 from agent_harness.kernel import clock, terminal
 from agent_harness.session.headline import labelled
 
@@ -292,11 +292,11 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 class EndOfRun:
     """What is said last: ``following`` is the command to type next, where the run has come to its end.
 
-    ``held`` are the items that it leaves since a person keeps them from landing.
+    ``done`` is its answer, with its exit code, why it ended, and maybe a hint.
     """
 
     following: str | None = None
-    held: Sequence[str] = ()
+    done: Mapping[str, Any] = {}
 
 
 @contextmanager
@@ -305,16 +305,24 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
     Where the settings have it, the page of `harness report` is written before. F-RUN-2, F-REP-10.
     """
+    from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
 
     reader = project.reader()
     summary, end = RunSummary(reader), EndOfRun()
+    needs.keep_end(reader.home)
     try:
         yield end
+    except HarnessError as error:
+        reason = "session_held" if isinstance(error, SessionHeld) else error.code
+        end.done = {"exit_code": error.exit_code, "reason": reason, "message": error.message, "hint": error.hint}
+        raise
     finally:
+        ended = needs.end_of(end.done)
+        needs.keep_end(reader.home, ended)
         lines: list[str] = []
         with suppress(HarnessError, OSError, ValueError):  # what ended the run is said, whatever became of its records
-            lines = summary.lines(end.held)
+            lines = summary.lines(ended)
             if lines and project.reports:
                 lines.append(labelled("report", _written(reader)))
         if end.following:

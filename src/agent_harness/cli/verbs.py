@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "STYLE",
     "Argument",
     "HelpAsked",
     "Number",
@@ -24,6 +25,7 @@ __all__ = [
     "Style",
     "Subcommand",
     "option_row",
+    "parts",
     "usage",
     "utf8_text",
 ]
@@ -50,6 +52,11 @@ def utf8_text(word: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("is not UTF-8") from None
     return word
+
+
+def parts(text: str) -> list[str]:
+    """What a list with commas names: each part trimmed, empty ones dropped."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class OneOf:
@@ -108,7 +115,8 @@ class Argument:
 class Option:
     """A value that is known by its word; without a word for the value it is a flag, which ``sets`` true or false.
 
-    ``name`` is what the value is handed on as, where that is not the word itself.
+    ``name`` is what the value is handed on as, where that is not the word itself. ``many``: it names several
+    things with commas, and may be given again.
     """
 
     def __init__(
@@ -122,8 +130,10 @@ class Option:
         sets: bool = True,
         required: bool = False,
         hidden: bool = False,
+        many: bool = False,
     ) -> None:
         self.word = word
+        self.many = many
         self.value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else value
         self.meaning = meaning
         self.kind = kind
@@ -162,7 +172,8 @@ class Style:
     """How a program reads words and says no; each wording is filled in with what it names in braces.
 
     ``leads``: the first word is the argument, and no other stands among the options. ``flag_values``: what a flag may
-    be set to with ``=``. ``text``: what a value must be that names no kind.
+    be set to with ``=``. ``text``: what a value must be that names no kind. ``overridden`` is told of an option of one
+    value that is given again, the last of which counts; without it such a one is refused, as ``twice`` says.
     """
 
     def __init__(
@@ -171,12 +182,34 @@ class Style:
         leads: bool,
         flag_values: Mapping[str, bool],
         text: Callable[[str], object],
+        overridden: Callable[[str], None] | None = None,
         **wordings: str,
     ) -> None:
+        self.overridden = overridden
         self.leads = leads
         self.flag_values = flag_values
         self.text = text
         self.wordings = wordings
+
+
+STYLE = Style(
+    leads=False,
+    flag_values={},
+    text=str,
+    verb="No such command '{word}'.{meant}",
+    option="No such option '{word}'.{meant}",
+    missing="Missing argument '{word}'.",
+    required="Missing option '{word}'.{of}",
+    extra="Got unexpected extra argument{many} ({words})",
+    value="Option '{word}' requires an argument.",
+    twice="Option '{word}' takes one value and was given more than once.",
+    flag="Option '{word}' does not take a value.",
+    bad="Invalid value for '{word}': {why}",
+    meant=" Did you mean '{near}'?",
+    hint="{program} {verb} --help",
+    usage="Usage: {program} {verb} [OPTIONS] {places}",
+)
+"""How the commands of `harness` read words, as click does for the others."""
 
 
 class Program:
@@ -231,7 +264,10 @@ class Program:
             named, equals, value = word.partition("=") if word[:2] == "--" else (word[:2], word[2:], word[2:])
             option = verb.options.get(named)
             if option:
-                given[option.name] = self._value(name, verb, option, value if equals else None, rest)
+                found = self._value(name, verb, option, value if equals else None, rest)
+                given[option.name] = (
+                    self._again(name, option, given[option.name], found) if option.name in given else found
+                )
             elif word.startswith("--" if style.leads else "-") and word != "-" and not verb.forwards:
                 raise self._no("option", name, word=named, known=verb.options)
             else:
@@ -263,6 +299,16 @@ class Program:
                 raise self._no("value", name, word=option.word)
             value = rest.pop()
         return self._read(name, option.word, option.kind, value)
+
+    def _again(self, name: str, option: Option, before: object, value: object) -> object:
+        """The value of an option that is given again."""
+        if option.many:
+            return f"{before},{value}"
+        if option.value is not None:
+            if self.style.overridden is None:
+                raise self._no("twice", name, word=option.word)
+            self.style.overridden(option.word)
+        return value
 
     def _read(self, name: str, word: str, kind: Callable[[str], object] | None, value: str) -> object:
         try:
@@ -350,6 +396,7 @@ def option_row(option: Option) -> tuple[str, str]:
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
     notes += ["required"] if option.required else []
+    notes += ["repeat it, or use commas"] if option.many else []
     note = f"  [{'; '.join(notes)}]" if notes else ""
     return f"{option.word} {value or ''}".rstrip(), f"{option.meaning}{note}"
 

@@ -5,13 +5,13 @@ A cost that nobody knows is counted apart and is never a sum. Source: ``faces.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent_harness.faces.why import usd, wasted
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import PROVEN, Money, PastSession, ProjectPicture
+from agent_harness.session.picture import DONE, Money, PastSession, ProjectPicture
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
@@ -30,7 +30,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
     lost = wasted_sessions(picture)
     counted = Money.of(sessions)
     outside = _proven_outside(picture)
-    paid_for = picture.proven - outside
+    paid_for = picture.done - outside
     each_usd = round(money.spent_usd / paid_for, 4) if paid_for and money.known_usd is not None else None
     left = sum(item.is_left for item in picture.items)
     return {
@@ -41,6 +41,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "sessions_of_unknown_cost": money.unknown,
         "assumed_usd": money.assumed_usd,
         "proven": picture.proven,
+        "checked": picture.checked,
         "proven_outside": outside,
         "per_proven_usd": each_usd,
         "wasted_usd": Money.of(lost).known_usd,
@@ -50,6 +51,7 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "forecast_usd": round(each_usd * left, 4) if each_usd is not None and left else None,
         "by": by,
         "rows": [*_rows(sessions, lost, _KEYS[by]), *_rest(money, counted)],
+        "assumed_models": sorted({each for session in sessions for each in _assumed(session.model)}),
         "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
     }
 
@@ -61,7 +63,7 @@ def _proven_outside(picture: ProjectPicture) -> int:
     if picture.money.sessions > len(picture.sessions):
         return 0
     worked_on = {session.item for session in picture.sessions}
-    return sum(item.state == PROVEN and item.id not in worked_on for item in picture.items)
+    return sum(item.state in DONE and item.id not in worked_on for item in picture.items)
 
 
 def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
@@ -147,6 +149,13 @@ def csv_lines(found: JsonObject) -> str:
     return out.getvalue()
 
 
+def _assumed(models: str | None) -> Iterator[str]:
+    """The models of a session whose calls the harness prices by its own list, where the client tells no cost."""
+    from agent_harness.agents import usage
+
+    yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))
+
+
 def lines(found: JsonObject) -> list[str]:
     """The same for a person."""
     if not found["sessions"]:
@@ -157,14 +166,15 @@ def lines(found: JsonObject) -> list[str]:
     limit = f" of ${found['limit_usd']:.2f}" if found["limit_usd"] is not None else ""
     count = f"{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
     rows = [f"Spent       {spent}{limit} in {count}"]
-    if found["proven"]:
+    if done := found["proven"] + found["checked"]:
         each = "unknown" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
         more = (
             f"; {outside} more outside of these, at a cost that is not known"
             if (outside := found["proven_outside"])
             else ""
         )
-        rows.append(f"Per proven  {each}, {found['proven'] - outside} proven{more}")
+        word = "Per proven " if not found["checked"] else "Per done   "
+        rows.append(f"{word} {each}, {done - outside} {'done' if found['checked'] else 'proven'}{more}")
     if found["wasted_sessions"]:
         lost = "an unknown sum" if found["wasted_usd"] is None else usd(found["wasted_usd"])
         more = f", {found['wasted_of_unknown_cost']} of unknown cost" if found["wasted_of_unknown_cost"] else ""
@@ -175,6 +185,12 @@ def lines(found: JsonObject) -> list[str]:
         rows.append(f"Unknown     {unknown} of {count}; counted as ${found['assumed_usd']:.2f} against budgets")
     if found["forecast_usd"] is not None:
         rows.append(f"Left        {found['left']} open, about {usd(found['forecast_usd'])} at this rate")
+    if found["assumed_models"]:
+        from agent_harness.installation import command_for_extra
+
+        named = ", ".join(found["assumed_models"])
+        rows.append(f"Assumed     {named}: by the harness's own prices, where the client tells no cost; exact prices:")
+        rows.append(f"            {command_for_extra('api')}")
     rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
     table = [(found["by"], "spent", "sessions", "wasted")]
     table += [(str(row["name"]), _spent(row), str(row["sessions"]), _lost(row)) for row in found["rows"]]

@@ -107,8 +107,8 @@ def _to_item(reader: picture.PictureReader, slots: Sequence[SlotAtWork], to: str
         hint = f"harness say --to {slots[0].slot} TEXT" if slots else "harness status"
         there = f"there: {_listed(slots)}" if slots else "no agents work side by side here"
         raise UsageError(f"nothing called {to} is at work; {there}", hint=hint)
-    if item.state == picture.PROVEN:
-        raise Refused(f"{item.name} is proven; nobody works on it", hint=f"harness why {item.id}")
+    if item.state in picture.DONE:
+        raise Refused(f"{item.name} is {item.state}; nobody works on it", hint=f"harness why {item.id}")
     alone = None if seen.kind == "longtask" else item.id  # which is the one item of its project
     message = PersonsMessages(reader.home, alone).leave(text, by=by)
     running = [each for each in seen.now if each.alive and each.item == item.name]

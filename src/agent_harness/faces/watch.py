@@ -30,9 +30,9 @@ from agent_harness.kernel.terminal import fitted, padded, shortened, shown, widt
 from agent_harness.kernel.trusted_state import Place
 from agent_harness.parallel import snapshot
 from agent_harness.session.picture import (
+    DONE,
     NEEDS_YOU,
     OPEN,
-    PROVEN,
     WORKING,
     Item,
     Money,
@@ -74,6 +74,7 @@ class ProjectLook:
             "kind": found.kind,
             "state": found.doing,
             "proven": found.proven,
+            "checked": found.checked,
             "total": len(found.items),
             "cost_usd": found.money.known_usd,
             "cost_unknown_sessions": found.money.unknown,
@@ -85,6 +86,7 @@ class ProjectLook:
                 {"kind": each.kind, "item": each.item, "message": each.message, "answer": each.answer}
                 for each in found.state.questions
             ],
+            "needs": [each._asdict() for each in found.state.needs],
             "parallel": self.parallel,
             "log": [*self.rows][-20:],
             "gaps": [{"file": each.file, "why": each.why} for each in found.gaps],
@@ -183,14 +185,15 @@ def _head(seen: ProjectLook, columns: int) -> list[str]:
     picture = seen.picture
     doing = picture.doing
     left = time_left(picture) or ""
-    total = "?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}"
-    rest = f"  {total} proven  {doing}"
+    rest = f"  {'?/? proven' if picture.is_unreadable else picture.counted}  {doing}"
     first = shortened(shown(seen.name), max(8, columns - len(rest) - (len(left) + 2 if left else 0))) + rest
     running = next((each for each in picture.now if each.alive), None)
     third = "nothing needs you"
     if asked := picture.state.questions:
         count = f"{len(asked)} question{'s' if len(asked) > 1 else ''}"
         third = _sides(f"! {count}: {asked[0].message}", "a answers", columns)
+    elif needed := picture.state.needs:
+        third = _sides(f"! {needed[0].message}", needed[0].command, columns)
     elif picture.gaps:
         names = ", ".join(os.path.basename(each.file) for each in picture.gaps)
         third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
@@ -321,7 +324,7 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     several = snapshot.at_work(seen.parallel)
     doing = several or (running.doing() if running else "preparing")
     count = f"{picture.proven}/{len(picture.items)}"
-    ends = f" -- {doing} -- {count} proven "
+    ends = f" -- {doing} -- {picture.counted} "
     title = name = seen.name
     if running and not several:
         name = (running.item or "session").replace("Feature ", "")
@@ -369,7 +372,7 @@ NEARLY = 1.2
 
 def time_left(picture: ProjectPicture) -> str | None:
     """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
-    proven = {each.id for each in picture.items if each.state == PROVEN}
+    proven = {each.id for each in picture.items if each.state in DONE}
     still = sum(each.is_left for each in picture.items)
     taken: dict[str, float] = {}
     for each in picture.sessions:

@@ -73,6 +73,8 @@ REASONS = {
     "tests_gone": "tests that passed are gone",
     "timed_out": "the proof took too long",
     "trivial_test": "the test asserts nothing",
+    "unchanged": "nothing was changed, and the check passed before",
+    "only_checked": "the check passes, and a proof is required",
     "undo_interrupted": "an undo of it was interrupted",
     "weak_test": "the test does not notice sabotage",
     "worker_failed": "the worker failed",
@@ -87,6 +89,7 @@ WORDS = {
     "undo": "took it back",
     "redo": "brought it back",
     "accept-change": "allowed the change of protected files",
+    "accept-unchanged": "said that it was done already",
     "accept-built": "took what was built ahead",
     "reject": "did not take it",
     "evidence": "decided a criterion",
@@ -174,7 +177,7 @@ def explain(
         "reason": redact(item.reason) or None,
         "proof": redact(item.proof) if item.proof else None,
         "proven": _proven(proof, moved),
-        "check": [*checks(picture, item, proof, changed=changed, moved=moved)] if item.state == pictures.PROVEN else [],
+        "check": [*checks(picture, item, proof, changed=changed, moved=moved)] if item.state in pictures.DONE else [],
         "claims": [_claim(each, session, picture.kind) for each, session in with_sessions(claims, sessions)],
         "waits_for": [
             {"item": each.id, "name": each.name, "state": each.state}
@@ -204,7 +207,7 @@ def histories(picture: ProjectPicture, *items: str) -> dict[str, History]:
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
     """The line by which an item is proven: the last one that was accepted, if it is proven at all."""
-    if item.state != pictures.PROVEN:
+    if item.state not in pictures.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
@@ -238,6 +241,7 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
         "tests": tests,
         "at": line.at,
         "by": "person" if line.by_person else "proof",
+        "basis": line.basis,
         "word": line.word,
     }
 
@@ -295,7 +299,8 @@ def _why(line: ClaimVerdict) -> str:
     if line.accepted:
         told = [part for each in line.steps if (part := _passed(each))]
         known = [REASONS.get(each, each.replace("_", " ")) for each in line.codes]
-        return ", ".join([*told, *(f"but {each}" for each in known)])
+        only = [f"but only checked: {line.basis}"] if line.grade == pictures.CHECKED and line.basis else []
+        return ", ".join([*told, *(f"but {each}" for each in known), *only])
     parts = []
     for code in line.codes or ("refused",):
         said = REASONS.get(code, code.replace("_", " "))
@@ -513,9 +518,9 @@ def _row(label: str, text: str) -> str:
 def _headline(found: JsonObject) -> str:
     name = found["name"] if found["title"] in ("", found["name"]) else f"{found['name']} {found['title']}"
     proven, claims = found["proven"], found["claims"]
-    if found["state"] == pictures.PROVEN:
+    if (word := found["state"]) in pictures.DONE:
         if proven is None:
-            return f"{name}: proven, says the state; no verdict on it is on record"
+            return f"{name}: {word}, says the state; no verdict on it is on record"
         at = f" at {proven['commit'][:7]}" if proven["commit"] else ""
         if proven["by"] == "person":
             return f"{name}: done by a person's word ({proven['word']}){at}, without a proof"
@@ -523,7 +528,7 @@ def _headline(found: JsonObject) -> str:
         told = [f"session {session}"] if session is not None else []
         told += [f"{proven['tests']} tests"] if proven["tests"] is not None else []
         facts = f" ({', '.join(told)})" if told else ""
-        return f"{name}: proven{at}{facts}"
+        return f"{name}: {word}{at}{facts}"
     refused = sum(each["verdict"] == "rejected" for each in claims)
     said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", nobody has said done yet"
     said = f", 1 claim, {claims[0]['verdict']}" if len(claims) == 1 else said
@@ -531,12 +536,13 @@ def _headline(found: JsonObject) -> str:
 
 
 def _check_lines(found: JsonObject) -> list[str]:
-    if found["state"] != pictures.PROVEN:
+    if found["state"] not in pictures.DONE:
         return [_row("proof", str(found["proof"] or "none is named yet"))]
     if not found["check"]:
         why = "nothing can be run: a person decided it" if found["proven"] else f"by its proof: {found['proof']}"
         return [_row("check it", why)]
-    rows = []
+    basis = (found["proven"] or {}).get("basis")
+    rows = [_row("rests on", basis)] if basis else []
     for number, each in enumerate(found["check"]):
         label = "and before" if each["must"] == "fail" else "then" if "after" in each else "" if number else "check it"
         rows.append(_row(label, f"{each['command']}{'   # must fail' if each['must'] == 'fail' else ''}"))
@@ -575,7 +581,7 @@ def _diff_word(found: JsonObject, claim: JsonObject) -> str:
 
 def _wait_lines(found: JsonObject) -> list[str]:
     rows = [_row("now", each) for each in found["now"]]
-    if found["state"] != pictures.PROVEN:
+    if found["state"] not in pictures.DONE:
         rows += [_row("because", " ".join(str(found["reason"]).split())[:400])] if found["reason"] else []
         waits = ", ".join(f"{each['name']} ({each['state']})" for each in found["waits_for"])
         rows += [_row("waits for", waits)] if waits else []

@@ -283,7 +283,7 @@ class FleetSupervisor:
         except (HarnessError, OSError) as error:
             each.state, each.why, each.workable = "parked", str(error), 0
             return None
-        proven = {item.id for item in picture.items if item.state == "proven"}
+        proven = {item.id for item in picture.items if item.state in ("proven", "checked")}
         still = [item for item in picture.items if item.state in ("open", "working")]
         each.proven, each.open = len(proven), len(still)
         each.workable = sum({*item.waits_for} <= proven for item in still)

@@ -101,7 +101,7 @@ def find_root(event: Event) -> str | None:
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
-        found = root.find(event.environ.get("CLAUDE_PROJECT_DIR") or None, here, kind="tasklist")
+        found = root.find(event.environ.get("CLAUDE_PROJECT_DIR") or None, here, kind="tasklist", kept=False)
     except NotAProject:
         return None
     return found.path if found else None

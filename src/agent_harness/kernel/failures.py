@@ -9,9 +9,24 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["CATEGORIES", "Category", "Row", "category", "classify", "first_match", "rows"]
+from agent_harness.kernel import retry
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = [
+    "CATEGORIES",
+    "Category",
+    "Row",
+    "category",
+    "classify",
+    "first_match",
+    "names_limit",
+    "rows",
+    "wants_money",
+]
 
 Row = tuple[str, tuple[str, ...]]
 """A name, and the patterns by which a text gives it away."""
@@ -69,6 +84,21 @@ REFUSED: tuple[str, ...] = (
     r"\bexceeded your (?:current )?quota\b",
 )
 """Phrases of a provider that refuses this user for now; nothing else says them."""
+
+MONEY: tuple[str, ...] = (
+    r"\b(?:credit )?balance (?:is )?(?:too low|insufficient|exhausted|used up)\b",
+    r"\binsufficient[ _](?:quota|credits?|balance|funds)\b",
+    r"\b(?:out of|no(?:t enough)?) (?:prepaid |api )?credits?\b",
+    r"\bplan and billing\b",
+    r"\bbilling (?:hard |soft )?limit\b",
+    r"\bbilling[ _](?:is |was )?(?:not[ _]active|inactive|disabled|not[ _]enabled|error)\b",
+    r"\bpayment[ _](?:is )?required\b",
+    rf"{_STATUS}402\b",
+)
+"""Phrases of an account without money: no wait mends it, a person has to."""
+
+_LIMIT = re.compile(r"\b(?:limits?|usage|quota)\b", re.IGNORECASE)
+_USED_UP = re.compile(r"\b(?:reached|hit|exceeded|exhausted|used up|out of)\b", re.IGNORECASE)
 
 NOT_FOUND: tuple[str, ...] = (
     r"\bcommand not found\b",
@@ -208,6 +238,19 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
         if found := pattern.search(text):
             return name, found.start()
     return None
+
+
+def names_limit(line: str, now: datetime) -> bool:
+    """Whether a line states a limit that is used up and, so that it can be read, when that ends.
+
+    The name of the limit does not matter: each provider has its own, and new ones.
+    """
+    return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
+
+
+def wants_money(line: str, now: datetime) -> bool:
+    """Whether a line says that an account is without money; one that says when it ends is a limit."""
+    return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:

@@ -30,6 +30,8 @@ __all__ = [
 
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # where an agent is told that it works
+HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
+"""The variable that names the project to whoever works in a place of a parallel run."""
 _MOST_ANCESTORS = 64
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
@@ -154,7 +156,7 @@ def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
-        home = each.get("HARNESS_HOME_REPOSITORY")  # of an agent that works in a place of a parallel run
+        home = each.get(HOME_REPOSITORY)
         if home and place and os.path.commonpath((os.path.realpath(home), place)) == os.path.realpath(home):
             places.append(place)
         here = place is None or any(os.path.realpath(there) == place for there in places)

@@ -74,7 +74,10 @@ _AFTER = r"(?:\bretry|(?<![-\w])resets?)[ _-]after"
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?"
 _HTTP_DATE = r"[a-z]{3}, \d\d? [a-z]{3} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})"
 _DAY = r"(?P<month>[a-z]{3})[a-z]{0,6} (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}),?)?(?: at)? "
+_WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+_WEEKDAY = rf"(?P<weekday>{'|'.join(_WEEKDAYS)}|tomorrow)[a-z]{{0,6}},?(?: at)? "
 _ZONE = r"[a-z]{1,20}(?:/[a-z_+-]{1,30}){0,2}"
+_IN_ZONE = rf"(?: ?\((?P<zone>{_ZONE})\)| (?P<utc>UTC|GMT)\b)?"
 _OPENS = "try again|resets?|available"
 _ABOUT = "(?:about |around |approximately )?"
 _EACH = "seconds|secs?|ms|milliseconds|minutes|hours"
@@ -91,7 +94,7 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|retry|again)\b[^\n]{{0,60}}?\bin {_ABOUT}{_UP_TO}(?P<span>{_SPAN})",
     rf"\b(?:{_OPENS}|retry)(?: again)? in (?P<number>{_NUMBER}){_BARE}",
     rf"\bwait\b[^\n]{{0,30}}?{_UP_TO}(?P<span>{_SPAN})",
-    rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on)?:? (?:at )?(?:{_DAY})?{_CLOCK}(?: ?\((?P<zone>{_ZONE})\))?",
+    rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
 )
 """How a provider says when to come back; in each place of a text the first row that matches there counts."""
 
@@ -164,7 +167,7 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
         return None
     if half:
         hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
-    zone = _zone(parts.get("zone"))
+    zone = _zone(parts.get("zone") or parts.get("utc"))
     here = now.astimezone(zone)
     try:
         at = here.replace(hour=hour, minute=int(parts.get("minute", 0)), second=0, microsecond=0, tzinfo=zone)
@@ -174,6 +177,9 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
                 month=_MONTHS.index(parts["month"].lower()) + 1,
                 day=int(parts["day"]),
             )
+        if day := parts.get("weekday", "").lower():
+            ahead = 1 if day == "tomorrow" else (_WEEKDAYS.index(day) - here.weekday()) % 7 or 7 * (at <= here)
+            at = (at.replace(tzinfo=None) + timedelta(days=ahead)).replace(tzinfo=at.tzinfo)
         at = at.astimezone(UTC)
         if at <= now < at + timedelta(minutes=1):  # at some moment of this very minute
             at += timedelta(minutes=1)

@@ -8,27 +8,18 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import NotAProject
+from agent_harness.kernel.project_signs import LIST, SIGNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Literal
 
-    Kind = Literal["tasklist", "features", "longtask"]
+    from agent_harness.kernel.project_signs import Kind
 
-__all__ = ["PIN", "Root", "find", "is_left"]
+__all__ = ["PIN", "Root", "find", "kept_copy"]
 
 PIN = "HARNESS_STATE_ROOT"
 """The environment variable that names the folder of a task list outright."""
-
-_SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
-    ("tasklist", ("harness-tasks.json",)),
-    ("features", (".harness.yaml",)),
-    ("features", ("features.json", ".harness/")),
-    ("longtask", ("task.json", "checkpoint.json")),
-    ("tasklist", ("harness-tasks.json.bak",)),
-)
-"""A task list whose file is gone is known by its backup; the nearest folder counts, and in it the first that fits."""
 
 
 class Root:
@@ -50,13 +41,13 @@ class Root:
         return f"Root({self.kind!r}, {self.path!r})"
 
 
-def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | None:
+def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
     """The project at or above the first starting point that has one; the working directory when none is given.
 
     ``None`` counts as not given; a starting point of the wrong type, or that no longer exists, is passed over. ``kind``
     looks for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is
     there, since a wrong pin must not let us act on another project. ``pin=False``: a person named the
-    folder.
+    folder. Without ``kept``, a list whose files are all gone is none; so it is where ``pin`` is not asked.
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
@@ -76,13 +67,30 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True) -> Root | 
             found = _kind_of(folder, kind)
             if found:
                 return Root(found, folder)
+        if kept and (kind == "tasklist" or (pin and kind is None)):
+            for folder in _of_repository(start):
+                if kept_copy(folder):
+                    return Root("tasklist", folder)
     return None
 
 
-def is_left(folder: str, kind: Kind | None) -> bool:
-    """Whether a folder has any of the files by which a project of this kind is known; not all are needed."""
-    names = [name for known, names in _SIGNS if known == kind for name in names]
-    return any(os.path.lexists(os.path.join(folder, name)) for name in names)
+def kept_copy(folder: str) -> str | None:
+    """The copy of a task list that was in this folder, which lies outside of it; ``None`` where there is none."""
+    from agent_harness.kernel import trusted_state
+
+    home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
+    path = os.path.join(home, LIST) if home else ""
+    return path if os.path.isfile(path) else None
+
+
+def _of_repository(start: object) -> list[str]:
+    """The folder and those above it, to the top of its repository; the folder alone outside of one."""
+    found: list[str] = []
+    for folder in _upwards(start):
+        found.append(folder)
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return found
+    return found[:1]
 
 
 def _upwards(start: object) -> Iterator[str]:
@@ -99,7 +107,7 @@ def _upwards(start: object) -> Iterator[str]:
 
 
 def _kind_of(folder: str, wanted: Kind | None) -> Kind | None:
-    for kind, names in _SIGNS:
+    for kind, names in SIGNS:
         if wanted in (None, kind) and all(_is_there(os.path.join(folder, name)) for name in names):
             return kind
     return None

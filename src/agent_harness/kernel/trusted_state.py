@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_harness.kernel.root import Kind
+    from agent_harness.kernel.project_signs import Kind
 
 __all__ = [
     "Place",
@@ -101,9 +101,9 @@ class Place:
     @property
     def gone(self) -> bool:
         """Whether nothing of such a project is at its path any more."""
-        from agent_harness.kernel import root
+        from agent_harness.kernel import project_signs
 
-        return self.path is not None and not root.is_left(self.path, self.kind)
+        return self.path is not None and not project_signs.is_left(self.path, self.kind)
 
 
 def places() -> list[Place]:

@@ -305,7 +305,9 @@ class Coordinator:
             self._end_needless(is_over)
             if moved:
                 continue
-            if not self._under and not self._waits(ending):
+            if not self._under and not (self._seats.waits and ending is None):
+                if ending is None and self._lander.try_last():
+                    continue
                 return ending or self._all_refused() or self._nothing_left()
             with suppress(queue.Empty):
                 self._ended(self._ended_orders.get(timeout=LOOK_SECONDS))
@@ -351,11 +353,12 @@ class Coordinator:
         return decision.Facts(
             items=self._home.items() if may_begin and not self._terms.only_land else [],
             slots=self._plan.workers - len(attempts) - len(self._plan.shut_slots),
-            checking=is_due or self._lander.branch.waits,
+            checking=is_due or (self._plan.joined is not None and self._lander.branch.waits),
             test_runs=self._test_runs - len(checks),
             ahead=frozenset(each.batch for each in checks),
             learned=self._lander.lessons.overlap,
             apart=self._lander.apart,
+            held_up=self._lander.held_up,
             may_begin=may_begin,
             most_attempts=self._terms.max_attempts,
         )
@@ -370,12 +373,34 @@ class Coordinator:
             told = landing.told_gone(self._branch, self._plan.head)
             return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
         if self._plan.blocked:
-            return 3, self._plan.blocked, f"{self._plan.blocked}: a person decides; harness status says more."
+            return 3, self._plan.blocked, self._told_blocked()
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
         if len(self._plan.shut_slots) >= self._plan.workers:
             return 4, NOT_SET_UP, f"No place could be set up: {[*self._plan.shut.values()][-1]}"
         return None if self._terms.only_land else self._limit_reached()
+
+    def _told_blocked(self) -> str:
+        """What a person has to decide about: the commit, what fails on it, and the commands that show and undo it."""
+        known, branch = self._plan, self._branch.removeprefix("refs/heads/")
+        at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "what is to land"
+        if known.blocked == "head_red" and at:
+            told = f"{branch} at {at} does not prove {names}, and nothing lands on it"
+            return f"{told}. It shows: git show {at}. Mend it, or: git revert {at}; then: harness resume"
+        where = f" on {at}" if at else ""
+        return f"{known.blocked}: the checks of {names}{where} gave no result here, twice; then: harness resume"
+
+    def _told_parked(self, item: str) -> str:
+        """Why an item waits for a person, and what it met; what answers that the project says itself."""
+        work = self._plan.work(item)
+        if work.why != "landing_failed" or not work.last_mend:
+            return f"{item} waits: {work.why}"
+        mend = work.last_mend
+        what = ", ".join(mend.get("files") or mend.get("failing") or []) or "nothing that it says"
+        met = f", together with {', '.join(mend['met'])}" if mend.get("met") else ""
+        why = str(mend.get("why")).replace("_", " ")
+        times = f"{work.bounces} times proven in its place and sent back"
+        return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
@@ -392,10 +417,6 @@ class Coordinator:
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
-    def _waits(self, ending: tuple[int, str, str] | None) -> bool:
-        """Whether a landing that a person's files are in the way of is to be tried again, or no agent may begin yet."""
-        return (bool(self._lander.branch.in_the_way) or self._seats.waits) and ending is None
-
     def _all_refused(self) -> tuple[int, str, str] | None:
         refused = self._seats.refused
         return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
@@ -409,8 +430,7 @@ class Coordinator:
             told = (
                 f"{', '.join(held)}: held by a person; to let it land: harness queue release {held[0]}" if held else ""
             )
-            names = ", ".join(parked)
-            decides = f"{names}: a person decides; harness status says more."
+            decides = ". ".join(map(self._told_parked, parked[:5]))
             return (3, "parked", decides) if parked else (3, "held", told)
         if self._terms.only_land or not (failed or still):
             return 0, "done", "Everything has landed."
@@ -426,6 +446,7 @@ class Coordinator:
     # ---- what is shown
 
     def _picture(self) -> JsonObject:
+        in_the_way = self._lander.in_the_way
         known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
         attempts.sort(key=lambda each: int(each.order.slot[1:]))
         heard = self._home.heard([each.order for each in attempts])
@@ -450,7 +471,7 @@ class Coordinator:
             "limits": [*self._seats.why, *dict.fromkeys(short)],
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
-            "blocked": known.blocked or known.push_problem or self._lander.branch.in_the_way or None,
+            "blocked": known.blocked or known.push_problem or (in_the_way.message if in_the_way else None),
             "unpushed": known.left_unpushed if known.push_problem or known.push_waits or known.closed else None,
         }
 
@@ -500,15 +521,17 @@ class Coordinator:
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
         self._read_mail(at_end=True)
         for item in self._plan.in_state(PARKED):
-            told = self._plan.work(item).why
-            self._home.question(item, told, f"{item} waits: {told}")
+            self._home.question(item, self._plan.work(item).why, self._told_parked(item))
         if self._plan.blocked not in ("", BRANCH_GONE):
             self._home.question(None, self._plan.blocked, message)
         found = self._plan
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
-        if self._lander.branch.in_the_way and code in (0, 7):
-            code, reason, message = 5, "landing_blocked", self._lander.branch.in_the_way
+        hint = landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
+        if (in_the_way := self._lander.in_the_way) and code in (0, 1, 7):
+            proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
+            code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
+            hint = f"{in_the_way.hint}  # or commit it; then: harness run"
         failed, still = self._home.left()
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
@@ -541,7 +564,7 @@ class Coordinator:
             "cost_usd": round(found.spent_usd, 4),
             "reason": reason,
             "message": message,
-            "hint": landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None,
+            "hint": hint,
             "exit_code": code,
         }
 
@@ -676,7 +699,7 @@ class Coordinator:
 
     def _begin(self, under: _Under) -> None:
         told = {**self._ports.variables(under.order.slot, self._plan.workers)}
-        told["HARNESS_HOME_REPOSITORY"] = os.fspath(self._git.top())
+        told[owner.HOME_REPOSITORY] = os.fspath(self._git.top())
         self._under[under.order.id] = under
         engine = self._engine if under.order.kind == ATTEMPT else self._here
         engine.submit(under.order, order_folder(self._folder, under.order.id), told)

@@ -88,6 +88,7 @@ class Facts:
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
     learned: LearnedOverlap = field(default_factory=LearnedOverlap)
     apart: frozenset[str] = frozenset()  # items that do not combine with what is to land before them
+    held_up: frozenset[str] = frozenset()  # items that a person's files are in the way of
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
@@ -99,7 +100,7 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     if facts.most_attempts is not None:
         left = min(left, facts.most_attempts - plan.attempts)
     nothing_begins = not facts.items or (left <= 0 < facts.slots)
-    landing = _landing_step(plan, at_rest=facts.may_begin and nothing_begins)
+    landing = _landing_step(plan, at_rest=facts.may_begin and nothing_begins, held_up=facts.held_up)
     if facts.checking and (plan.joined or not isinstance(landing, PushLanded)):
         landing = None
     steps: list[Step] = [landing] if landing else []
@@ -113,7 +114,7 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     return steps
 
 
-def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
+def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> Step | None:
     if plan.unpushed and not (plan.push_problem or plan.push_waits or (plan.batch and plan.batch.landing)):
         joined = plan.joined
         return RunChecks(head=joined.commit) if joined and not joined.proven else PushLanded()
@@ -123,7 +124,7 @@ def _landing_step(plan: RunPlan, *, at_rest: bool) -> Step | None:
         return None
     if plan.suspect:
         return RunChecks(head=plan.suspect)
-    if lands := [item for item in plan.queue if item not in plan.held]:
+    if lands := [item for item in plan.queue if item not in plan.held and item not in held_up]:
         return CombineCandidates(items=tuple(lands[: plan.size]))
     is_due = at_rest and plan.combined and not plan.audited and not plan.in_state(WORKING)
     return RunChecks(head=plan.head) if is_due else None
@@ -140,7 +141,7 @@ def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
         trial = each.search.next_trial()
         if trial and each.id not in facts.ahead:
             return RunChecks(batch=each.id, trial=trial)
-    lands = [item for item in plan.queue if item not in plan.held and item not in facts.apart]
+    lands = [item for item in plan.queue if item not in {*plan.held, *facts.apart, *facts.held_up}]
     if len(known) < plan.window and lands:
         return CombineCandidates(items=tuple(lands[: plan.size]), on=known[-1].tip)
     return None

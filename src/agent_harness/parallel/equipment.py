@@ -20,6 +20,7 @@ from pathlib import Path
 from agent_harness.errors import HarnessError, PreflightFailed, Refused
 from agent_harness.kernel import clock, files, process, trusted_state
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.locate import folders_of_project
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
@@ -255,7 +256,7 @@ def _run(
         cwd=folder,
         env={**process.scrubbed_environment(), **(variables or {}), "HARNESS_HOME_DIR": home},
         timeout_seconds=clock.scaled(wished.minutes * 60),
-        sandbox=of_agent([folder], settings=settings_from(wished.sandbox), installs=True),
+        sandbox=of_agent([folder], settings=settings_from(wished.sandbox), installs=True, reads=folders_of_project()),
     )
 
 

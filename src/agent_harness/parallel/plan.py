@@ -53,6 +53,7 @@ class ItemProgress:
     lost: int = 0  # in a row
     bounces: int = 0
     mend: JsonObject | None = None  # what its next attempt has to repair
+    last_mend: JsonObject | None = None  # why it was sent back last, also where it is made anew then
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
     recalled: str = ""  # the order that a person has ended, or that the machine had no memory for
@@ -111,6 +112,8 @@ class RunPlan:
     ahead: list[LandingBatch] = field(default_factory=list)  # on top of the one before, should all of that land
     size: int = 8
     blocked: str = ""  # why nothing new is begun: a question for a person
+    blocked_at: str = ""  # the commit that the question is about
+    blocked_by: tuple[str, ...] = ()  # what does not prove itself there
     shut: dict[str, str] = field(default_factory=dict)  # slots that cannot be set up -> the last lines of that
     barren: int = 0
     last_end: JsonObject = field(default_factory=dict)
@@ -317,6 +320,7 @@ class RunPlan:
             self._give_up_ahead()
         work.bounces += 1
         self.bounces += 1
+        work.last_mend = event["mend"]
         work.mend = event["mend"] if work.bounces <= self.mends else None
         if work.bounces > self.mends + 1:
             self._set(item, PARKED).why = "landing_failed"
@@ -438,7 +442,8 @@ class RunPlan:
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:
-        self.blocked = event["reason"]
+        self.blocked, self.blocked_at = event["reason"], event.get("head", "")
+        self.blocked_by = tuple(event.get("failing", ()))
 
     def _on_closed(self, event: JsonObject) -> None:
         self.closed = True

@@ -17,8 +17,9 @@ from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.agents.events import CLIENT_TRIES_AGAIN, Event, Text, ToolCall, Usage
 from agent_harness.kernel import host
+from agent_harness.kernel.git import Git
 from agent_harness.kernel.redact import redact
-from agent_harness.session import provider_retry
+from agent_harness.session import provider_retry, turn_end
 from agent_harness.session.now import NowRecord
 from agent_harness.session.provider_retry import Journal, ProviderRetry
 from agent_harness.session.work import Ending, Judgement, TurnRequest, TurnSoFar, Work
@@ -35,6 +36,9 @@ __all__ = ["AGAIN", "Turns", "walk"]
 _ENDED_BY_MONITOR = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "no_response", "over_limit"})
 _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_response"})
 
+
+PASSES_ONLY_IN_PLACE = "passes_only_in_place"
+"""The code of a finding: the proof fails in a checkout of the work and passes in the folder."""
 
 AGAIN = """\
 Your last turn was cut off before it ended, by no fault of yours. What you did in it is still there: look at
@@ -73,6 +77,9 @@ class Turns:
         self._told_to_stop = False
         self._is_metered = host.account_terms(self.agent.account).input_tokens_per_minute is not None
         self._used_now = usage.Totals()  # also of the turn that runs
+        self._git: Git | None = None  # of the folder of the turns
+        self._elsewhere: tuple[turn_end.Elsewhere, ...] = ()  # before the first of them
+        self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
         """The next turn is a fix round, or the one in which the agent shows what its claim needs."""
@@ -111,6 +118,11 @@ class Turns:
             opening = "\n".join(each.told for each in said)
             request = replace(request, brief=replace(request.brief, prompt=f"{opening}\n\n{request.brief.prompt}"))
         self.now.turn(request.brief.run_id)
+        git = Git(request.brief.cwd)
+        if self._git is None:
+            self._git, self._elsewhere = git, turn_end.elsewhere(git)
+            self._submodules = turn_end.submodules(git)
+        settings = turn_end.settings_of(git)
         with self.stop.listening():
             outcome = supervise(
                 self.agent,
@@ -129,7 +141,39 @@ class Turns:
             )
         request.on_ended(outcome)
         self._add(outcome)
+        for told in turn_end.told_settings(git, settings):
+            self.journal.say(f"The turn changed a setting of git: {told}")
+            self.journal.event("git_settings_changed", message=told)
         return outcome
+
+    def only_here(self) -> str:
+        """What whoever is refused is told of work in other work trees and repositories; empty for none."""
+        return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
+
+    def empty_there(self, findings: object) -> str:
+        """What is told with a proof that fails in a checkout alone, where there are submodules; else empty."""
+        codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
+        if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
+            return ""
+        return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
+
+    def say_what_stays(self) -> None:
+        """Says what of this session's work is still there, although it was rolled back."""
+        inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
+        self._say("stays_inside", turn_end.stays_inside(inside))
+
+    def say_left_out(self) -> None:
+        """Says what of this session's work is in no commit, although it is accepted."""
+        if self._git is None:
+            return
+        places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
+        changed = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git))
+        self._say("left_out", turn_end.left_out(places, turn_end.left_inside(self._git, changed)))
+
+    def _say(self, event_type: str, told: str) -> None:
+        if told:
+            self.journal.say(told)
+            self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
         """The agent runs, with what a person said at the beginning of its prompt."""

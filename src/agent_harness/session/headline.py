@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 60
 """Of the one line for status bars."""
 
-PROVEN, OPEN, WORKING, FAILED, BLOCKED = "proven", "open", "working", "failed", "blocked"
+PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED = "proven", "checked", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
 """The states of an item, in the words of all faces."""
+
+DONE = (PROVEN, CHECKED)
+"""Completed; ``verification/grade.py`` has the difference."""
 
 AT_WORK = "harness log --follow"
 """What is typed while somebody works."""
@@ -100,12 +103,13 @@ def lines(
     following: str,
     untold: Sequence[Mapping[str, str]] = (),
     untaken: Mapping[str, Any] | None = None,
+    checked: int = 0,
 ) -> list[str]:
     """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person.
 
     ``untold`` is what nobody was told, ``untaken`` what no collector has taken.
     """
-    first = f"{name}: {proven} of {total} proven." if total else f"{name}: nothing is planned yet."
+    first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: nothing is planned yet."
     rows = [
         " ".join([first, *doing]),
         *(labelled("needs you", each) for each in asks or ["nothing"]),
@@ -121,6 +125,11 @@ def lines(
     if untaken:
         rows.append(labelled("not traced", not_exported(untaken)))
     return [*rows, labelled("next", following)]
+
+
+def counted_words(proven: int, total: int, checked: int) -> str:
+    """How many items are proven, and how many are only checked."""
+    return f"{proven} of {total} proven{f', {checked} checked' if checked else ''}"
 
 
 def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
@@ -144,9 +153,9 @@ def not_exported(found: Mapping[str, Any]) -> str:
     return f"{what}{since}; {found['why']} (harness export otel --since {found['since']} --to {found['to']})"
 
 
-def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None) -> str:
+def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
     """All of it in at most ``MOST_CHARACTERS``: the name is cut first, a number never."""
-    rest = f" {proven}/{total} {doing}" + (f" {cost}" if cost else "")
+    rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
     return f"{short}{rest}"[:MOST_CHARACTERS]

@@ -120,6 +120,8 @@ class ClaimVerdict:
     isolation: str | None = None
     sandbox: str | None = None  # of the checks: its kind and its network, or "none"
     tools: Mapping[str, str] = field(default_factory=dict)  # versions: python, pytest, git
+    grade: str | None = None  # of what is accepted: proven or checked (``verification/grade.py``)
+    basis: str | None = None  # what that rests on, in one clause
     cost_usd: float | None = None  # that the session, attempt or slice had used when its claim was judged
     seconds: float | None = None  # that it had taken by then
     by: str | None = None  # "person"
@@ -147,13 +149,13 @@ class ClaimVerdict:
         return cls(**known, rest=rest)
 
     def as_record(self) -> JsonObject:
-        """The JSON object of the line; what only a person's word has is left out elsewhere."""
+        """The JSON object of the line; what does not apply to it is left out."""
         named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
         members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
         members["steps"] = [dict(vars(step)) for step in self.steps]
         members |= {name: list(value) for name, value in members.items() if isinstance(value, tuple)}
         members["tools"] = dict(self.tools)
-        for name in ("by", "word", "of"):
+        for name in ("grade", "basis", "by", "word", "of"):
             if members[name] is None:
                 del members[name]
         return {**members, **self.rest, "prev": self.prev}
@@ -186,7 +188,7 @@ def _tools(value: object) -> dict[str, str]:
 
 _PARSERS = {
     **dict.fromkeys(("item", "verdict", "id", "at", "agent", "model", "base", "candidate", "commit"), _text),
-    **dict.fromkeys(("red_base", "isolation", "sandbox", "by", "word", "prev"), _text),
+    **dict.fromkeys(("red_base", "isolation", "sandbox", "grade", "basis", "by", "word", "prev"), _text),
     **dict.fromkeys(("n", "session", "attempt", "regressions_total", "of"), _whole),
     **dict.fromkeys(("claim", "codes", "regressions", "flaky"), _texts),
     **dict.fromkeys(("cost_usd", "seconds"), _number),

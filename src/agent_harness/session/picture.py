@@ -22,6 +22,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.session.headline import (
     AT_WORK,
     BLOCKED,
+    CHECKED,
+    DONE,
     FAILED,
     NEEDS_YOU,
     OPEN,
@@ -31,6 +33,7 @@ from agent_harness.session.headline import (
     WORKING,
 )
 from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
+from agent_harness.session.needs import Need
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:
@@ -54,6 +57,8 @@ else:
 
 __all__ = [
     "BLOCKED",
+    "CHECKED",
+    "DONE",
     "FAILED",
     "NEEDS_YOU",
     "OPEN",
@@ -81,7 +86,7 @@ class Item:
     id: str  # as sessions and claims name it
     name: str  # for people: "Feature #3"
     title: str
-    state: str  # PROVEN, OPEN, WORKING, FAILED, BLOCKED, SKIPPED, UNPROVEN, NEEDS_YOU
+    state: str  # PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED, SKIPPED, UNPROVEN, NEEDS_YOU
     reason: str = ""  # why it is in this state, as far as somebody said so
     waits_for: tuple[str, ...] = ()  # the ids of items that come first
     proof: str | None = None  # what proves it: a command, or its test file
@@ -287,6 +292,7 @@ class StatePart:
     name: str = ""
     items: tuple[Item, ...] = ()
     questions: tuple[AskedQuestion, ...] = ()
+    needs: tuple[Need, ...] = ()  # what a person has to do: the answers to these questions first
     money: Money | None = None  # where the state says it; else it is the sum over the sessions
     rests: str | None = None  # why no session starts: paused, in a person's hands
     next: str = ""  # the command to type while nobody works
@@ -316,6 +322,21 @@ class ProjectPicture:
         return sum(each.state == PROVEN for each in self.items)
 
     @property
+    def checked(self) -> int:
+        """How many items are completed, and not proven."""
+        return sum(each.state == CHECKED for each in self.items)
+
+    @property
+    def done(self) -> int:
+        """How many items are completed."""
+        return self.proven + self.checked
+
+    @property
+    def counted(self) -> str:
+        """How many items are proven, and how many are checked if there are any: ``4/7 proven, 2 checked``."""
+        return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
+
+    @property
     def money(self) -> Money:
         """What all sessions have cost."""
         return self.state.money or Money.of(self.sessions)
@@ -332,7 +353,7 @@ class ProjectPicture:
 
     def next_of(self, item: Item) -> str:
         """The command to type now for an item: what the project asks for comes before a session on it."""
-        if item.state == PROVEN:
+        if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
             return asked[0].answer
@@ -364,14 +385,15 @@ class ProjectPicture:
             return running[0].doing()
         if any(each.state == WORKING for each in self.items) and self.now:
             return "stopped" + (f", seen {seen.astimezone():%H:%M}" if (seen := self.now[0].seen) else "")
-        if self.items and self.proven == len(self.items):
+        if self.items and self.done == len(self.items):
             return "done"
-        return self.state.rests or ("unreadable" if self.is_unreadable else "idle")
+        asks = "needs you" if self.state.needs else "idle"
+        return self.state.rests or ("unreadable" if self.is_unreadable else asks)
 
     @property
     def line(self) -> str:
         """The project in one line: what it does, how much is proven, what it has cost, and what is not seen."""
-        parts = [] if self.is_unreadable else [self.doing, f"{self.proven}/{len(self.items)} proven"]
+        parts = [] if self.is_unreadable else [self.doing, self.counted]
         parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
         parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
         return "; ".join(parts)

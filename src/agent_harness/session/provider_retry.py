@@ -7,6 +7,7 @@
     no_response   nothing heard for too long                 0                                          error
     malformed     an answer that does not parse              0                                          error
     auth          the key or login is not accepted           none                                       error
+    money         the account has none left                  none                                       error
 
 Waits never go beyond the session's time limit; a longer one is the run's (``supervision/dispatch.py``), and where
 another agent may take over, no wait here is long. None of this counts against the feature. Source: features.md
@@ -48,6 +49,7 @@ _MALFORMED = re.compile(
 _SILENT = re.compile(
     r"\b(?:silent|no (?:response|answer|reply)) for \d|\bno response from the (?:provider|server|api)\b", re.IGNORECASE
 )
+_LAST_LINES, _LONGEST_LINE = 8, 2000
 _TRIED_AGAIN = re.compile(r"\btwice over\b")
 _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not allowed", and nothing of the provider
 
@@ -71,6 +73,9 @@ TABLE: Mapping[str, RetryRule] = {
     "no_response": RetryRule(waits=(0.0,), ends="refused", advice="Run again later."),
     "malformed": RetryRule(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
     "auth": RetryRule(waits=(), ends="refused", advice="Check the API key or the login of the agent: harness doctor"),
+    "money": RetryRule(
+        waits=(), ends="refused", advice="A person has to pay for the account of the agent, or to name another one."
+    ),
 }
 
 
@@ -95,6 +100,8 @@ class ProviderFailure:
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
     """The failure that a turn ended in; ``None`` when it ended otherwise, well or badly."""
+    if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
+        return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
         overloaded = failures.first_match(outcome.message, (("overloaded", failures.OVERLOADED),))
         kind = "overloaded" if overloaded else "rate_limited"
@@ -106,6 +113,14 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
     kind = _kind_of_failure(outcome.message, outcome.text_tail)
     again = _TRIED_AGAIN.search(outcome.message) is not None
     return ProviderFailure(kind=kind, message=outcome.message, tried_again=again) if kind else None
+
+
+def _wants_money(outcome: Outcome) -> str | None:
+    """The line that says that the account has no money left, of the message and the last lines of the turn."""
+    now = clock.now()
+    lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
+    found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
+    return next(found, None)
 
 
 def _kind_of_failure(message: str, tail: str) -> str | None:

@@ -1,6 +1,7 @@
 """What one run has come to, in a few lines at its end: by the records that it found and those that it leaves.
 
-    proven     2 now: #7, #8; 8 of 8 in all
+    proven     2 now: #7, #8; 8 of 9 in all
+    checked    #9: it passed before the work as well
     claims     3, of them 1 rejected: #7
     cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
     kept       1 rolled back, 1 given back: harness rescue list
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent_harness.session import headline
+from agent_harness.kernel.json import JsonObject
+from agent_harness.session import headline, needs
 from agent_harness.session.headline import labelled
-from agent_harness.session.picture import PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
+from agent_harness.session.picture import CHECKED, PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
 
 __all__ = ["RunSummary"]
 
@@ -29,10 +31,10 @@ class RunSummary:
         self._reader = reader
         self._before = reader.look()
 
-    def lines(self, held: Sequence[str] = ()) -> list[str]:
+    def lines(self, end: JsonObject) -> list[str]:
         """What has come since; nothing where no session has ended and no claim was judged.
 
-        ``held`` are the items that a person keeps from landing.
+        ``end`` is why the run ended, as ``needs.end_of`` says it, for a project that nobody can look at any more.
         """
         before, after = self._before, self._reader.look()
         sessions = after.sessions[len(before.sessions) :]
@@ -42,6 +44,10 @@ class RunSummary:
         rejected = [each.item for each in claims if not each.accepted]
         names = {each.id: _short(each) for each in after.items}
         told = [labelled("proven", _proven(before, after))]
+        if after.checked:
+            now = [each for each in after.items if each.state == CHECKED]
+            told += [labelled("checked", f"{_short(each)}: {each.reason}") for each in now[:NAMED]]
+            told += [labelled("", f"and {len(now) - NAMED} more: harness status")] if len(now) > NAMED else []
         if claims:
             wrong = f", of them {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
             told.append(labelled("claims", f"{len(claims)}{wrong if rejected else ', none rejected'}"))
@@ -52,9 +58,8 @@ class RunSummary:
             listed = "lth rescue ." if after.kind == "longtask" else "harness rescue list"
             see = listed if one is None else f"harness diff {one}"
             told.append(labelled("kept", f"{headline.kept_text(headline.kept(each.outcome for each in kept))}: {see}"))
-        asked = [f"{each.message} ({each.answer})" for each in after.state.questions]
-        asked += [f"{names.get(each, each)} is held from landing (harness queue release {each})" for each in held]
-        return told + [labelled("needs you", each) for each in asked or ["nothing"]]
+        needed = after.state.needs or needs.of([], last_run=end)
+        return told + [labelled("needs you", str(each)) for each in needed or ["nothing"]]
 
 
 def _proven(before: ProjectPicture, after: ProjectPicture) -> str:

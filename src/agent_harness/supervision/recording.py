@@ -294,7 +294,8 @@ def rendered(event: Event) -> str:
     if isinstance(event, ToolResult):
         return f"[result{' error' if event.is_error else ''}] {event.output}"
     if isinstance(event, Usage):
-        cost = "" if event.cost_usd is None else f" cost ${event.cost_usd:.4f}"
+        usd = event.cost_usd if event.told_usd is None else event.told_usd
+        cost = "" if usd is None else f" cost ${usd:.4f}{'' if event.told_usd is None else ' in all'}"
         return f"[usage] input {event.input_tokens} cached {event.cached_tokens} output {event.output_tokens}{cost}"
     if isinstance(event, RateLimited):
         until = event.resets_at or (f"{event.retry_after_seconds:g} s" if event.retry_after_seconds else "unknown")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from agent_harness.verification.expecting.edits import Edit, edited
 from agent_harness.verification.expecting.languages import SUFFIXES
 from agent_harness.verification.expecting.make import expected_in_makefile, is_makefile
-from agent_harness.verification.expecting.records import is_record, other_records
+from agent_harness.verification.expecting.records import is_record, is_settings, other_records
 from agent_harness.verification.expecting.shell import expected_in_shell, in_language
 
 __all__ = ["ChangedCheck", "with_other_values"]
@@ -44,7 +44,7 @@ def with_other_values(
     compares with, and is as it was before the work. The first version has all kinds of values changed; after it stand
     the kinds one by one, if there are several: a check that fails on any of them notices.
     """
-    plain = {path: content for path, content in (data or {}).items() if path not in files}
+    plain = {path: content for path, content in (data or {}).items() if path not in files and not is_settings(path)}
     plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
     code = _changed(files, _language, _of_code)
     words = [each for each in expected_in_shell(command) if command]

@@ -8,9 +8,8 @@ import binascii
 import os
 import posixpath
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,9 +25,10 @@ from agent_harness.verification.runner.execution import Stop
 from agent_harness.verification.verdict import CRITICAL, Finding, JudgedStep, Verdict
 
 _MOST_FILES = 20_000  # paths of a folder that are looked at
-_MOST_BYTES = 16 * 1024 * 1024  # contents of a folder that are kept
+_MOST_BYTES = 64 * 1024 * 1024  # contents of a folder that are kept
 _PASSED_OVER = frozenset(
     {".git", ".hg", ".svn", ".harness", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".pytest_cache"}
+    | {"target"}
 )
 
 
@@ -63,8 +63,9 @@ def judge_folder(
     """The verdict on a folder that is in no work tree; ``kept`` is what decided there at the claim, if known."""
     found = check.on_installed
     if kept is not None:
-        named, changes = changes_since(os.fspath(root), check.command, kept)
-        found += findings_on(changes, named, may_change=check.may_change)
+        named = named_by(check.command, Tree(kept.paths, kept.contents.get))
+        now = folder_tree(os.fspath(root)) or Tree(kept.paths, kept.contents.get)
+        found += findings_on(changes_since(kept, named, now), named, may_change=check.may_change)
     if any(finding.severity == CRITICAL for finding in found):
         guard = JudgedStep(step="guard", state="failed")
         return Verdict(accepted=False, findings=tuple(found), steps=(guard,), where=IN_PLACE)
@@ -97,8 +98,12 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 def keep(root: str, command: str) -> KeptFiles:
     """What decides about work in a folder, as it is now; call it before the work begins."""
-    tree = _tree(root)
-    named = named_by(command, tree)
+    tree = folder_tree(root) or Tree((), lambda _: None)
+    return kept_of(tree, named_by(command, tree))
+
+
+def kept_of(tree: Tree, named: Named) -> KeptFiles:
+    """The files of a tree that decide about what is named, as far as there is room for them."""
     contents: dict[str, bytes] = {}
     room = _MOST_BYTES
     for path in sorted(tree.paths):
@@ -109,51 +114,54 @@ def keep(root: str, command: str) -> KeptFiles:
     return KeptFiles(paths=frozenset(tree.paths), contents=contents)
 
 
-def changes_since(root: str, command: str, kept: KeptFiles) -> tuple[Named, CandidateChanges]:
-    """What the command names by the files that were kept, and how the folder differs from them."""
-    before = Tree(kept.paths, kept.contents.get)
-    named, now = named_by(command, before), _tree(root)
-    changed = (_change(path, kept, now) for path in sorted({*kept.contents, *now.paths}) if decides(path, named))
-    changes = CandidateChanges(
+def changes_since(kept: KeptFiles, named: Named, now: Tree) -> CandidateChanges:
+    """How a folder differs from what was kept of it."""
+    changed = (_change(path, kept, named, now) for path in sorted({*kept.paths, *now.paths}))
+    return CandidateChanges(
         files=tuple(each for each in changed if each), before=kept.paths, after=frozenset(now.paths)
     )
-    return named, changes
 
 
-def _change(path: str, kept: KeptFiles, now: Tree) -> FileChange | None:
+def _change(path: str, kept: KeptFiles, named: Named, now: Tree) -> FileChange | None:
+    status = "A" if path not in kept.paths else "M" if path in now.paths else "D"
     is_link, before = path in now.links, kept.contents.get(path)
-    after = now.read(path) if path in now.paths else None
-    if path in kept.paths and before is None and not is_link:
-        return None  # too large to be kept, or a link then as well
-    if before == after and not is_link:
+    if status == "M" and before is None and not (is_link and decides(path, named)):
+        return None  # it decides nothing, or there was no room for it, or it was a link then as well
+    after = now.read(path) if status != "D" and decides(path, named) else None
+    if status == "M" and before == after and not is_link:
         return None
-    status = "A" if path not in kept.paths else "M" if path in now.paths or is_link else "D"
     return FileChange(path=path, status=status, before=before, after=after, link=is_link)
 
 
-def _tree(root: str) -> Tree:
-    """The files of a folder, read without following a link."""
-    place = Path(root)
-    paths: dict[str, None] = {}
+def folder_tree(root: str, *, besides: Collection[str] = ()) -> Tree | None:
+    """The files of a folder, read without following a link; ``None`` where it has too many.
+
+    What is installed there is left out, and so are the folders ``besides``.
+    """
+    paths: set[str] = set()
     links: dict[str, str] = {}
-    for path in islice(_walk(place), _MOST_FILES):
-        paths[path] = None
-        if (place / path).is_symlink():
-            links[path] = posixpath.normpath(posixpath.join(posixpath.dirname(path), str((place / path).readlink())))
-
-    def read(path: str) -> bytes | None:
-        full = place / path
-        try:
-            plain = stat.S_ISREG(full.lstat().st_mode) and full.stat().st_size <= LIMIT_BYTES
-            return files.read_bytes(full) if plain else None
-        except (OSError, HarnessError):
-            return None
-
-    return Tree(paths.keys(), read, links)
-
-
-def _walk(root: Path) -> Iterator[str]:
+    out = {os.path.realpath(each) for each in besides}
     for folder, names, found in os.walk(root):
-        names[:] = sorted(name for name in names if name not in _PASSED_OVER)
-        below = Path(folder).relative_to(root)
-        yield from (str(below / name) for name in sorted(found))
+        here = os.path.realpath(folder)
+        names[:] = [each for each in names if each not in _PASSED_OVER and f"{here}/{each}" not in out]
+        for name in filter(_is_text, found):
+            full = f"{folder}/{name}"
+            paths.add(path := os.path.relpath(full, root))
+            if Path(full).is_symlink():
+                links[path] = posixpath.normpath(posixpath.join(posixpath.dirname(path), str(Path(full).readlink())))
+        if len(paths) > _MOST_FILES:
+            return None
+    return Tree(paths, lambda path: _read(f"{root}/{path}"), links)
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        status = os.lstat(path)
+        plain = stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT_BYTES
+        return files.read_bytes(path) if plain else None
+    except (OSError, HarnessError, ValueError):
+        return None

@@ -154,6 +154,10 @@ class Guard(ABC):
     def is_own(self, path: str) -> bool:
         """Whether a changed path is one of the tests of this item, or what they stand on."""
 
+    def check_files(self, changes: CandidateChanges) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
+        """The files of the check as the candidate has them, and unchanged data that it may compare with."""
+        return {}, {}
+
     def brought(self, changes: CandidateChanges, found: Survey) -> Collection[str]:
         """The changed paths that a run on the code before takes from the candidate."""
         return found.test_side

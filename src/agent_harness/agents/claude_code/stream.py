@@ -21,6 +21,7 @@ from agent_harness.agents.events import (
     plain,
 )
 from agent_harness.kernel import clock
+from agent_harness.kernel.json import dollars
 
 Record = Mapping[str, Any]
 
@@ -81,6 +82,7 @@ class ProcessTally:
         self._told: dict[str, _Counts] = {}  # by model, in the totals so far
         self._context = 0  # of the main agent, after its latest call
         self._streams = False
+        self._told_usd = 0.0  # by all results so far
 
     def starts(self, message: Mapping[str, Any]) -> None:
         """A call of the main agent begins to be answered."""
@@ -121,6 +123,26 @@ class ProcessTally:
         told, counted = {"": _sum(self._told)}, {"": _sum(self._counted)}  # the client names a model in two ways
         usage = self._rest("", told, counted)
         return [usage] if usage else []
+
+    def cost(self, result: Mapping[str, Any]) -> Usage | None:
+        """What the calls have cost since the last result, by the client; ``None`` where it does not tell of them alone.
+
+        ``total_cost_usd`` grows over the process, and may have older calls in it where a conversation was resumed.
+        """
+        since = result.get("model_usage_since_last_result")
+        each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
+        known = [usd for usd in each if usd is not None]
+        whole = dollars(result.get("total_cost_usd"))
+        if each and len(known) == len(each):
+            told = sum(known)
+        elif whole is not None and not self._resumed and whole >= self._told_usd:
+            told = whole - self._told_usd
+        else:
+            return None
+        self._told_usd = whole if whole is not None else self._told_usd + told
+        if not told and not any(map(any, self._counted.values())):
+            return None  # no call was made, or it was never told of
+        return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
         """The totals of a result since the last one; of an older client, those of its first and only one."""
@@ -253,6 +275,8 @@ class Stream:
     def _result(self, record: Record) -> list[Event]:
         self.result, self.at_rest = record, True
         events: list[Event] = [*self._tally.settle(record)]
+        if cost := self._tally.cost(record):
+            events.append(cost)
         if record.get("is_error") is True and not self.refused:
             events += self._refusal(record, reason(record))
         return events

@@ -219,7 +219,8 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
         click.echo(json.dumps({"ok": True, **named, "lifted": lifted}, ensure_ascii=False))
         return 0
     for each, there in cleared.items():
-        show(f"Lifted the limit of {each}." if there else f"No limit of {each} was known: harness limits")
+        none = f"No limit of {each} was known: harness limits. If a long task waits for it, that is due again."
+        show(f"Lifted the limit of {each}." if there else none)
     if not cleared:
         show("No account is rate limited.")
     return 0

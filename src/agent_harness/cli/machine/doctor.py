@@ -353,6 +353,7 @@ def folder(path: str) -> Iterator[CheckResult]:
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     """Git in the project: there at all, somebody to commit as, nothing half done, no lock that a kill left."""
     from agent_harness.kernel.git import Git
+    from agent_harness.session import turn_end
 
     if not shutil.which("git"):
         return
@@ -362,14 +363,31 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
         yield CheckResult("repository", state, "no git repository: nothing can be rolled back", "git init")
         return
     yield from identity(path)
-    if half := git.operation_under_way():
-        yield CheckResult("repository", "wrong", f"{half} is under way", "git status")
+    if found := turn_end.block(git):
+        yield CheckResult("repository", "wrong", found.reason, found.command)
+    elif said := _plain_git(path, os.fspath(git.top())):
+        yield CheckResult("repository", "wrong", f"your own git says here: {said}", "git config --list --show-origin")
     if git.head() is not None and git.branch() is None:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     lock = os.path.join(path, ".git", "index.lock")
     if _age(lock) > OLD_LOCK_SECONDS:
         fix = f"rm {shlex.quote(lock)}  # when no git command is running here"
         yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", fix)
+
+
+def _plain_git(path: str, top: str) -> str | None:
+    """What a git under the repository's own settings says that does not find the work tree; ``None`` when it does.
+
+    The command runs no program that these settings name.
+    """
+    words = ["git", "rev-parse", "--show-toplevel"]
+    done = subprocess.run(
+        words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
+    )
+    found = done.stdout.strip()
+    if done.returncode:
+        return done.stderr.strip().partition("\n")[0]
+    return None if os.path.realpath(found) == top else f"the work tree is {found}"
 
 
 def identity(path: str) -> Iterator[CheckResult]:

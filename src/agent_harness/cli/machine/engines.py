@@ -10,6 +10,7 @@ from glob import escape
 
 import click
 
+from agent_harness.cli.options import Several
 from agent_harness.cli.terminal import json_option, show
 from agent_harness.errors import Refused, UsageError
 
@@ -34,13 +35,11 @@ Examples:
   harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8""",
 )
 @click.option("--engine", "url", required=True, envvar="HARNESS_ENGINE", metavar="URL", help="temporal://HOST:PORT.")
-@click.option(
-    "--remote", "remotes", multiple=True, metavar="PATTERN", help="Remotes whose orders are taken; may repeat."
-)
+@click.option("--remote", "remotes", cls=Several, metavar="PATTERN", help="Remotes whose orders are taken.")
 @click.option("--exchange", metavar="DIR", help="Take orders that come through this folder.")
 @click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
 @click.option("--pool", metavar="NAME", help="The pool whose orders are taken; that of the URL.")
-@click.option("--lth", "tasks", multiple=True, metavar="DIR", help="Carry out scheduled slices of this long task.")
+@click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Carry out scheduled slices of this long task.")
 @click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
 @click.option(
     "--min-free-mb",

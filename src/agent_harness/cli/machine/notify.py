@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agent_harness.cli.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import Positive, json_option, show
 from agent_harness.errors import HarnessError, Refused, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_harness.kernel.json import JsonObject
 
 
@@ -95,23 +98,23 @@ def remove(target: str, as_json: bool) -> int:
 
 @notify.command("set", short_help="Of what, and when not.", epilog="Example:  harness notify set --quiet 22:00-07:00")
 @click.option(
-    "--on", metavar="EVENTS", help="With commas: question, stopped, done, limit, budget, ...; the first three."
+    "--on", cls=Several, metavar="EVENTS", help="question, stopped, done, limit, budget, ...; the first three."
 )
 @click.option("--quiet", metavar="HH:MM-HH:MM", help="Nothing is sent then, local time; 'none' ends that.")
-@click.option("--urgent", metavar="EVENTS", help="What is sent in quiet hours, too; 'none' ends that.")
+@click.option("--urgent", cls=Several, metavar="EVENTS", help="What is sent in quiet hours, too; 'none' ends that.")
 @click.option(
     "--digest-hours", type=Positive(), metavar="H", help="How often the digest comes, where it is wanted; 24."
 )
 @json_option
-def set_(on: str | None, quiet: str | None, urgent: str | None, digest_hours: float | None, as_json: bool) -> int:
+def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
     """Set of what you are told, and when not."""
     from agent_harness.faces.notify import notices, sending
 
     _refuse_agents("harness notify set")
     members: JsonObject = {}
     for name, given in (("on", on), ("urgent", urgent)):
-        if given is not None:
-            words = [each.strip() for each in given.split(",") if each.strip() not in ("", "none")]
+        if given:
+            words = [each for each in given if each != "none"]
             if wrong := [each for each in words if each not in notices.EVENTS]:
                 raise UsageError(f"{wrong[0]!r} is no event", hint=f"one of {', '.join(notices.EVENTS)}")
             members[name] = words or None

@@ -47,7 +47,7 @@ from agent_harness.engines.temporal.room import LOOK_SECONDS, MachineRoom
 from agent_harness.engines.temporal.schedules import SliceHands
 from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
-from agent_harness.kernel import clock, files, process, snapshot, trusted_state
+from agent_harness.kernel import clock, files, owner, process, snapshot, trusted_state
 from agent_harness.kernel.git import Git, end_transfers
 from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.kernel.lock import LockFile
@@ -396,7 +396,7 @@ class OrderTry:
         files.write_json(os.path.join(folder, ORDER), order.as_record())
         self._order = order
         self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
-        told = {**os.environ, **ports.variables(self.slot, self._terms.slots), "HARNESS_HOME_REPOSITORY": order.home}
+        told = {**os.environ, **ports.variables(self.slot, self._terms.slots), owner.HOME_REPOSITORY: order.home}
         self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
         with closing(HandsProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as hands:
             hands.carry_out(order, folder, told, self._is_over, attempt=self._try)

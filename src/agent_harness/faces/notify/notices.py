@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.picture import NEEDS_YOU, PROVEN, ProjectPicture
+from agent_harness.session.picture import DONE, NEEDS_YOU, ProjectPicture
 
 EVENTS = ("question", "stopped", "done", "limit", "budget", "claim_rejected", "proven", "digest")
 BY_DEFAULT = ("question", "stopped", "done")
@@ -103,9 +103,10 @@ def lasting(picture: ProjectPicture, at: datetime) -> list[Notice]:
         )
         for each in picture.state.questions
     ]
-    open_items = [each for each in picture.items if each.state not in (PROVEN, "skipped")]
+    open_items = [each for each in picture.items if each.state not in (*DONE, "skipped")]
     if picture.items and not open_items:
-        found.append(Notice(event="done", key=f"done:{len(picture.items)}", title="all is proven", text=picture.line))
+        title = "all is done" if picture.checked else "all is proven"
+        found.append(Notice(event="done", key=f"done:{len(picture.items)}", title=title, text=picture.line))
     for each in picture.now:
         if each.alive and each.until and (each.until - at).total_seconds() > LONG_WAIT_SECONDS:
             until = f"waits until {each.until.astimezone():%H:%M}"
@@ -125,7 +126,7 @@ def dead(picture: ProjectPicture) -> list[Notice]:
 
 def ended(picture: ProjectPicture, run: str) -> list[Notice]:
     """What the end of a run says: nothing where all is proven or a question waits, which is told as that."""
-    if picture.items and all(each.state in (PROVEN, "skipped") for each in picture.items):
+    if picture.items and all(each.state in (*DONE, "skipped") for each in picture.items):
         return []
     if any(each.stops for each in picture.state.questions) or any(each.state == NEEDS_YOU for each in picture.items):
         return []
@@ -134,7 +135,7 @@ def ended(picture: ProjectPicture, run: str) -> list[Notice]:
 
 def _stopped(picture: ProjectPicture, run: str) -> Notice:
     last = f" {picture.sessions[-1].line}." if picture.sessions else ""
-    text = f"{picture.proven} of {len(picture.items)} proven, {picture.money}.{last}"
+    text = f"{picture.counted}, {picture.money}.{last}"
     return Notice(event="stopped", key=f"stopped:{run}", title="stopped", text=text, answer=("harness status",))
 
 
@@ -148,7 +149,7 @@ def noticed(
     for claim in picture.claims[seen:]:
         event = "proven" if claim.accepted else "claim_rejected"
         item = str(claim.item)
-        said = f"{item}: {'proven' if claim.accepted else 'a claim was rejected'}"
+        said = f"{item}: {claim.grade or 'proven' if claim.accepted else 'a claim was rejected'}"
         new.append(Notice(event=event, key=f"claim:{claim.n}", title=said, item=item, answer=(f"harness why {item}",)))
     memory, digest = _digested(memory, picture, settings, at)
     told = tuple(each for each in memory.told if _age(each[0], at) < AGAIN_SECONDS)
@@ -211,6 +212,7 @@ def body(project: str, notices: Sequence[Notice], picture: ProjectPicture, at: d
         "answer": [*first.answer],
         "cost_usd": None if money.unknown and not money.spent_usd else money.spent_usd,
         "proven": picture.proven,
+        "checked": picture.checked,
         "total": len(picture.items),
     }
 
@@ -220,6 +222,7 @@ def _digested(
 ) -> tuple[NotifyMemory, list[Notice]]:
     counts: JsonObject = {
         "proven": picture.proven,
+        "checked": picture.checked,
         "rejected": sum(not each.accepted for each in picture.claims),
         "spent": picture.money.spent_usd,
         "sessions": len(picture.sessions),
@@ -233,8 +236,9 @@ def _digested(
     after = replace(memory, digest_at=clock.timestamp(at), digest=counts)
     if not any(grown.values()):
         return after, []
+    checked = f"{grown['checked']} checked, " if grown["checked"] else ""
     text = (
-        f"{grown['proven']} proven, {grown['rejected']} claims rejected, ${grown['spent']:.2f} spent in "
+        f"{grown['proven']} proven, {checked}{grown['rejected']} claims rejected, ${grown['spent']:.2f} spent in "
         f"{grown['sessions']} sessions; {len(picture.state.questions)} questions. {picture.line}"
     )
     return after, [Notice(event="digest", key=f"digest:{clock.timestamp(at)}", title="the last day", text=text)]

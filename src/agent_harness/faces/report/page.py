@@ -16,6 +16,7 @@ from agent_harness.faces.report.html import E, Element, render
 from agent_harness.faces.report.values import MOST_SESSIONS
 from agent_harness.faces.why import usd
 from agent_harness.kernel.json import JsonObject
+from agent_harness.session.headline import counted_words
 from agent_harness.session.picture import span
 
 _FOLDER = Path(__file__).parent
@@ -27,7 +28,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
     """The whole page."""
     script = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
-    title = f"{found['project']}: {found['proven']} of {found['items']} proven"
+    title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
     head = E(
         "head",
         E("meta", charset="utf-8"),
@@ -58,12 +59,14 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         rows = [f"- {_md(each['name'])} {_md(each['title'])}: {_md(each['why'])}" for each in found["by_word"]]
         rows += [f"- {_md(each['name'])} {_md(each['title'])}: {_md(_state(each))}" for each in found["open"]]
         lines += [*_first(rows, 15, "- {}"), ""]
-    if found["done"]:
-        lines += ["**Proven**", "", "| | what | commit | proof |", "| --- | --- | --- | --- |"]
+    for title, done in (("Proven", found["done"]), ("Checked, and not proven", found["checked"])):
+        if not done:
+            continue
+        lines += [f"**{title}**", "", "| | what | commit | proof |", "| --- | --- | --- | --- |"]
         rows = [
             f"| {_md(each['name'])} | {_md(each['title'])} | `{str((each['proven'] or {}).get('commit') or '')[:10]}` "
             f"| {_md(each['why'] or '')} |"
-            for each in found["done"]
+            for each in done
         ]
         lines += [*_first(rows, 15, "| | {} | | |"), ""]
     if found["honesty"]:
@@ -98,9 +101,9 @@ def _md(text: object) -> str:
 
 def _title(found: JsonObject) -> str:
     at = f" at {found['head'][:10]}" if found["head"] else ""
-    return (
-        f"{found['project']}: {found['proven']} of {found['items']} {WORDS.get(found['kind'], 'items')} are proven{at}"
-    )
+    checked = f", {found['checked_items']} checked" if found["checked_items"] else ""
+    what = WORDS.get(found["kind"], "items")
+    return f"{found['project']}: {found['proven']} of {found['items']} {what} are proven{checked}{at}"
 
 
 WORDS = {"features": "features", "tasklist": "tasks", "longtask": "long tasks"}
@@ -124,11 +127,13 @@ def _said(found: JsonObject) -> str:
 
 def _facts(found: JsonObject, *, costs: bool) -> Iterator[str]:
     yield f"{found['proven']}/{found['items']} proven"
+    if found["checked_items"]:
+        yield f"{found['checked_items']} checked"
     yield f"{_number(found['claims'], 'claim')}, {found['rejected']} rejected"
     if costs:
         yield _money(found["spent_usd"])
         if found["per_proven_usd"] is not None:
-            yield f"{usd(found['per_proven_usd'])} for each that is proven"
+            yield f"{usd(found['per_proven_usd'])} for each that is done"
     seconds = f"{span(found['seconds'])}, " if found["seconds"] is not None else ""
     yield f"{seconds}{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
     if found["kept"]:
@@ -165,7 +170,9 @@ def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]
         rows = [(each["name"], each["title"], _state(each), each["next"]) for each in found["open"]]
         rows += [(each["name"], each["title"], str(each["why"]), "") for each in found["by_word"]]
         yield _section(2, "Not proven", figures("What is not proven, and why", ("", "what", "state", "next"), rows))
-    yield _section(3, "Proven", *_proven(found["done"], costs=costs))
+    checked = [*_proven(found["checked"], costs=costs)] if found["checked"] else []
+    checked = [E("h3", "Checked, and not proven"), *checked] if checked else []
+    yield _section(3, "Proven", *_proven(found["done"], costs=costs), *checked)
     if found["honesty"]:
         head = (
             "agent, model",

@@ -21,7 +21,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.session.ledger import ChainReport, ClaimVerdict
-from agent_harness.session.picture import PROVEN, Item, PastSession, ProjectPicture
+from agent_harness.session.picture import CHECKED, DONE, Item, PastSession, ProjectPicture
 
 MOST_SESSIONS = 300
 COLUMNS = ("accepted", "proof_failed", "broke_others", "out_of_bounds", "nothing_shown")
@@ -48,10 +48,11 @@ def read(
     rejected = [each for each in judged if not each.accepted]
     found = costs.read(picture)
     changed = _changed(picture)
-    proven = [each for each in picture.items if each.state == PROVEN]
-    histories = why.histories(picture, *(each.id for each in proven))
+    completed = [each for each in picture.items if each.state in DONE]
+    histories = why.histories(picture, *(each.id for each in completed))
     moved = why.commits_moved(picture.path, picture.claims)
-    done = [_done(picture, each, changed, moved, histories[each.id]) for each in proven]
+    done = [_done(picture, each, changed, moved, histories[each.id]) for each in completed]
+    by_proof = [each for each in done if not _by_word(each)]
     seconds = [each.seconds for each in sessions if each.seconds is not None]
     return {
         "project": os.path.basename(picture.path),
@@ -64,6 +65,7 @@ def read(
         "doing": picture.doing,
         "next": picture.next,
         "proven": picture.proven,
+        "checked_items": picture.checked,
         "items": len(picture.items),
         "claims": len(judged),
         "rejected": len(rejected),
@@ -85,6 +87,10 @@ def read(
                 "answers": [*each.answers],
             }
             for each in picture.state.questions
+        ]
+        + [
+            {"message": redact(each.message), "item": None, "options": [], "answer": each.command, "answers": []}
+            for each in picture.state.needs[len(picture.state.questions) :]
         ],
         "open": [
             {
@@ -97,9 +103,10 @@ def read(
                 "next": picture.next_of(each),
             }
             for each in picture.items
-            if each.state != PROVEN
+            if each.state not in DONE
         ],
-        "done": [each for each in done if not _by_word(each)],
+        "done": [each for each in by_proof if each["state"] != CHECKED],
+        "checked": [each for each in by_proof if each["state"] == CHECKED],
         "by_word": [each for each in done if _by_word(each)],
         "honesty": _honesty(judged, contradicted),
         "spending": _spending(sessions, most),
@@ -137,6 +144,7 @@ def _done(
     return {
         "id": item.id,
         "name": item.name,
+        "state": item.state,
         "title": redact(item.title),
         "proof": found["proof"],
         "proven": found["proven"],

@@ -34,7 +34,7 @@ from agent_harness.session.picture import AskedQuestion
 
 __all__ = ["PER_PAGE", "STYLE", "Frame", "PlaceInLists", "all_projects", "one_project", "refused"]
 
-PER_PAGE = {"open": 100, "by_word": 50, "proven": 50, "kept": 50, "sessions": 50}
+PER_PAGE = {"open": 100, "by_word": 50, "proven": 50, "checked": 50, "kept": 50, "sessions": 50}
 """Of each list of the report, so many rows on one page."""
 MOST_LINKS = 12
 """Pages of a list that are all linked; of more the first, the last and those near by."""
@@ -175,11 +175,11 @@ def _in_list(project: ServedProject, frame: Frame) -> Element:
 
 
 def _asks(project: ServedProject) -> bool:
-    return not isinstance(project.seen, str) and bool(project.seen.picture.state.questions)
+    return not isinstance(project.seen, str) and bool(project.seen.picture.state.needs)
 
 
 def _first_question(projects: Sequence[ServedProject]) -> str:
-    asked = ((each.name, each.seen.picture.state.questions) for each in projects if not isinstance(each.seen, str))
+    asked = ((each.name, each.seen.picture.state.needs) for each in projects if not isinstance(each.seen, str))
     return next((f"{name} needs you: {redact(found[0].message)}" for name, found in asked if found), "")
 
 
@@ -188,7 +188,7 @@ def _announced(project: ServedProject) -> str:
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
-    return f"{project.name}: {class_of(seen)}, {seen.picture.proven} of {len(seen.picture.items)} proven"
+    return f"{project.name}: {class_of(seen)}, {seen.picture.counted}"
 
 
 def _state(project: ServedProject) -> str:
@@ -198,7 +198,7 @@ def _state(project: ServedProject) -> str:
 
 def _numbers(seen: ProjectLook) -> Iterator[str]:
     picture = seen.picture
-    yield f"{picture.proven}/{len(picture.items)} proven"
+    yield picture.counted
     money = picture.money
     if money.sessions or money.spent_usd:
         yield str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else "")
@@ -261,17 +261,21 @@ def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
         return word.lower() in " ".join(map(str, told)).lower()
 
-    items = {name: [each for each in found[_MEMBERS[name]] if fits(each)] for name in ("open", "by_word", "proven")}
+    items = {
+        name: [each for each in found[_MEMBERS[name]] if fits(each)]
+        for name in ("open", "by_word", "proven", "checked")
+    }
     return {**items, "kept": found["kept"], "sessions": found["rows"][::-1]}
 
 
-_MEMBERS = {"open": "open", "by_word": "by_word", "proven": "done", "kept": "kept"}
+_MEMBERS = {"open": "open", "by_word": "by_word", "proven": "done", "checked": "checked", "kept": "kept"}
 """Where the values of the report have a list of this name."""
 _LISTS = {
     # the title of each list, and where on the page it is
     "open": ("Not proven", "s2"),
     "by_word": ("Done by a person's word", "s2"),
     "proven": ("Proven", "s3"),
+    "checked": ("Checked, and not proven", "s3"),
     "kept": ("Kept work", "s7"),
     "sessions": ("Sessions, the newest first", "s8"),
 }
@@ -287,7 +291,7 @@ def _way_through(
     found_word = [E("label", "An item that has ", field), " ", E("button", "find")]
     yield E("form", *found_word, method="get", action=here, role="search", autocomplete="off", id="search")
     if place.find:
-        count = sum(len(lists[name]) for name in ("open", "by_word", "proven"))
+        count = sum(len(lists[name]) for name in ("open", "by_word", "proven", "checked"))
         said = f"{count} of {found['items']} items have {place.find!r}. "
         yield E("p", said, E("a", "All of them", href=place.address(here, find="")), id="found")
     ways = [way for name in _LISTS if (way := _pages_of(name, lists[name], here, place))]
@@ -364,6 +368,8 @@ def _questions(project: ServedProject, seen: ProjectLook, frame: Frame, back: st
         else:
             told.append(_form(project, "answer", frame, back, *_answers(project, each, mark)))
         yield E("section", *told, class_="asks", id=f"q-{project.key}-{mark}", aria_label="A question")
+    for need in seen.picture.state.needs[len(seen.picture.state.questions) :]:
+        yield E("p", f"{redact(need.message)}: ", E("code", redact(need.command)), class_="asks")
 
 
 def _answers(project: ServedProject, asked: AskedQuestion, mark: str) -> Iterator[Element]:

@@ -37,6 +37,7 @@ from agent_harness.kernel.git.locate import (
 )
 from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
 from agent_harness.kernel.git.operation_lock import OperationLock
+from agent_harness.kernel.git.settings import Settings
 
 __all__ = ["IDENTITY", "Git"]
 
@@ -367,6 +368,10 @@ class Git:
     def record_config(self) -> dict[str, list[str]]:
         """The repository's own settings, hooks and info files as they are now, to be given back later. JSON-able."""
         return settings.record(self.repository)
+
+    def settings_now(self) -> Settings:
+        """Every setting that the person's own git has here, to be compared with those of another moment."""
+        return settings.now(self.repository)
 
     def push(
         self,

@@ -5,9 +5,12 @@ them. The folder that holds ``.git`` is the top, whatever the settings say.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from agent_harness.kernel.owner import HOME_REPOSITORY
 
 __all__ = [
     "Commit",
@@ -19,6 +22,7 @@ __all__ = [
     "Repository",
     "Upstream",
     "branches_elsewhere",
+    "folders_of_project",
     "locate",
     "operation_under_way",
     "text_of",
@@ -92,6 +96,11 @@ class Repository:
     git_dir: Path  # HEAD and the index
     shared_dir: Path  # refs, objects and settings; another folder than git_dir in a linked work tree
 
+    @property
+    def folders(self) -> tuple[Path, Path, Path]:
+        """All three."""
+        return self.top, self.git_dir, self.shared_dir
+
 
 def locate(start: Path) -> Repository | None:
     """The repository whose work tree holds this folder; ``None`` outside of one."""
@@ -101,6 +110,12 @@ def locate(start: Path) -> Repository | None:
         if git_dir is not None:
             return Repository(top, git_dir, _shared_dir(git_dir))
     return None
+
+
+def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The folders of the project for whoever works in a place of a parallel run, who changes nothing there."""
+    found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
+    return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 from agent_harness.kernel.git import status
-from agent_harness.kernel.git.isolated import IsolatedView, settings_of
+from agent_harness.kernel.git.isolated import IsolatedView, environment, execute, settings_of
 from agent_harness.kernel.git.locate import Pushed, Repository, text_of
 from agent_harness.kernel.git.objects import ABSENT, Objects
 
 __all__ = [
+    "Settings",
+    "are_readable",
     "closed_submodules",
     "local_filters",
+    "now",
     "record",
     "transfer",
     "values",
@@ -73,12 +76,36 @@ def values(repository: Repository) -> dict[str, str]:
     return {key: value for _, key, value in settings_of(repository)}
 
 
+Settings = dict[tuple[str, str], list[str]]
+"""Every setting that the person's own git has, by scope and key; hooks and info files, as digests, have ``file``."""
+
+
+def now(repository: Repository) -> Settings:
+    """The settings of all scopes, hooks and info files as they are now."""
+    found: Settings = {}
+    for scope, key, value in settings_of(repository):
+        found.setdefault((scope, key), []).append(value)
+    return found | {("file", name): digests for name, digests in _own_files(repository).items()}
+
+
+def are_readable(repository: Repository) -> bool:
+    """Whether git can read the repository's own settings."""
+    words = ("config", "--list", "--file", str(repository.shared_dir / "config"))
+    return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
+
+
 def record(repository: Repository) -> dict[str, list[str]]:
     """The repository's own settings, hooks and info files as they are now. JSON-able."""
     found: dict[str, list[str]] = {}
     for scope, key, value in settings_of(repository):
         if scope in OWN_SCOPES:
             found.setdefault(key, []).append(value)
+    return found | _own_files(repository)
+
+
+def _own_files(repository: Repository) -> dict[str, list[str]]:
+    """Hooks and info files of the repository by name, each with the digest of its content."""
+    found: dict[str, list[str]] = {}
     hooks = [f"hooks/{path.name}" for path in (repository.shared_dir / "hooks").glob("*")]
     for name in (*RECORDED_FILES, *hooks):
         path = repository.shared_dir / name

@@ -266,8 +266,11 @@ def of_agent(
     settings: SandboxSettings = AUTO,
     environ: Mapping[str, str] = os.environ,
     installs: bool = False,
+    reads: Iterable[str | os.PathLike[str]] = (),
 ) -> Sandbox:
     """The sandbox of an agent that works in ``places``: the project, and git's folder where that is elsewhere.
+
+    ``reads`` are further folders that it must not change: those of the project whose copy it works in.
 
     A folder for programs and git's user settings are made where they are missing, since what is not there cannot be
     protected. ``installs``: for a script of the project's people, which may install programs and packages. ``Refused``
@@ -280,7 +283,8 @@ def of_agent(
         return _unconfined(allowed)
     checkouts = _checkouts(kind, environ)
     _make_missing(environ, checkouts, own)
-    rules = dict.fromkeys((*_protected(own, environ, installs=installs), *checkouts), ("ro", ""))
+    closed = (*_protected(own, environ, installs=installs), *checkouts, *(os.path.realpath(path) for path in reads))
+    rules = dict.fromkeys(closed, ("ro", ""))
     rules |= dict.fromkeys((*own, *_further(settings)), ("rw", ""))
     rules |= dict.fromkeys(_of_harness_within(own), ("ro", ""))
     if kind == "landlock":

@@ -16,7 +16,7 @@ class TargetBranch:
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
-        self.in_the_way = ""  # what a person has where the branch is to go
+        self.in_the_way: objects.InTheWay | None = None  # what a person has where the branch is to go
         self._git = git
         self._say = say
         self._again_at = 0.0  # of the monotonic clock
@@ -45,9 +45,10 @@ class TargetBranch:
             if not self.holds(new):
                 objects.move(self._git, self.name, old, new)
         except objects.InTheWay as error:
-            if error.message != self.in_the_way:
-                self._say(f"Landing waits: {error.message}")
-            self.in_the_way, self._again_at = error.message, time.monotonic() + clock.scaled(AGAIN_SECONDS)
+            if self.in_the_way is None or error.message != self.in_the_way.message:
+                self._say(f"Landing waits: {error.message} ({error.hint})")
+            self.in_the_way = error
+            self._again_at = time.monotonic() + clock.scaled(AGAIN_SECONDS)
             return False
         except UnsafeTree:
             self._free()
@@ -55,5 +56,9 @@ class TargetBranch:
         self._free()
         return True
 
+    def look_again(self) -> None:
+        """What was in the way may be gone: it is tried at once."""
+        self._again_at = 0.0
+
     def _free(self) -> None:
-        self.in_the_way, self._again_at = "", 0.0
+        self.in_the_way, self._again_at = None, 0.0

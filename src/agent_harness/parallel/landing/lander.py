@@ -1,9 +1,11 @@
 """Proven candidates on their way to the branch: put on top of one another, verified, landed or sent back. SC-30..37."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_harness.errors import UnsafeTree
+from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
@@ -11,8 +13,9 @@ from agent_harness.parallel import plan
 from agent_harness.parallel.batching import Trial
 from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_order
 from agent_harness.parallel.landing import candidates, objects, trailers
-from agent_harness.parallel.landing.branch import TargetBranch
+from agent_harness.parallel.landing.branch import AGAIN_SECONDS, TargetBranch
 from agent_harness.parallel.landing.learning import Lessons
+from agent_harness.parallel.landing.objects import InTheWay
 from agent_harness.parallel.landing.pushing import Pusher
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import Ledger
@@ -65,6 +68,9 @@ class Lander:
         self._audits = 0
         self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
         self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
+        self._held_up: dict[str, InTheWay] = {}  # items that do not land, since a person has something in their way
+        self._held_until = 0.0  # of the monotonic clock; then they are tried again
+        self._tried_last = False  # since something landed last
 
     @property
     def _plan(self) -> plan.RunPlan:
@@ -75,6 +81,26 @@ class Lander:
         """Items that do not combine with what is to land before them."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
+
+    @property
+    def held_up(self) -> frozenset[str]:
+        """Items that a person has something in the way of, until they are tried again."""
+        if time.monotonic() >= self._held_until:
+            self._held_up.clear()
+        return frozenset(self._held_up)
+
+    @property
+    def in_the_way(self) -> InTheWay | None:
+        """What a person has where the branch is to go, with what is to be done about it."""
+        return next(iter(self._held_up.values()), None) or self.branch.in_the_way
+
+    def try_last(self) -> bool:
+        """Tries what is in the way once more, where nothing else is left; false where that was so before."""
+        if self._tried_last or not (self._held_up or self.branch.in_the_way):
+            return False
+        self._tried_last, self._held_until = True, 0.0
+        self.branch.look_again()
+        return True
 
     # ---- candidates
 
@@ -217,17 +243,20 @@ class Lander:
         if result == GREEN:
             self._ledger.note("head_trusted", head=head)
         else:
-            self._ledger.note("blocked", reason="head_red" if result == RED else "landing_broken")
+            self._block("head_red" if result == RED else "landing_broken", head, failing)
             self._say(f"{self.branch.name} at {head[:10]} does not prove {', '.join(failing) or 'anything'}")
+
+    def _block(self, reason: str, head: str, failing: Sequence[str]) -> None:
+        self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
         """What was proven once more at the end: what fails is opened again."""
         self._audits += 1
         if result == BROKEN:
-            self._ledger.note("blocked", reason="landing_broken")
+            self._block("landing_broken", head, failing)
             return
         if result == RED and self._audits > AUDITS:
-            self._ledger.note("blocked", reason="head_red")
+            self._block("head_red", head, failing)
             return
         if result == RED:
             self._home.reopen(failing, "it fails on the head, together with what has landed since")
@@ -290,7 +319,9 @@ class Lander:
 
     def _carry_landing_out(self, batch: plan.LandingBatch) -> bool:
         if not self.branch.bring(batch.base, batch.landing):
-            return False
+            self._hold_up(batch)
+            return True
+        self._tried_last = False
         pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
         self._home.settle(
             [
@@ -307,6 +338,21 @@ class Lander:
             self._git.update_ref(self._refs.landing, None)
         self._say(f"Landed {', '.join(item for item, _ in pairs)} as {batch.landing[:10]}")
         return True
+
+    def _hold_up(self, batch: plan.LandingBatch) -> None:
+        """Those whose files a person has in the way wait in the queue, and the others land without them."""
+        error = self.branch.in_the_way
+        assert error is not None
+        members = batch.members[: batch.count]
+        before = [batch.base, *batch.commits]
+        met = [
+            item
+            for item, old, new in zip(members, before, batch.commits, strict=False)
+            if error.paths & self._git.differences(old, new).keys()
+        ]
+        self._held_up |= dict.fromkeys(met or members, error)
+        self._held_until = time.monotonic() + clock.scaled(AGAIN_SECONDS)
+        self._ledger.note("released", singly=False)
 
     def push(self) -> bool:
         """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from agent_harness.errors import ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.locate import operation_under_way
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.operation_lock import await_lock
+from agent_harness.kernel.git.status import shown
 
 OLDEST_GIT = (2, 38)
 """The first git that merges without a work tree."""
@@ -43,6 +45,7 @@ class InTheWay(UnsafeTree):
     """A person's files lie where a landing would write; nothing was changed."""
 
     code = "in_the_way"
+    paths: frozenset[bytes] = frozenset()  # none: nothing can land
 
 
 def target(git: Git, name: str | None) -> str:
@@ -140,20 +143,38 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
     if git.branch() != branch:
         git.update_ref(branch, new, old, message="agent-harness: landed")
         return
-    if name := git.operation_under_way():
-        raise InTheWay(f"{name} is under way in {git.top()}", hint="git status")
+    if found := operation_under_way(git.repository):
+        raise InTheWay(f"{found[0]} is under way in {git.top()}", hint=found[1])
     await_lock(git.repository, f"{git.git_dir()}/index.lock")
     _forgive_half(git, old, new)
     git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is no change of a person
     try:
         git.run("read-tree", "-m", "-u", old, new, timeout_seconds=600)
     except GitFailed as error:
-        raise InTheWay(_first(error), hint="commit or stash it; the landing goes on by itself") from None
+        raise _in_the_way(git, old, new, error) from None
     try:
         git.update_ref(branch, new, old, message="agent-harness: landed")
     except GitFailed:
         git.run("read-tree", "-m", "-u", new, old)
         raise
+
+
+def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
+    """The files that are neither as they were nor as they are to be; else what git says."""
+    changed = git.differences(old, new)
+    as_they_were = {path: before for path, (before, _) in changed.items()}
+    as_they_will_be = {path: after for path, (_, after) in changed.items()}
+    fits = {*already_there(git, as_they_were), *already_there(git, as_they_will_be)}
+    paths = sorted(changed.keys() - fits)
+    if not paths:
+        return InTheWay(_first(error), hint=f"git -C {shlex.quote(str(git.top()))} status")
+    names = [shown(each) for each in paths]
+    told = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+    few = " ".join(shlex.quote(os.fsdecode(each)) for each in paths[:5])
+    hint = f"git -C {shlex.quote(str(git.top()))} stash push -u -- {few}"
+    found = InTheWay(f"{told}: not committed, and in the way in {git.top()}", hint=hint)
+    found.paths = frozenset(paths)
+    return found
 
 
 def _first(error: GitFailed) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from agent_harness.errors import ConfigurationError, LimitReached, PreflightFailed, UnsafeTree
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.locate import folders_of_project
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process.launch_spec import Sandbox
 from agent_harness.kernel.process.sandbox import of_agent
@@ -219,7 +220,8 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     changed = _unproven_scripts(project)
     if changed:
         project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that reaches no more than an agent.")
-    environment.sandbox = of_agent([project.root], settings=project.config.sandbox.settings(), installs=not changed)
+    wished = project.config.sandbox.settings()
+    environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:
         yield environment
     finally:

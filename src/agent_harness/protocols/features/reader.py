@@ -14,7 +14,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import now, picture
+from agent_harness.session import needs, now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -53,6 +53,7 @@ class FeatureSource:
         """All of which the state part is made."""
         at, home = self._layout, self.home()
         kept = [os.path.join(folder, name) for folder in (home, at.state_dir) if folder for name in _KEPT]
+        kept += [os.path.join(home, needs.LAST_RUN)] if home else []
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
@@ -71,15 +72,17 @@ class FeatureSource:
         waiting = {each.feature_id: questions.hint(each) for each in asked}
         done = selection.settled(document)
         found = status.what_decides(store, document, state, asked)
+        found |= {"parallel": status.parallel_of(self._layout), "last_run": status.last_run_of(found, store.home())}
         return StatePart(
             name=document.project,
             items=tuple(
                 _item(each, status.standing(each, works_on, asked), waiting, done) for each in document.features
             ),
             questions=tuple(asked_question(each) for each in asked),
+            needs=status.needs_of(found, found["last_run"]),
             money=read(at.relative(at.costs), lambda: _money(store.costs()), None),
             rests="in your hands" if state.handoff else "paused" if found["paused"] else None,
-            next=status.next_command(found),
+            next=status.next_command({**found, "parallel": None}),
             comes_first=status.comes_first(found) is not None,
         )
 

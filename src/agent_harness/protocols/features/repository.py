@@ -25,8 +25,11 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Every path that is not as in HEAD, ignored files aside."""
-    return [change.path for change in git.status()]
+    """Every path that is not as in HEAD; ignored files, and other repositories below the project, are nobody's dirt.
+
+    Git stashes and commits nothing of such a repository, which it shows as one folder with a final slash.
+    """
+    return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:

@@ -11,7 +11,7 @@ from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
-from agent_harness.session import headline
+from agent_harness.session import headline, needs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +59,29 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "claims": headline.claims(store.ledger(make=False)),
         "kept": sum(kept.values()),
         "kept_as": kept,
-        "parallel": _parallel(layout),
+        "parallel": parallel_of(layout),
     }
-    return {**found, "next": next_command(found)}
+    found["last_run"] = last_run = last_run_of(found, store.home())
+    needed = [each._asdict() for each in needs_of(found, last_run)]
+    return {**found, "needs": needed, "next": next_command(found)}
+
+
+def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
+    """Why the last run ended, where a person has to do something about it; ``home`` is the project's folder outside."""
+    features = found["features"]
+    return {} if features["total"] and features["passing"] == features["total"] else needs.read_end(home)
+
+
+def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":
+    """What a person has to do, by members of ``read``."""
+    return needs.of(
+        [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
+        held=_held(found["parallel"]),
+        looks=[str(each) for each in found["awaiting_manual"]],
+        handed=bool(found["handoff"]),
+        last_run=last_run,
+        named=lambda item: f"#{item}",
+    )
 
 
 def what_decides(
@@ -113,7 +133,7 @@ def outcome(row: "Mapping[str, Any]") -> str:
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
 
-def _parallel(layout: FeatureLayout) -> "JsonObject | None":
+def parallel_of(layout: FeatureLayout) -> "JsonObject | None":
     """What the run of several agents is at, or was at when it was heard of last."""
     if not os.path.exists(layout.parallel):
         return None
@@ -132,7 +152,16 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
 
 def several(layout: FeatureLayout) -> str | None:
     """What a run of several agents that lives is at, in a few words."""
-    return _at_work(_parallel(layout))
+    return _at_work(parallel_of(layout))
+
+
+def _held(found: "JsonObject | None") -> list[str]:
+    """What a run that is over has left because a person holds it."""
+    if found is None or found["alive"]:
+        return []
+    from agent_harness.parallel import snapshot
+
+    return snapshot.held(found)
 
 
 def _at_work(found: "JsonObject | None") -> str | None:
@@ -172,12 +201,8 @@ MOST_NAMED = 5
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     """The answer, before all details."""
     features = found["features"]
-    waits = found["awaiting_manual"]
-    asks = [f"{each.message} ({questions.hint(each)})" for each in map(records.Question, found["questions"])]
+    asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = headline.first_of(asks, MOST_NAMED, everything=everything)
-    looks = headline.names([f"#{i}" for i in waits], MOST_NAMED, everything=everything)
-    asks += [f"a look at {looks}: harness manual-verify"] if waits else []
-    asks += ["the project is in your hands: harness takeback"] if found["handoff"] else []
     kept, several = headline.kept_text(found["kept_as"]), _at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return headline.lines(
@@ -202,7 +227,8 @@ def glance(found: "Mapping[str, Any]") -> str:
     doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
     doing = doing or ("paused" if found["paused"] else "") or _at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'session'} {alive[0].get('phase') or ''}".strip() if alive else "")
-    doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else "idle")
+    resting = "needs you" if found["needs"] else "idle"
+    doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else resting)
     unknown = costs["nothing_reported"] or (costs["sessions_of_unknown_price"] and not costs["total_usd"])
     return headline.glance(
         name=found["project"] or os.path.basename(found["root"]),
@@ -217,10 +243,11 @@ def next_command(found: "Mapping[str, Any]") -> str:
     """The one command to type now, by the members of ``read``; without ``now`` and ``parallel`` while nobody works."""
     features, waits, skipped = found["features"], found["awaiting_manual"], found["skipped"]
     at_work = _at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
-    first = comes_first(found)
+    first, removes = comes_first(found), found["last_run"].get("command")
     rows: tuple[tuple[object, str], ...] = (
         (first, first or ""),
         (at_work, headline.AT_WORK),
+        (removes, str(removes)),
         (features["total"] and features["passing"] == features["total"], "harness report --open"),
         (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
         (skipped and not found["feature"], f"harness why {skipped[0]}" if skipped else ""),
@@ -391,14 +418,14 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """features.json without the claims of a session that is not judged yet.
+    """features.json without the claims of a session that is not judged yet, or that nobody has judged.
 
     A record that only the project holds can take claims away, and add none.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
-        return records.FeatureList(before)
-    document = store.features()
+        return store.believed(records.FeatureList(before))
+    document = store.believed(store.features())
     earlier = records.json_object((copied or {}).get("features"))
     if earlier is None:
         return document

@@ -272,8 +272,12 @@ class FeatureStore:
         return note
 
     def _trusted(self, name: str) -> str | None:
-        folder = self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
+        folder = self.home()
         return os.path.join(folder, name) if folder else None
+
+    def home(self) -> str | None:
+        """The folder of the project outside of it; ``None`` where there is none."""
+        return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
         """Where a session says what it is doing; ``None`` where no place outside the project can be written."""
@@ -375,6 +379,18 @@ class FeatureStore:
             return files.read_json(path) if path else {}
         except (OSError, StateDamaged):
             return {}
+
+    def believed(self, document: records.FeatureList) -> records.FeatureList:
+        """The same, in which only that is passing which the harness has accepted, or a person has said.
+
+        An agent can write the file; a project that the harness has not seen yet is believed.
+        """
+        listed = self.proven().get("features")
+        accepted = {*records.ids(listed)}
+        if not isinstance(listed, list) or accepted.issuperset(f.id for f in document.passing):
+            return document
+        found = [f.record if f.id in accepted else {**f.record, "passes": False} for f in document.features]
+        return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
         """Replaces proven.json; where there is no place for it, the next run asks the suite instead."""

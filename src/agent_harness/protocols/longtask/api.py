@@ -106,6 +106,7 @@ class LongTask:
 
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.layout = LongTaskLayout(task_dir)
+        self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
     def reader(self) -> PictureReader:
         """Looks at the task, again and again."""
@@ -133,10 +134,27 @@ class LongTask:
         """
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
         if command not in OPTIONS:
-            return method()
+            return self._warned(command, *method())
         from agent_harness.protocols.longtask import options
 
-        return method(getattr(options, OPTIONS[command])(words))
+        return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
+
+    def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
+        """The answer with its ``warnings``. ``longtask.md`` 5."""
+        from agent_harness.protocols.longtask.store import LongTaskStore
+
+        self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
+        if command != "ls":  # which is about a folder of tasks
+            self.warnings += LongTaskStore(self.layout).unfilled()
+        noted = {"warnings": self.warnings} if self.warnings else {}
+        return ({**answer, **noted} if isinstance(answer, dict) else answer), code
+
+    def tell_warnings(self) -> None:
+        """A line on stderr for each: what is wrong with the contract is no news of a run, and is kept nowhere."""
+        from agent_harness.protocols.longtask import log
+
+        for each in self.warnings:
+            log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
         """Makes a new task. ``longtask.md`` 5."""

@@ -8,7 +8,7 @@ person has edited it, or ``workerPolicy.mayChange`` names it. ``sessions/guard.j
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,20 +21,17 @@ from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import session_folder
-from agent_harness.session.limits import DEPENDENCIES, MOST_FILES
-from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
+from agent_harness.verification.changes import Tree
 from agent_harness.verification.command import Differences, InstalledRecord, around, released
-from agent_harness.verification.command.guard import findings_on, is_test_side
+from agent_harness.verification.command.guard import findings_on
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.folder import KeptFiles
-from agent_harness.verification.guard import is_read
+from agent_harness.verification.folder import KeptFiles, changes_since, folder_tree, kept_of
 from agent_harness.verification.judge import examine_tests
 from agent_harness.verification.verdict import CRITICAL
 
 Stop = Callable[[], bool]
 _KEPT_BYTES = 8 << 20  # of what is kept outside of the task while a slice runs
-_ALL_BYTES = 64 << 20  # of all contents that are held
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +42,16 @@ class _Guarded:
     command: str
     folder: str
     named: Named
-    contents: Mapping[str, bytes]  # of the files that decide; paths relative to the folder
-    paths: frozenset[str]
+    kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
         """The members of the JSON record."""
-        kept = KeptFiles(paths=self.paths, contents=self.contents)
-        return {"criterion": self.criterion, "command": self.command, "folder": self.folder, **kept.as_record()}
+        return {
+            "criterion": self.criterion,
+            "command": self.command,
+            "folder": self.folder,
+            **self.kept.as_record(),
+        }
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
@@ -63,14 +63,7 @@ class _Guarded:
         if kept is None or not command:
             return None
         named = named_by(command, Tree(kept.paths, kept.contents.get))
-        return cls(
-            criterion=criterion,
-            command=command,
-            folder=folder,
-            named=named,
-            contents=kept.contents,
-            paths=kept.paths,
-        )
+        return cls(criterion=criterion, command=command, folder=folder, named=named, kept=kept)
 
 
 def _kept_at(layout: LongTaskLayout) -> str | None:
@@ -121,7 +114,7 @@ class CriteriaGuard:
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
             for each in self._guarded:
-                room -= sum(map(len, each.contents.values()))
+                room -= sum(map(len, each.kept.contents.values()))
                 rows += [each.as_record()] if room >= 0 else []
             files.write_json(path, {"guarded": rows})
 
@@ -142,26 +135,13 @@ class CriteriaGuard:
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
         tree = self._trees[folder] or Tree((), lambda path: None)
         named = named_by(command, tree)
-        contents: dict[str, bytes] = {}
-        room = _ALL_BYTES
-        for path in sorted(tree.paths):
-            if _decides(path, named) and (content := tree.read(path)) is not None and len(content) <= room:
-                contents[path] = content
-                room -= len(content)
-        return _Guarded(
-            criterion=criterion,
-            command=command,
-            folder=folder,
-            named=named,
-            contents=contents,
-            paths=frozenset(tree.paths),
-        )
+        return _Guarded(criterion=criterion, command=command, folder=folder, named=named, kept=kept_of(tree, named))
 
     def _objections(self, guarded: _Guarded) -> list[Objection]:
         tree = _tree(self._layout, guarded.folder)
         if tree is None:
             return []
-        changes = _changes(guarded, tree)
+        changes = changes_since(guarded.kept, guarded.named, tree)
         found = findings_on(changes, guarded.named, may_change=self._may_change)
         by_path = {str(each.data["path"]): _plain(each.message) for each in found if each.severity == CRITICAL}
         return [
@@ -169,7 +149,7 @@ class CriteriaGuard:
                 {
                     "criterion": guarded.criterion,
                     "path": os.path.join(guarded.folder, path),
-                    "before": criteria.digest_of(guarded.contents.get(path)),
+                    "before": criteria.digest_of(guarded.kept.contents.get(path)),
                     "message": message,
                 }
             )
@@ -216,47 +196,6 @@ def _plain(message: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _decides(path: str, named: Named) -> bool:
-    return named.loads(path) or is_test_side(path, named) or (bool(named.tests) and is_read(path))
-
-
-def _changes(guarded: _Guarded, tree: Tree) -> CandidateChanges:
-    after = frozenset(tree.paths)
-    changed: list[FileChange] = []
-    for path in sorted(guarded.paths | after):
-        old = guarded.contents.get(path)
-        status = "D" if path not in after else "A" if path not in guarded.paths else "M"
-        new = tree.read(path) if status != "D" and (old is not None or _decides(path, guarded.named)) else None
-        if status != "M" or old != new:
-            changed.append(FileChange(path=path, status=status, before=old, after=new, link=path in tree.links))
-    return CandidateChanges(files=tuple(changed), before=guarded.paths, after=after)
-
-
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """The files below a folder, without what is installed there and what the harness keeps; ``None``: too many."""
-    own = {os.path.realpath(each) for each in (layout.sessions, layout.runs, layout.evidence)}
-    paths: set[str] = set()
-    links: dict[str, str] = {}
-    for folder, names, found in os.walk(root):
-        here = os.path.realpath(folder)
-        names[:] = [each for each in names if each not in DEPENDENCIES and os.path.join(here, each) not in own]
-        for name in filter(_is_text, found):
-            path = os.path.relpath(os.path.join(folder, name), root)
-            paths.add(path)
-            if os.path.islink(os.path.join(folder, name)):
-                target = os.readlink(os.path.join(folder, name))
-                links[path] = os.path.normpath(os.path.join(os.path.dirname(path), target))
-        if len(paths) > MOST_FILES:  # in a larger folder nothing is guarded
-            return None
-    return Tree(paths, lambda path: _read(os.path.join(root, path)), links)
-
-
-def _is_text(name: str) -> bool:
-    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        return criteria.content_of(path) if os.lstat(path).st_size <= LIMIT_BYTES else None
-    except OSError:
-        return None
+    """The files below a folder, without what the harness keeps; ``None``: too many, and nothing is guarded."""
+    return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

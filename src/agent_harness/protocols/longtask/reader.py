@@ -16,7 +16,7 @@ from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
 from agent_harness.protocols.longtask.run import forbidden
-from agent_harness.session import now, picture
+from agent_harness.session import needs, now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -72,6 +72,7 @@ class LongTaskSource:
             name=task.title or task.id,
             items=(self._item(task, picture.NEEDS_YOU if asks else state, said),),
             questions=(question,) if asks else (),
+            needs=needs.of([(said, LOOKS)] if asks else [], last_run=needs.read_end(self.home())),
             next=LOOKS,
             rests=f"blocked until {held.blocked_until}" if status == "blocked" and held.blocked_until else None,
         )
@@ -86,11 +87,11 @@ class LongTaskSource:
             name=task.id,
             title=task.title,
             state=state,
-            reason="" if state == picture.PROVEN else said,
+            reason="" if state in picture.DONE else said,
             proof="; ".join(commands) or None,
             folder=usual,
             folders={name: forbidden.expanded(place, root) for name, place in places.items() if place},
-            next="lth summary ." if state == picture.PROVEN else LOOKS,
+            next="lth summary ." if state in picture.DONE else LOOKS,
         )
 
     def journals(self) -> Sequence[str]:

@@ -232,31 +232,33 @@ class LongTaskStore:
 
     # ---- reading; takes no lock
 
-    def load(self, *, filled: bool = True) -> tuple[Contract, Checkpoint]:
-        """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong.
-
-        A template that nobody has filled in is no task yet; ``filled=False`` reads one.
-        """
+    def load(self) -> tuple[Contract, Checkpoint]:
+        """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
         task = read_json(self.layout.task)
         if leaves(self.layout):
             raise UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
         checkpoint = read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
-        if filled and not errors:
-            errors = records.unfilled(task)
         if errors:
             raise InvalidTask(errors)
         return Contract(task), Checkpoint(checkpoint)
 
-    def errors(self, *, filled: bool = True) -> list[str]:
+    def errors(self) -> list[str]:
         """Everything that is wrong with the task; empty when it loads."""
         try:
-            self.load(filled=filled)
+            self.load()
         except InvalidTask as error:
             return error.errors
         except HarnessError as error:
             return [error.message]
         return []
+
+    def unfilled(self) -> list[str]:
+        """Each field of the contract that says what the template says; empty also when it cannot be read."""
+        try:
+            return records.unfilled(read_json(self.layout.task))
+        except HarnessError:
+            return []
 
     def task_id(self) -> str | None:
         """The id in ``task.json``, also of a task that does not load; ``None`` when there is none."""

@@ -433,6 +433,8 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
         plan = adapters.plan(name, work.prepared.task, work.layout, work.options)
     except HarnessError as error:
         return None, error.message
+    if why := adapters.unfilled_for(name, work.prepared.task):
+        return None, why
     problem = work.seat.await_one(name, plan.timeout_seconds, work.must_stop)
     return None if problem else plan, problem or ""
 

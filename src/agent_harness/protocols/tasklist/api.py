@@ -7,6 +7,8 @@ Source: ``tasklist.md`` 13.3.
 
 from __future__ import annotations
 
+import time
+
 from agent_harness.errors import HarnessError, NotAProject, NothingEligible, StateDamaged
 from agent_harness.kernel import owner, root
 from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -44,6 +46,8 @@ __all__ = [
 
 CLAIM = "harness task claim"
 END = "harness session end"
+TRY_SECONDS = 60.0
+"""For the checks of all tasks that one command adds."""
 
 
 def _with_next(answer: JsonObject, command: str) -> JsonObject:
@@ -120,6 +124,18 @@ class TaskList:
         ids = planning.add(self.store, tasks)
         following = list_status.next_command(self.store.read(), paused=self.store.paused())
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
+
+    def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
+        """Return whether the checks of these tasks pass already; ``None`` for those that the time was too short for."""
+        from agent_harness.protocols.tasklist.attempts import validation
+
+        known, ends = self.store.read().by_id, time.monotonic() + seconds
+        found: dict[str, bool | None] = {}
+        for task in (known[each] for each in task_ids):
+            left = ends - time.monotonic()
+            if task.validation_command:
+                found[task.id] = validation.passes_now(self.worker, task, within_seconds=left) if left > 1 else None
+        return found
 
     def sources(self) -> dict[str, str]:
         """The ids of the tasks that say where they come from, by that."""
@@ -463,7 +479,7 @@ class TaskList:
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
-    def accept(self, task_id: str, patterns: Sequence[str]) -> JsonObject:
+    def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
         """A person takes what the last attempt did, with the files of these patterns allowed to differ."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change

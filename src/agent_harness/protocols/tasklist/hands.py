@@ -98,7 +98,7 @@ def _say(line: str) -> None:
 def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
     """How the attempt ended, in the words of the run around it."""
     last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
-    how = {"completed": ACCEPTED, "failed": REJECTED}.get(last["result"], PARTIAL)
+    how = {"completed": ACCEPTED, "failed": REJECTED, "parked": REJECTED}.get(last["result"], PARTIAL)
     if how == ACCEPTED and task.status != "completed":
         how = PARTIAL
     found = {"status": how, "reason": ran["reason"], "message": last["message"], "exit_code": ran["exit_code"]}

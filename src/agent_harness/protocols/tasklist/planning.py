@@ -7,11 +7,11 @@ import shlex
 from contextlib import suppress
 
 from agent_harness.errors import Busy, ConfigurationError, Refused, StateDamaged, UsageError
-from agent_harness.kernel import clock, files, graph
+from agent_harness.kernel import clock, files, graph, root
 from agent_harness.protocols.tasklist import progress, proven, records
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, VERSION, WORKTREE
-from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole
+from agent_harness.protocols.tasklist.store import TaskStore, backup_is_whole, copy_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +53,15 @@ FIELDS: dict[str, str] = {
     "validation.command": "text",
     "validation.timeout_seconds": "number",
     "validation.may_change": "patterns, with commas",
+    "validation.requires": "proven or checked",
+    "validation.unchanged": "accept or ask",
     "on_failure.cleanup": "text",
 }
 """What ``set`` may change, and of which kind it is."""
+_CHOICES = {
+    "validation.requires": (records.PROVEN, records.CHECKED),
+    "validation.unchanged": (records.ACCEPT, records.ASK),
+}
 
 
 _KINDS = (
@@ -65,6 +71,8 @@ _KINDS = (
     ("validation.command", str, "a text"),
     ("validation.timeout_seconds", (int, float), "a number"),
     ("validation.may_change", list, 'a list of patterns: ["tests/**"]'),
+    ("validation.requires", str, "proven or checked"),
+    ("validation.unchanged", str, "accept or ask"),
     ("on_failure", dict, 'an object: {"cleanup": "…"}'),
     ("on_failure.cleanup", str, "a text"),
 )
@@ -114,7 +122,13 @@ def create(
 
 def _refuse_lost(layout: TaskListLayout) -> None:
     """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
-    if os.path.lexists(layout.tasks) or not os.path.lexists(layout.backup):
+    if os.path.lexists(layout.tasks):
+        return
+    if not os.path.lexists(layout.backup):
+        if (copy := copy_of(layout)) and copy.tasks:
+            path = shlex.quote(str(root.kept_copy(layout.root)))
+            told = f"A list of {len(copy.tasks)} tasks was here, and its file is gone; a copy of it is kept"
+            raise StateDamaged(told, hint=f"harness task recover  # or, to begin anew: rm {path}")
         return
     if backup_is_whole(layout):
         raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")
@@ -329,6 +343,10 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
             continue
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"{name} of a task is {what}, not {value!r}"[:300], hint="harness add --help")
+    for name, allowed in _CHOICES.items():
+        value = (given.get("validation") or {}).get(name.partition(".")[2])
+        if value not in (None, *allowed):
+            raise UsageError(f"{name} of a task is {FIELDS[name]}, not {value!r}"[:300], hint="harness add --help")
     if given.get("priority") not in (None, "P0", "P1", "P2"):
         raise UsageError(f"priority {given['priority']!r} is none of P0, P1, P2"[:300], hint="harness add --help")
 
@@ -433,7 +451,11 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
                 raise UsageError(f"There is no task {task_id}", hint="harness status")
             if by_id[task_id].status != "failed":
                 raise Refused(f"{task_id} is {by_id[task_id].status}, and has not failed", hint="harness status")
-        chosen = [each for each in change.state.tasks if each.id in task_ids or (failed and each.given_up)]
+        chosen = [
+            each
+            for each in change.state.tasks
+            if each.id in task_ids or (failed and each.given_up and not each.question)
+        ]
         for task in chosen:
             task.raw.update(status="pending", attempts=0)
             _unblock(task)
@@ -480,6 +502,7 @@ def _unblock(task: records.Task) -> None:
     log = task.raw.get("error_log")
     kept = [each for each in log if not str(each).startswith("[DEPENDENCY]")] if isinstance(log, list) else []
     task.raw.update(completed_at=None, error_log=kept)
+    task.raw.pop("question", None)
 
 
 def _value(name: str, text: str) -> object:
@@ -490,6 +513,8 @@ def _value(name: str, text: str) -> object:
         raise UsageError(f"status cannot be set to {text!r}", hint="a task is completed by its validation alone")
     if name == "priority" and text not in ("P0", "P1", "P2"):
         raise UsageError(f"priority {text!r} is none of P0, P1, P2", hint=f"harness task set {name}=P1")
+    if name in _CHOICES and text not in ("", *_CHOICES[name]):
+        raise UsageError(f"{name} is {kind}, not {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
     if name in ("depends_on", "validation.may_change"):
         return [each.strip() for each in text.split(",") if each.strip()]
     if kind == "number":

@@ -1,7 +1,9 @@
 """What the harness itself has proven, kept where no agent is told to look: outside the project.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
-        proven.json              the tasks that the harness completed; others that say so are proven again
+        proven.json              the tasks that the harness completed, and those of them that are only checked;
+                                 others that say so are proven again
+        harness-tasks.json       a copy of the list as the harness wrote it last
         proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
         claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
         red-before.json          what validations said of the code before, by tree and command
@@ -22,12 +24,12 @@ import os
 from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import digest, files, journal, trusted_state
 from agent_harness.kernel.json import jsontext
-from agent_harness.protocols.tasklist.layout import safe_name, written
-from agent_harness.protocols.tasklist.records import Task, json_object, texts
+from agent_harness.protocols.tasklist.layout import STATE_FILE, safe_name, written
+from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task, json_object, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.layout import TaskListLayout
@@ -40,6 +42,7 @@ CLAIMS = "claims"
 RED_BEFORE = "red-before.json"
 SAID = "said.json"
 LEDGER = "verdicts.jsonl"
+_LIST_REQUIRES = "list_requires"  # in the record of a claim, whose ``requires`` is the task's own
 REVERSAL = "undo.json"
 
 
@@ -52,7 +55,7 @@ class ProofChanged(ConfigurationError):
 class ClaimTerms:
     """How a claim is to be proven."""
 
-    __slots__ = ("files", "isolation", "requires_red", "sandbox", "trust")
+    __slots__ = ("files", "isolation", "requires", "requires_red", "sandbox", "trust")
 
     def __init__(
         self,
@@ -62,7 +65,9 @@ class ClaimTerms:
         *,
         trust: str = "normal",
         sandbox: object = None,
+        requires: str = CHECKED,
     ) -> None:
+        self.requires = requires
         self.sandbox = sandbox  # as ``session_config`` has it
         self.isolation = isolation
         self.requires_red = requires_red
@@ -73,13 +78,16 @@ class ClaimTerms:
 class PassOnRecord:
     """A validation that passed for the present claim."""
 
-    __slots__ = ("command", "red_before", "seconds", "trees", "where")
+    __slots__ = ("basis", "command", "grade", "red_before", "seconds", "trees", "where")
 
     def __init__(self, record: JsonObject) -> None:
         self.command = record.get("command")
         self.trees = texts(record.get("trees"))  # that have passed it
         self.where = record.get("where")
         self.red_before = record.get("red_before")
+        grade, basis = record.get("grade"), record.get("basis")
+        self.grade = grade if isinstance(grade, str) else None
+        self.basis = basis if isinstance(basis, str) else None
         self.seconds = record.get("seconds")
 
 
@@ -126,13 +134,20 @@ def adopt(layout: TaskListLayout, state: State) -> None:
         files.write_json(os.path.join(home, PROVEN), {"root": written(layout.root), "proven": done})
 
 
-def prove(layout: TaskListLayout, state: State, task_id: str) -> None:
-    """Notes that the harness has proven a task; before the state says so, under the lock."""
+def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
+    """Notes that the harness has completed a task; before the state says so, under the lock.
+
+    ``only`` is the reason if the task is not proven and merely checked: see ``verification/grade.py``.
+    """
     adopt(layout, state)
+    if home := _home(layout, make=False):
+        _write_proven(layout, home, {*_proven(home), task_id}, {task_id: only})
+
+
+def checked(layout: TaskListLayout) -> dict[str, str]:
+    """Return the tasks that are completed and not proven, each with its reason."""
     home = _home(layout, make=False)
-    if home:
-        path = os.path.join(home, PROVEN)
-        files.write_json(path, {"root": written(layout.root), "proven": sorted({*_proven(home), task_id})}, backup=True)
+    return _checked(home) if home else {}
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
@@ -145,8 +160,14 @@ def forget(layout: TaskListLayout, task_id: str) -> None:
     """Takes the note back: the task is to be proven again. Call it under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
-        rest = sorted({*_proven(home)} - {task_id})
-        files.write_json(os.path.join(home, PROVEN), {"root": written(layout.root), "proven": rest}, backup=True)
+        _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
+
+
+def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[str, str | None]) -> None:
+    kept = {name: why for name, why in {**_checked(home), **news}.items() if why is not None and name in done}
+    record: JsonObject = {"root": written(layout.root), "proven": sorted(done)}
+    record |= {"checked": dict(sorted(kept.items()))} if kept else {}
+    files.write_json(os.path.join(home, PROVEN), record, backup=True)
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
@@ -160,8 +181,49 @@ def unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _proven(home: str) -> list[str]:
+    return texts(_proven_record(home).get("proven"))
+
+
+def _checked(home: str) -> dict[str, str]:
+    return {name: str(why) for name, why in (json_object(_proven_record(home).get("checked")) or {}).items()}
+
+
+def _proven_record(home: str) -> JsonObject:
     path = os.path.join(home, PROVEN)
-    return texts((files.read_json_if_any(path) or files.read_json_if_any(f"{path}.bak")).get("proven"))
+    return files.read_json_if_any(path) or files.read_json_if_any(f"{path}.bak")
+
+
+# ---- a copy of the list ----------------------------------------------------------------------------------------------
+
+
+def keep_list(layout: TaskListLayout) -> None:
+    """Copies the list as it is now to where nothing that is done to the folder takes it away. Call it under the lock.
+
+    What can be written there by nobody, as in the sandbox of an agent, stays as it was.
+    """
+    import shutil
+
+    home = _home(layout, make=False)
+    if not home:
+        return
+    path = os.path.join(home, STATE_FILE)
+    try:
+        shutil.copyfile(layout.tasks, f"{path}.new")
+        os.replace(f"{path}.new", path)
+    except OSError:  # a full disk, of which the list itself has told
+        return
+
+
+def kept_list(layout: TaskListLayout) -> State | None:
+    """The copy of the list; ``None`` where there is none that is whole."""
+    from agent_harness.errors import HarnessError
+    from agent_harness.kernel import root
+    from agent_harness.protocols.tasklist.records import State
+
+    try:
+        return State(files.read_json(root.kept_copy(layout.root) or ""))
+    except (OSError, HarnessError):
+        return None
 
 
 # ---- what proves a task ----------------------------------------------------------------------------------------------
@@ -174,28 +236,38 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
-def put_back(layout: TaskListLayout, task: Task, *, claimed: bool) -> str | None:
+def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
     """Gives a task the proof back that it was claimed with, else added; what was wrong, for the log. Under the lock.
 
-    What no command has added is believed as it is found at its first claim, and from then on kept.
+    What no command has added is believed as it is found at its first claim, or as it was ``found`` before, and from
+    then on kept.
     """
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
+    changed = _restore(task, kept or found or {})
     if not kept:
         keep_proof(layout, task)
-    changed = _restore(task, kept)
     if not changed:
         return None
-    said = "; ".join(f"validation.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
+    now = _proof_of(task)
+    said = "; ".join(f"validation.{name} was changed in the file and is put back: {now[name]}" for name in changed)
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
-def as_kept(layout: TaskListLayout, tasks: Iterable[Task]) -> list[Task]:
-    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now."""
-    home, found = _home(layout, make=False), [Task(each.copy()) for each in tasks]
+def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
+    """What proves each of the tasks, as they are now."""
+    return {task.id: _proof_of(task) for task in tasks}
+
+
+def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
+    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now.
+
+    Of what no command has added and nobody has claimed yet: with the proof that was ``found`` before.
+    """
+    home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
-    for each in found:
-        _restore(each, kept.get(each.id, {}))
-    return found
+    for each in copies:
+        _restore(each, kept.get(each.id) or found.get(each.id, {}))
+    return copies
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:
@@ -207,7 +279,7 @@ def _restore(task: Task, kept: JsonObject) -> list[str]:
     validation = dict(found) if isinstance(found, dict) else {}
     for name in changed:
         validation[name] = kept[name]
-        if name == "may_change" and not kept[name]:
+        if name != "command" and not kept[name]:
             del validation[name]
     task.raw["validation"] = validation
     return changed
@@ -220,7 +292,12 @@ def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
 
 
 def _proof_of(task: Task) -> JsonObject:
-    return {"command": task.validation_command, "may_change": task.may_change}
+    return {
+        "command": task.validation_command,
+        "may_change": task.may_change,
+        "requires": task.requires,
+        "unchanged": ACCEPT if task.accepts_unchanged else None,
+    }
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
@@ -260,7 +337,7 @@ def begin(
     record: JsonObject = {"task": task.id, **_proof_of(task)}
     config = state.config
     record |= {"isolation": config.isolation, "requires_red": config.requires_red, "trust": config.trust}
-    record |= {"sandbox": config.sandbox}
+    record |= {"sandbox": config.sandbox, _LIST_REQUIRES: config.requires}
     record |= {"base": base, "base_ref": task.base_ref} if base else {}
     files.write_json(_claim(home, task), {**record, "files": kept} if kept else record, follow=False)
 
@@ -295,6 +372,7 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
         json_object(found.get("files")),
         trust=str(found.get("trust", now.trust)),
         sandbox=found.get("sandbox", now.sandbox),
+        requires=str(found.get(_LIST_REQUIRES, now.requires)),
     )
 
 
@@ -304,15 +382,14 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
     How proofs are judged is a person's to say, while no task is in progress.
     """
     found, now = _claim_record(layout, task), state.config
-    names = ("isolation", "requires_red", "sandbox")
-    changed = [name for name in names if found.get(name, getattr(now, name)) != getattr(now, name)]
+    kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
+    kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
+    changed = [name for name, value in kept.items() if value != getattr(now, name)]
     if not changed:
         return None
-    given = (json_object(state.raw.get("session_config")) or {}) | {name: found[name] for name in changed}
+    given = (json_object(state.raw.get("session_config")) or {}) | {name: kept[name] for name in changed}
     state.raw["session_config"] = {name: value for name, value in given.items() if name != "sandbox" or value}
-    said = "; ".join(
-        f"session_config.{name} was changed in the file and is put back: {found[name]}" for name in changed
-    )
+    said = "; ".join(f"session_config.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
     return f"{said} (a person changes it while no task is in progress)"
 
 

@@ -6,7 +6,7 @@ Source: ``faces.md`` F-REC-7.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agent_harness.kernel import files, trusted_state
 from agent_harness.kernel.json import JsonObject
@@ -14,7 +14,7 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.session import now, picture
+from agent_harness.session import needs, now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -49,20 +49,24 @@ class TaskListSource:
         """All of which the state part is made."""
         home = self.home()
         held = [] if self.several() else [self._layout.parallel]  # a run that works writes it all the time
-        return [self._layout.tasks, self._layout.pause, *held, *([os.path.join(home, proven.PROVEN)] if home else [])]
+        kept = [os.path.join(home, name) for name in (proven.PROVEN, needs.LAST_RUN)] if home else []
+        return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
         """The tasks, completed only where the harness has proven them; a halt is a question."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         unproven = {task.id for task in proven.unproven(layout, state)}
+        checked = proven.checked(layout)
         paused = os.path.lexists(layout.pause)
+        last_run = status.last_run_of(layout, state)
         return StatePart(
             name=os.path.basename(layout.root),
-            items=tuple(_item(task, unproven, state, layout.root) for task in state.tasks),
+            items=tuple(_item(task, unproven, checked, state, layout.root) for task in state.tasks),
             questions=asked_questions(state),
+            needs=status.needs_of(state, status.held(layout), last_run),
             rests="paused" if paused else None,
-            next=status.next_command(state, paused=paused, held=status.held(layout)),
+            next=status.next_command(state, paused=paused, held=status.held(layout), last_run=last_run),
             comes_first=status.comes_first(state, paused=paused),
         )
 
@@ -84,11 +88,11 @@ class TaskListSource:
 BY_HAND = "it was set to failed by hand; the next run tries it again"
 
 
-def _item(task: Task, unproven: set[str], state: State, root: str) -> Item:
+def _item(task: Task, unproven: set[str], checked: Mapping[str, str], state: State, root: str) -> Item:
     known = state.by_id
     needs = task.depends_on or []
     missing = [each for each in needs if each not in known or known[each].status != "completed"]
-    word = status.standing(task, unproven)
+    word = status.standing(task, unproven, checked)
     tries_left = task.attempts < task.max_attempts
     again = not task.given_up if word == picture.FAILED else word == picture.BLOCKED and tries_left and not missing
     said = task.error_log[-1] if task.error_log else BY_HAND if again else ""
@@ -98,7 +102,7 @@ def _item(task: Task, unproven: set[str], state: State, root: str) -> Item:
         name=task.id,
         title=task.title,
         state=word,
-        reason=said if word != picture.PROVEN else "",
+        reason=checked[task.id] if word == picture.CHECKED else said if word != picture.PROVEN else "",
         waits_for=waits,
         proof=task.validation_command,
         folder=task.worktree or root,
@@ -122,11 +126,22 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
 
 
 def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
-    """The halt, as it is shown."""
+    """The halt, and what is asked about single tasks, as it is shown."""
+    own = tuple(
+        AskedQuestion(
+            kind=str(task.question.get("kind")),
+            message=str(task.question.get("message")),
+            item=task.id,
+            stops=False,
+            answer=status.answer_of_question(task),
+        )
+        for task in state.tasks
+        if task.question
+    )
     if state.halt is None:
-        return ()
+        return own
     kind, message = (str(state.halt.get(name)) for name in ("category", "message"))
-    return (AskedQuestion(kind=kind, message=message, answer=status.answer_of_halt(state)),)
+    return (AskedQuestion(kind=kind, message=message, answer=status.answer_of_halt(state)), *own)
 
 
 def _attempt(row: JsonObject) -> PastSession:

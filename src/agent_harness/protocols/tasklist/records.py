@@ -39,9 +39,12 @@ KNOWN_MEMBERS = frozenset(
         *("claimed_by", "claimed_at", "claimed_process", "claimed_session", "lease_expires_at", "lease_seconds"),
         *("claimed_run", "landing", "touches"),
         *("claim_token", "worktree", "last_claim_token", "last_owner", "last_session", "rescues", "proof"),
+        "question",
     )
 )
 """Members of a task that the protocol knows."""
+PROVEN, CHECKED, ACCEPT, ASK = "proven", "checked", "accept", "ask"
+"""What a completion needs; what becomes of a task that was done before anybody worked on it."""
 STATUSES = ("pending", "in_progress", "completed", "failed")
 _RANKS = {"P0": 0, "P1": 1, "P2": 2}
 _LAST_RANK = 3
@@ -174,6 +177,22 @@ class Task:
     def may_change(self) -> list[str]:
         """Patterns of files that the task may change although its validation names or loads them."""
         return [each for each in texts(self._object("validation").get("may_change")) if each]
+
+    @property
+    def requires(self) -> str | None:
+        """``proven`` or ``checked`` if the task says which; else the list decides."""
+        found = self._object("validation").get("requires")
+        return found if found in (PROVEN, CHECKED) else None
+
+    @property
+    def accepts_unchanged(self) -> bool:
+        """Whether a person has said beforehand that the task may be done already."""
+        return self._object("validation").get("unchanged") == ACCEPT
+
+    @property
+    def question(self) -> JsonObject | None:
+        """What a person has to decide about this task alone: its ``kind`` and ``message``."""
+        return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
     def proof(self) -> JsonObject:
@@ -335,6 +354,7 @@ class SessionConfig:
         "max_tasks",
         "reflect_iterations",
         "report_after_run",
+        "requires",
         "requires_red",
         "rollback_policy",
         "sandbox",
@@ -356,6 +376,8 @@ class SessionConfig:
         self.isolation = WORKTREE if get("isolation") == WORKTREE else IN_PLACE
         # What becomes of a validation that passes on the code before as well.
         self.requires_red: str = red if red in ("off", "tell", "reject") else "tell"
+        # What a completion needs: a check that passes, or a proof. A task may say it otherwise.
+        self.requires: str = PROVEN if get("requires") == PROVEN else CHECKED
         # How much is asked of a proof; the variable is for whoever starts the run.
         trust = os.environ.get("HARNESS_VERIFICATION__TRUST") or get("trust")
         self.trust: str = trust if trust in ("strict", "fast") else "normal"

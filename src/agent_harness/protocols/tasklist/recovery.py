@@ -7,6 +7,8 @@ it would have had. Source: ``tasklist.md`` 8, 12.
 
 from __future__ import annotations
 
+import os
+
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, journal
 from agent_harness.protocols.tasklist import lifecycle, progress, store
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.progress import LogLine
-    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.records import State, Task
     from agent_harness.protocols.tasklist.store import TaskListChange
 
 
@@ -76,8 +78,8 @@ def restore_if_needed(worker: Worker) -> JsonObject | None:
         reason = _damage(worker)
         if reason is None:  # somebody else has just done it
             return None
-        kept = _put_back(worker)
-        replayed = worker.store.change_under(lock, _replay(worker, reason))
+        kept, source = _put_back(worker)
+        replayed = worker.store.change_under(lock, _replay(worker, reason, source))
     return {"kept": kept, "reason": reason, "replayed": replayed}
 
 
@@ -90,10 +92,13 @@ def _damage(worker: Worker) -> str | None:
     return None
 
 
-def _put_back(worker: Worker) -> str | None:
+def _put_back(worker: Worker) -> tuple[str | None, str]:
+    """The new name of the damaged file, and where what is in its place now comes from."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(worker.layout):
-        return files.restore(worker.layout.tasks)
+        return files.restore(worker.layout.tasks), ".bak"
+    if copy := store.copy_of(worker.layout):
+        return put_in_place(worker.layout.tasks, copy), "the copy outside of the folder"
     line = progress.entry("ERROR", 0, category="ENV_SETUP", text=lost)
     last = progress.tail(worker.layout, 1)
     if not last or not last[0].endswith(line.partition("] ")[2]):
@@ -101,11 +106,21 @@ def _put_back(worker: Worker) -> str | None:
     raise StateDamaged(lost, hint="report it to a person and stop")
 
 
-def _replay(worker: Worker, reason: str) -> Callable[[TaskListChange], list[str]]:
+def put_in_place(path: str, state: State) -> str | None:
+    """Makes a state the list, whatever is there; the new name of that, ``None`` where there was nothing."""
+    kept = None
+    if os.path.lexists(path):
+        kept = files.free_name(f"{path}.corrupt")
+        os.rename(path, kept)  # of a link the link itself
+    files.write_json(path, state.raw, follow=False)
+    return kept
+
+
+def _replay(worker: Worker, reason: str, source: str) -> Callable[[TaskListChange], list[str]]:
     last = _last_words(worker)
 
     def act(change: TaskListChange) -> list[str]:
-        change.note("RECOVERY", f'action="restored from .bak" reason={progress.quoted(reason)}')
+        change.note("RECOVERY", f'action="restored from {source}" reason={progress.quoted(reason)}')
         changed = [task.id for task in change.state.tasks if task.id in last and _catch_up(task, last[task.id], change)]
         change.touch()
         return changed

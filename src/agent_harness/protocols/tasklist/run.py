@@ -328,9 +328,13 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     state = worker.store.read()
     if error.data.get("work_left") or not state.tasks:
         return _Ending(reason="waiting", exit_code=7, message=error.message)
-    failed = selection.counts(state).get("failed", 0)
-    if not failed:
+    asked = [task.id for task in state.tasks if task.question]
+    failed = selection.counts(state).get("failed", 0) - len(asked)
+    if not failed and not asked:
         return _Ending(reason="done", exit_code=0, message="Every task is completed.")
+    if not failed:
+        message = f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
+        return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
     message = f"Nothing is left to do; {failed} failed for good. {TRY_AGAIN}"
     return _Ending(reason="failed", exit_code=1, message=message)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel import clock, files, journal
+from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.json import dollars
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.kernel.terminal import printable, quoted, shortened
@@ -20,11 +20,11 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD
-from agent_harness.session import headline
+from agent_harness.session import headline, needs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from agent_harness.agents.usage import Totals
     from agent_harness.kernel.json import JsonObject
@@ -37,6 +37,8 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
     state, now = store.read(layout), clock.now()
     holder, following = leases.holder(state, now), selection.next_task(state)
     unproven = [task.id for task in proven.unproven(layout, state)]
+    checked = proven.checked(layout)
+    marked = {*unproven}
     found: JsonObject = {
         "kind": "tasklist",
         "root": layout.root,
@@ -61,6 +63,12 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "rescues": sum(len(task.rescues) for task in state.tasks),
         "green_before": [task.id for task in state.tasks if task.proof.get("red_before") == "green"],
         "unproven": unproven,
+        "checked": {task.id: checked[task.id] for task in state.tasks if task.id in checked},
+        "questions": [
+            {**task.question, "task_id": task.id, "answer": answer_of_question(task)}
+            for task in state.tasks
+            if task.question
+        ],
         "findings": [each.as_json() for each in state.findings()],
         "costs": costs(layout, state),
         "limits": [each.as_notice() for each in LimitClock().all()],
@@ -68,9 +76,30 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "parallel": _parallel(layout),
         "log": progress.tail(layout, tail),
         "claims": headline.claims(proven.ledger(layout, make=False)),
-        **({"tasks": [_row(task, unproven) for task in state.tasks]} if tasks else {}),
+        **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
     }
-    return found | {"next": _following(found, state)}
+    last_run = last_run_of(layout, state)
+    needed = needs_of(state, _held(found["parallel"]), last_run)
+    return found | {"needs": [each._asdict() for each in needed], "next": _following(found, state, last_run)}
+
+
+def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
+    """Why the last run ended, where a person has to do something about it before the next one."""
+    return needs.read_end(_home(layout)) if selection.work_left(state) else {}
+
+
+def _home(layout: TaskListLayout) -> str | None:
+    return trusted_state.existing(layout.tasks, layout.root, writable=False)
+
+
+def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
+    """What a person has to do; ``held`` are the tasks that one keeps from landing."""
+    halt = state.halt
+    asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
+    asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
+    given_up = (task for task in state.tasks if task.status == "failed" and task.given_up and not task.question)
+    failed = [task.id for task in given_up if not task.blocked_only]
+    return needs.of(asked, held=held, failed=failed, last_run=last_run)
 
 
 def _now_records(layout: TaskListLayout) -> list[JsonObject]:
@@ -119,10 +148,16 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
     return snapshot.lines(found, most=None if everything else snapshot.MOST_AGENTS)
 
 
-def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()) -> str:
-    """The one command to type now; ``held`` are the tasks that a person keeps from landing."""
-    if state.halt or paused:
-        return answer_of_halt(state)
+def next_command(
+    state: State, *, paused: bool = False, held: Sequence[str] = (), last_run: JsonObject | None = None
+) -> str:
+    """The one command to type now; ``held`` are the tasks that a person keeps from landing.
+
+    ``last_run`` says why the last run ended, where a person has to remove the reason first.
+    """
+    removes = (last_run or {}).get("command")
+    if state.halt or paused or removes:
+        return answer_of_halt(state) if state.halt or paused else str(removes)
     if left := leases.left_by_run(state):
         waits_for_a_person = bool(held) and {task.id for task in left} <= {*held}
         return f"harness queue release {held[0]}" if waits_for_a_person else leases.command_of_run(left)
@@ -133,7 +168,16 @@ def next_command(state: State, *, paused: bool = False, held: Sequence[str] = ()
         return _name_proof(following.id)
     if selection.work_left(state):
         return "harness run"
-    return "harness task reset --failed" if selection.counts(state).get("failed") else ADD
+    return _over(state)
+
+
+def _over(state: State) -> str:
+    """The command for a list in which nothing is left for an agent."""
+    asked = [task for task in state.tasks if task.question]
+    failed = selection.counts(state).get("failed", 0)
+    if asked and len(asked) == failed:
+        return f"harness why {quoted(asked[0].id)}"
+    return "harness task reset --failed" if failed else ADD
 
 
 def answer_of_halt(state: State) -> str:
@@ -141,6 +185,12 @@ def answer_of_halt(state: State) -> str:
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
+
+
+def answer_of_question(task: Task) -> str:
+    """Return what a person types for yes, and for no."""
+    named = quoted(task.id)
+    return f"harness task accept {named}, or: harness task reset {named}"
 
 
 def _name_proof(task_id: str) -> str:
@@ -184,24 +234,28 @@ def _claim_of(task: Task) -> JsonObject:
     }
 
 
-def standing(task: Task, unproven: Container[str]) -> str:
+def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
     """The state of a task in the words of all faces. What a person has set to ``failed`` is that, whatever is left."""
+    if task.question:
+        return headline.NEEDS_YOU
     if task.id in unproven:
         return headline.UNPROVEN
     if task.status == "failed" and task.given_up and task.blocked_only:
         return headline.BLOCKED
+    if task.status == "completed" and task.id in checked:
+        return headline.CHECKED
     return _STANDINGS.get(task.status, headline.OPEN)
 
 
 _STANDINGS = {"completed": headline.PROVEN, "in_progress": headline.WORKING, "failed": headline.FAILED}
 
 
-def _row(task: Task, unproven: Container[str]) -> JsonObject:
+def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> JsonObject:
     return {
         "id": task.id,
         "title": task.title,
         "status": task.status,
-        "state": standing(task, unproven),
+        "state": standing(task, unproven, checked),
         "priority": task.priority,
         "attempts": task.attempts,
         "max_attempts": task.max_attempts,
@@ -221,16 +275,14 @@ def head(found: JsonObject) -> list[str]:
         from agent_harness.session import now
 
         doing = now.lines(heard)
-    halt, rescues = found["halt"], found["rescues"]
+    rescues = found["rescues"]
     return headline.lines(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
+        checked=len(found["checked"]),
         total=found["counts"]["total"],
         doing=doing,
-        asks=[
-            *([f"halted, {halt.get('category')}: {halt.get('message')} (harness resume)"] if halt else []),
-            *(f"{each} is held from landing (harness queue release {each})" for each in _held(found["parallel"])),
-        ],
+        asks=[str(needs.Need(**each)) for each in found["needs"]],
         cost=_cost(found["costs"]),
         counted=found["claims"],
         kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
@@ -240,11 +292,13 @@ def head(found: JsonObject) -> list[str]:
     )
 
 
-def _following(found: JsonObject, state: State) -> str:
+def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
     """The command to type now; while somebody works, it is one that looks."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
-    return headline.AT_WORK if looks else next_command(state, paused=found["paused"], held=_held(found["parallel"]))
+    if looks:
+        return headline.AT_WORK
+    return next_command(state, paused=found["paused"], held=_held(found["parallel"]), last_run=last_run)
 
 
 def glance(found: JsonObject) -> str:
@@ -253,11 +307,14 @@ def glance(found: JsonObject) -> str:
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
     doing = doing or (f"{alive[0].get('item') or 'task'} {alive[0].get('phase') or ''}".strip() if alive else "")
-    doing = doing or ("done" if counts["total"] and _proven(found) == counts["total"] else "idle")
+    resting = "needs you" if found["needs"] else "idle"
+    is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
+    doing = doing or ("done" if is_done else resting)
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
     return headline.glance(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
+        checked=len(found["checked"]),
         total=counts["total"],
         doing=doing,
         cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if costs else None,
@@ -265,7 +322,7 @@ def glance(found: JsonObject) -> str:
 
 
 def _proven(found: JsonObject) -> int:
-    return int(found["counts"].get("completed", 0)) - len(found["unproven"])
+    return int(found["counts"].get("completed", 0)) - len({*found["unproven"], *found["checked"]})
 
 
 def _cost(costs: JsonObject | None) -> str | None:
@@ -334,7 +391,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
     """At work, failed or marked without a proof, and what comes next, a few of each."""
-    unproven, following = found["unproven"], (found["next_task"] or {}).get("id")
+    unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
     waiting = [row for row in rows if row["status"] == "pending"]
@@ -368,8 +425,8 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
         text.append(f"Left by a run of several agents, and landed or given back by the next one: {'; '.join(told)}")
     if unproven := found["unproven"]:
         text.append(f"Marked completed, and not proven by the harness: {names(unproven)}; harness session start looks")
-    if green := found["green_before"]:
-        text.append(f"Proven by a command that passed before the work as well: {names(green)}")
+    checked = [f"Checked, and not proven: {name}: {why}" for name, why in found["checked"].items()]
+    text += headline.first_of(checked, MOST_NAMED, everything=everything)
     if not found["active"] and found["work_left"] and hooks():
         text.append("Hooks rest here: harness activate")
     if found["rescues"]:

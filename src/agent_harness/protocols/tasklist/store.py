@@ -46,7 +46,15 @@ def _load(layout: TaskListLayout, read_file: Callable[[str], T]) -> T:
 
 
 def _way_out(layout: TaskListLayout) -> str:
-    return "harness task recover" if backup_is_whole(layout) else "there is no backup: report it to a person and stop"
+    there = backup_is_whole(layout) or copy_of(layout) is not None
+    return "harness task recover" if there else "there is no backup: report it to a person and stop"
+
+
+def copy_of(layout: TaskListLayout) -> records.State | None:
+    """The copy of the list that is kept outside of its folder; ``None`` while a backup is in it, whole or not."""
+    from agent_harness.protocols.tasklist import proven
+
+    return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
 
 
 def backup_is_whole(layout: TaskListLayout) -> bool:
@@ -203,7 +211,10 @@ class TaskStore:
                 lock.verify()
 
             if change.dirty:
+                from agent_harness.protocols.tasklist import proven
+
                 change.write(self.layout.tasks, before=still_ours)
+                proven.keep_list(self.layout)
             for line in change.lines:
                 self.log(line)
 

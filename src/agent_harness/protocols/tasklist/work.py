@@ -25,19 +25,22 @@ from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import remove_tree
 from agent_harness.protocols.tasklist import progress, proven, status
-from agent_harness.protocols.tasklist.attempts import accept_change, commits, rollback, verbs
+from agent_harness.protocols.tasklist.attempts import accept_change, commits, left_by_turn, rollback, verbs
+from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
-from agent_harness.protocols.tasklist.records import State, Task
+from agent_harness.protocols.tasklist.records import CHECKED, PROVEN, State, Task
 from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
+from agent_harness.session.turn_end import OPERATION
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
 from agent_harness.supervision.recording import Recording
 from agent_harness.supervision.starts import MOST_STARTS, StartCount
+from agent_harness.verification.grade import UNCHANGED
 
 UNCOUNTED = {
     "user_pause": "a person stopped the run",
@@ -76,7 +79,7 @@ class Attempted:
     """What became of an attempt."""
 
     task_id: str
-    result: str  # completed, failed, released, lost
+    result: str  # completed, failed, parked, released, lost
     message: str
     used: Totals = field(default_factory=Totals)
     ends_run: str | None = None  # why no further task should be begun
@@ -172,6 +175,7 @@ class TaskWork:
         money = BudgetLimit(name="Run", limit_usd=terms.max_cost_usd, spent_usd=spent_usd, elsewhere=terms.elsewhere)
         self._budget_usd = max(0.0, terms.max_cost_usd - money.used(0.0))
         self._before: State | None = None  # the list as it was when the turn began
+        self._files: ListFiles | None = None  # of the list, as they were then
         self._init_script = _NOTHING  # as it was then
         proven.note_claim(worker.layout, task, by={"agent": terms.agent.name}, turn=owner.current().as_record())
         self._sandbox = proven.terms(worker.layout, worker.store.read(), task).sandbox
@@ -235,12 +239,14 @@ class TaskWork:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
         self._terms.say(f"{task.id}: {ruling.error.message}; sent back")
         tail = ruling.error.data.get("tail")
-        return fix_prompt(task, ruling.error.message, list(tail) if isinstance(tail, list) else [])
+        shown = list(tail) if isinstance(tail, list) else []
+        return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
         """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
+        self._files = ListFiles(worker, self._before)
         self._init_script = _script_at(worker.layout.init_script)
         files.own_place(os.fspath(self.turns.transcript), worker.layout.root)
         brief = Brief(
@@ -288,6 +294,8 @@ class TaskWork:
 
     def closed(self) -> Attempted | None:
         """What the agent made of the task by the verbs; ``None`` while it is still open."""
+        if self._files and (told := self._files.put_back()):
+            self._terms.say(f"{self._task.id}: {told}")
         for link in self._worker.store.take_links_away():
             told = f"{os.path.relpath(link, self._worker.layout.root)} was a link, and is taken away: none is followed"
             self._terms.say(f"{self._task.id}: {told}")
@@ -296,6 +304,9 @@ class TaskWork:
             self._worker.store.change(self._put_back)
         task = self._worker.find(self._worker.store.read(), self._task.id)
         if task.status == "in_progress":
+            left_by_turn.refuse_replaced(self._worker, task)
+            if told := left_by_turn.put_in_order(self._worker, task, ends=False):
+                self._terms.say(f"{task.id}: {told}")
             return None
         results = {"completed": "completed", "failed": "failed", "pending": "released"}
         ours = task.last_claim_token == self._worker.token
@@ -361,11 +372,18 @@ class TaskWork:
         """
         if ending is not None and not self._has_work():
             return None
+        if waiting := left_by_turn.unfinished(self._worker):
+            said = f"{waiting.reason}, which this attempt began; finish it, or: {waiting.command}"
+            error = VerificationFailed(said, code=OPERATION, not_run=True)
+            verbs.refused_unjudged(self._worker, self._task, OPERATION, self._facts(so_far))
+            return TaskRuling(error=error)
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
         self.turns.now.step("proof")
         try:
             return TaskRuling(completed=verbs.complete(self._worker, self._task.id, known=self._facts(so_far)))
         except (VerificationFailed, TimedOut) as error:
+            for told in (self.turns.only_here(), self.turns.empty_there(error.data.get("findings"))):
+                error.message += f"; {told}" if told else ""
             return TaskRuling(error=error)
 
     def _facts(self, so_far: TurnSoFar) -> verbs.AttemptFacts:
@@ -394,7 +412,7 @@ class TaskWork:
                 "model": so_far.model,
                 "prompt_type": "coding",
                 "base": task.started_at_commit,
-                "head": worker.git.head() if worker.git and worker.git.is_repository else None,
+                "head": _head_of(worker),
                 "rescue_ref": new[-1] if new else None,
                 "turns": so_far.turns,
                 "interventions": [redact(each) for each in so_far.interventions],
@@ -404,15 +422,21 @@ class TaskWork:
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
         """Completed, with its commit where there is one."""
-        commit = (ruling.completed or {}).get("commit")
-        return self._attempted("completed", f"proven, commit {str(commit)[:7]}" if commit else "proven")
+        done = ruling.completed or {}
+        at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
+        why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
+        self.turns.say_left_out()
+        return self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}")
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""
         error = ruling.error
+        if error and error.data.get("grade") == UNCHANGED:
+            return self._attempted("parked", error.message)
         found = error.data.get("findings") if error else None
         over_limit = isinstance(found, list) and any(each.get("code") == "over_limit" for each in found)
-        category = "TIMEOUT" if isinstance(error, TimedOut) else "TASK_EXEC" if over_limit else "TEST_FAIL"
+        unjudged = over_limit or (error is not None and bool(error.data.get("not_run")))
+        category = "TIMEOUT" if isinstance(error, TimedOut) else "TASK_EXEC" if unjudged else "TEST_FAIL"
         done = self._fail(category, error.message if error else "", ending)
         command = accept_change.offer(self._task, error) if error else None
         if command is None or done.result != "failed":
@@ -439,6 +463,7 @@ class TaskWork:
             done = verbs.fail(self._worker, self._task.id, category, message)
         except Refused as error:  # going back was refused; the attempt is counted and the list halted
             return replace(self._attempted("failed", error.message), ends_run=error.message)
+        self.turns.say_what_stays()
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         said = ending.message if ending and ending.reason == "error" else None
         return replace(self._attempted("failed", f"[{category}] {message}{where}"), ends_run=ends_run, agent_error=said)
@@ -452,6 +477,10 @@ class TaskWork:
             return replace(self._attempted("lost", error.message), ends_run=None if goes_on else why)
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         given = self._attempted("released", f"{why}{where}")
+        self.turns.say_what_stays()
+        if ending.provider and ending.provider.kind == "money":
+            asked = ending.provider.sentence
+            self._worker.store.change(lambda change: change.halt("BUDGET", asked, self._task.id))
         if ending.reason == "user_pause":
             return replace(given, ends_run=why)
         if ending.reason == "rate_limited":
@@ -461,6 +490,14 @@ class TaskWork:
 
     def _attempted(self, result: str, message: str) -> Attempted:
         return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)
+
+
+def _head_of(worker: Worker) -> str | None:
+    """The commit that is checked out; ``None`` outside of git, and where a turn has taken the repository away."""
+    try:
+        return worker.git.head() if worker.git and worker.git.is_repository else None
+    except HarnessError:
+        return None
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
@@ -510,8 +547,12 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
     return "\n".join([*parts, "", RULES.format(id=task.id)])
 
 
-def fix_prompt(task: Task, said: str, output: Sequence[Any]) -> str:
-    """The prompt of a further round, after the validation has said no."""
+def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
+    """The prompt of a further round, after the validation has said no, or could not be run as things are."""
+    if not was_run:
+        first = f"The harness did not run the validation: {said}"
+        last = "Your work is as you left it. Mend this, and end your turn."
+        return "\n".join([f"# Task {task.id}: {task.title}", "", first, "", last, "", RULES.format(id=task.id)])
     text = "\n".join(str(line) for line in output)[-FEEDBACK_CHARACTERS:]
     return "\n".join(
         [

@@ -60,6 +60,7 @@ _LEAVING_OUT = re.compile(
 _RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
 _SHOWN = 60
 _MOST_OTHERS = 200
+_MOST_OF_CHECK = 50  # files in which expected values are changed
 _MOST_MOVED = 10  # test files; each costs a run
 _Rule = Callable[[str, bytes, bytes], str | None]
 ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
@@ -267,6 +268,21 @@ class CommandGuard(Guard):
 
     def is_own(self, path: str) -> bool:
         return is_test_side(path, self.named)
+
+    def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Never files of the work: what is new counts where it is a test by its name."""
+        changed = {change.path: change for change in changes.files}
+        own = {path for path in (*self.named.scripts, *self.named.makefiles) if not is_runner_config(path)}
+        paths = own & changes.after
+        paths |= {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
+        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before}
+        texts = " ".join(self.named.texts)
+        spoken = sorted(path for path in changes.after if path not in changed and PurePosixPath(path).name in texts)
+        return self._contents(sorted(paths)[:_MOST_OF_CHECK], changed), self._contents(spoken[:_MOST_OF_CHECK], {})
+
+    def _contents(self, paths: Iterable[str], changed: Mapping[str, FileChange]) -> dict[str, bytes]:
+        found = ((path, changed[path].after if path in changed else self._tree.read(path)) for path in paths)
+        return {path: content for path, content in found if content}
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
         """Test files by their names as well: which of them a command runs is not always to be read from it."""

@@ -193,7 +193,8 @@ class CommandRunner(Runner):
             stop=self._stop,
             reach=reach or self.reach(space),
         )
-        return self._as_here(run_of(command, space, done), space)
+        run = self._as_here(run_of(command, space, done), space)
+        return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
@@ -269,11 +270,8 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """No test ran; or tests were skipped while they ran, where the tests of before do not speak of it."""
+        """Tests that were skipped while they ran, where the tests of before do not speak of it."""
         report = run.report
-        if report is None and (problem := self._ran_nothing(run)):
-            message = f"The command ended with 0, but its run is not believed: {problem}"
-            return Told("proof_failed", message, {"problem": problem})
         silent = {
             node
             for node in (report.gave_up if report else ())
@@ -287,14 +285,8 @@ class CommandRunner(Runner):
         message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
         return Told("proof_failed", message, {"failing": sorted(silent)[:50]})
 
-    def _ran_nothing(self, run: Run) -> str | None:
-        """Why no test ran, where the command is a test runner and nothing else."""
-        commands = [each.words for each in simple_commands(self.check.command)]
-        alone = [words for words in commands if words[0] not in ("cd", "export", "set", "true", ":")]
-        return ran_no_test(self.check.command, run.output) if len(alone) == 1 else None
-
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        return run.exit_code == 0
+        return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         """The files of the tests with these ids, which may begin in another folder than the project's."""
@@ -363,6 +355,13 @@ class CommandRunner(Runner):
 
     def reach(self, space: Workspace) -> Reach:
         return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
+
+
+def _ran_nothing(command: str, output: str) -> str | None:
+    """Why no test ran, where the command is a test runner and nothing else."""
+    heads = [each.words[0] for each in simple_commands(command)]
+    alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]
+    return ran_no_test(command, output) if len(alone) == 1 else None
 
 
 def needs_plugins(runner: Runner) -> Told:

@@ -20,6 +20,7 @@ from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
 from agent_harness.protocols.features.verdict.judge import Ruling
+from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
@@ -48,7 +49,7 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     project.tips[commit] = tip
     if rollback_point.head is None:
         return commit
-    descends = project.git.ancestor(rollback_point.head, commit)
+    descends = turn_end.stands_on(rollback_point.head, commit, project.git.ancestor) == commit
     if descends and (tip == rollback_point.head or not _holds_state(project, rollback_point.head, commit)):
         return commit
     wanted = f"refs/harness/rewritten/{under_way.session}"

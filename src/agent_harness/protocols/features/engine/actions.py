@@ -43,7 +43,7 @@ class ActionLog:
 
     def see(self, event: Event) -> None:
         """Notes one event."""
-        if isinstance(event, Usage) and (event.context or event.cost_usd):
+        if isinstance(event, Usage) and (event.context or event.cost_usd or event.told_usd):
             self._note_usage(event)
         if not self._structured:
             return
@@ -74,6 +74,8 @@ class ActionLog:
         row = {name: getattr(event, name) for name in names}
         cost = usage.price(self._model, event)
         found = {"session": self._session, **row, "cost_usd": cost, "model": event.model or self._model}
+        if event.told_usd is not None:
+            found |= {"cost_usd": None, "told_usd": event.told_usd}
         self._project.store.log("usage.jsonl", found)
         self._project.store.event("token_usage", "debug", **found)
 

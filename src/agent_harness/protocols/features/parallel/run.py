@@ -126,7 +126,7 @@ def _doubt(project: Project) -> JsonObject:
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
     """The coordinator's, with where the branch stands and what waits for a person."""
     state = project.store.state()
-    passing, total = document.counts()
+    passing, total = project.store.believed(document).counts()
     waiting = questions.waiting(state, document)
     for asked in waiting[:1]:
         project.say(questions.text(asked))

@@ -57,7 +57,7 @@ def measure(project: Project) -> JsonObject:
     """
     project.require_initialised()
     clear_leftovers(project.root)
-    document = project.store.features()
+    document = project.store.believed(project.store.features())
     passing, total = document.counts()
     judge = Judge(project)
     with judge.tree() as commit:

@@ -114,6 +114,8 @@ class FeatureWork(SessionWork):
         if ruling.accepted:
             self._accepted_tree = (tree, ruling)
         else:
+            if places := self.turns.only_here():
+                ruling = replace(ruling, failure=f"{ruling.failure} ({places})")
             project.store.event(
                 "verification_failed",
                 "critical",
@@ -183,6 +185,7 @@ class FeatureWork(SessionWork):
         settled, published = self._settle_and_publish(settlement)
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
+        self.turns.say_left_out()
         if by_person:
             marks.ask_person(project, under_way.feature, under_way.session)
         settlement = replace(settlement, commit=published.commit)

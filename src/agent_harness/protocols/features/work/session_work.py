@@ -36,7 +36,7 @@ from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
-from agent_harness.session import ledger
+from agent_harness.session import ledger, turn_end
 from agent_harness.session.engine import Turns
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
@@ -269,6 +269,7 @@ class SessionWork(ABC):
 
     def closed(self) -> Result | None:
         """The end of a session whose checkpoint is gone: nobody can go back (UAH-390)."""
+        turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
         return None
@@ -326,8 +327,8 @@ class SessionWork(ABC):
     def _broken(self, changes: proven.ClaimedChanges) -> tuple[str, str] | None:
         if tampered := accept.put_back_state(self._project, self._under_way):
             return accept.TAMPERED, accept.tampering(tampered)
-        if waiting := self._project.git.operation_under_way():
-            return "operation_unfinished", f"The agent left {waiting} unfinished."
+        if left := turn_end.left_unfinished(self._project.git):
+            return turn_end.OPERATION, left
         if changes.violations:
             return "features_json_tampered", "features.json was tampered with: " + "; ".join(changes.violations[:5])
         most = self._project.config.verification.max_features_per_session
@@ -356,6 +357,7 @@ class SessionWork(ABC):
         actions.log_from_git(project, under_way, settled.rescue_ref)
         project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
         project.say("Bring it back with: harness rescue list")
+        self.turns.say_what_stays()
         result = self._result("failed", "complete", failure, settlement, settled, exit_code=1)
         if not ruling.judged:
             return result

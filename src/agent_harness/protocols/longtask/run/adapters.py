@@ -19,7 +19,7 @@ import os
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.protocols.longtask import lifecycle, schema
+from agent_harness.protocols.longtask import lifecycle, records, schema
 from agent_harness.protocols.longtask.options import LONGEST_SECONDS
 from agent_harness.protocols.longtask.records import Checkpoint, Cooldown, RecordView, moment
 from agent_harness.protocols.longtask.run import forbidden
@@ -108,6 +108,23 @@ def normalised(name: str) -> str:
 def is_runnable(worker: str) -> bool:
     """Whether `lth run` has a way to start a worker of this (normalised) name."""
     return worker in _PLANNERS or _is_agent(worker)
+
+
+def spends(worker: str) -> bool:
+    """Whether a start of this (normalised) worker costs money by itself; what a line of shell calls is its writer's."""
+    return worker.partition(":")[0] not in _FREE
+
+
+def unfilled_for(worker: str, task: Contract) -> str | None:
+    """Why this worker is not started: what a person has to fill in before money is spent; ``None`` for nothing."""
+    named = records.unfilled(task.raw) if spends(worker) else []
+    if not named:
+        return None
+    fields = ", ".join(each.partition(" ")[0] for each in named)
+    return f"{worker} costs money and is not started before a person has filled in {fields} (task.json)"
+
+
+_FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
@@ -338,12 +355,14 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
     return clock.timestamp(at, fraction=True) if at else None
 
 
-def limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str) -> list[JsonObject]:
+def limits(
+    layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
+) -> list[JsonObject]:
     """What a task waits for, or would: worker, account, until when (also by the clock on the wall), and what lifts it.
 
     ``checkpoint`` as it was ``told``. Of these workers, those that the contract names, and those of the checkpoint.
     """
-    from agent_harness.kernel.rate_limits import clearing
+    from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
     named = (*workers, blocked, task.policy.preferred or "", task.policy.fallback or "", *checkpoint.cooldowns)
@@ -353,13 +372,16 @@ def limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str)
         until = waits.until if waits else moment(checkpoint.blocked_until) if worker == blocked else None
         if until and until > now:
             account = account_of(worker)
+            is_known = account is not None and LimitClock().in_force(account) is not None
             found.append(
                 {
                     "worker": worker,
                     "account": account,
                     "until": clock.timestamp(until, fraction=True),
                     "untilLocal": clock.local(until),
-                    "lift": clearing(account) if account else "lth record DIR --status active",
+                    "lift": clearing(account)
+                    if account and is_known
+                    else f"lth record {quoted(layout.root)} --status active",
                 }
             )
     return found

@@ -2,7 +2,7 @@
 
     free        nothing is there
     held        it ends later than now: wait
-    over        it ends now or earlier: retired, then ours
+    over        it ends now or earlier, or its process is known to be gone: retired, then ours
     unreadable  no lease can be read: over once it is 1860 s old, held until then
 
 A lease is a file of ours, or a folder with ``lock.json`` inside (another program's form). Every look and every change
@@ -20,6 +20,7 @@ import threading
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, lease
+from agent_harness.kernel import owner as processes
 from agent_harness.kernel.clock import timedelta
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask.lifecycle import seconds_until
@@ -191,6 +192,7 @@ class RunLease:
                 "token": self.token,
                 "host": os.uname().nodename,
                 "runId": self.run_id,
+                "process": processes.current().as_record(),
             }
         )
 
@@ -247,7 +249,9 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
         info = None
     until = moment(info.get("expiresAt")) if isinstance(info, dict) else None
     if isinstance(info, dict) and until is not None:
-        return _Found(content, identity, info, seconds_until(until, now))
+        holder = processes.Owner.from_record(info.get("process"))
+        is_gone = holder is not None and processes.state(holder) == "dead"
+        return _Found(content, identity, info, 0 if is_gone else seconds_until(until, now))
     over_at = clock.moment(changed_at) + timedelta(seconds=UNREADABLE_SECONDS)
     unreadable: JsonObject = {
         "path": layout.lock,

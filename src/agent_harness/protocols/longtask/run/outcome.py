@@ -273,7 +273,7 @@ def session_evidence(
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
         return []
-    note = "Codex session of the run that was rate-limited"
+    note = "Codex session of the run that was rate-limited" if named or began else "the newest Codex session"
     return [{"type": "codex-session", "path": path, "source": "codex-cli", "observedAt": at, "note": note}]
 
 
@@ -355,7 +355,7 @@ def session_file(
     """The path of a session file, or ``None``.
 
     ``named`` is taken as it is, its ``~`` expanded. ``began`` and ``ended`` (seconds since 1970) bound the search of
-    Codex's own folders, which is left out without them.
+    Codex's own folders; without them the newest session is meant.
     """
     if named:
         return expanded(named, base) if named.startswith("~") else named
@@ -363,9 +363,8 @@ def session_file(
         path = expanded(found[0], base)
         if os.path.isfile(path):
             return path
-    if began is None or ended is None:
-        return None
-    return _newest_session(began - _EARLIER_SECONDS, ended + _LATER_SECONDS)
+    earliest = float("-inf") if began is None else began - _EARLIER_SECONDS
+    return _newest_session(earliest, float("inf") if ended is None else ended + _LATER_SECONDS)
 
 
 def _newest_session(earliest: float, latest: float) -> str | None:

@@ -44,9 +44,10 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
     """Runs one slice; the answer of ``lth run`` and its exit status, which is the failing worker's."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
-    _warn_of_stranger(task.policy.allowed, options.worker)
     if options.dry_run:
-        return prepare(CheckpointChange(layout, task, checkpoint, store.now()), options, None).answer, 0
+        planned = prepare(CheckpointChange(layout, task, checkpoint, store.now()), options, None)
+        _warn_of_stranger(task.policy.allowed, options.worker)
+        return planned.answer, 0
     from agent_harness.kernel.process import new_run_id
     from agent_harness.protocols.longtask import recovery
     from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
@@ -80,6 +81,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             prepared.answer["verification"] = report
         if prepared.plan is None:
             return prepared.answer, 128 + interruption.number if interruption.number else 0
+        _warn_of_stranger(task.policy.allowed, options.worker)
         from agent_harness.protocols.longtask.run.slice import Slice
         from agent_harness.protocols.longtask.work import SliceWork
 
@@ -154,7 +156,7 @@ def prepare(
     found, change.checkpoint = seen.due, seen.checkpoint
     scheduling.log_decision(change, found, change.checkpoint)
     if found.decision != "run":
-        said = scheduling.rate_limits(change.task, change.checkpoint, change.now)
+        said = scheduling.rate_limits(change.layout, change.task, change.checkpoint, change.now)
         return Prepared({**_head(found, change, dry_run), "worker": None, **said}, change.task)
     scheduling.reopen(change)
     _end_cooldowns(change)
@@ -164,6 +166,8 @@ def prepare(
     prepared = Prepared(_head(found, change, dry_run), change.task)
     prepared.requested, prepared.fallback = requested, fallback
     prepared.plan = adapters.plan(worker, change.task, change.layout, options)
+    if seat and (fields := adapters.unfilled_for(worker, change.task)):
+        return Prepared(_ask_to_fill_in(change, requested, fields), change.task)
     if seat and (why := seat.take(worker)):
         if may_wait:
             raise NoRoom(why, hint="lth run later", account=adapters.account_of(worker) or worker, until=None)
@@ -225,6 +229,13 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
     return requested, fallback, None, cooldown
 
 
+def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
+    """The answer, and the event, for a worker that costs money and a contract that says what the template says."""
+    found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
+    change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
+    return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
+
+
 def _wait_for_seat(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
     """The answer, and the event, when as many agents are at work as may be: whoever wakes the task tries again."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SEAT_SECONDS)
@@ -258,5 +269,5 @@ def _wait_for_cooldown(
         "worker": None,
         "requestedWorker": requested,
         "workerCooldown": cooldown.raw,
-        **scheduling.rate_limits(change.task, change.checkpoint, change.now, requested),
+        **scheduling.rate_limits(change.layout, change.task, change.checkpoint, change.now, requested),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
-from agent_harness.protocols.longtask import claim, records
+from agent_harness.protocols.longtask import claim
 from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
 from agent_harness.protocols.longtask.store import LongTaskStore
@@ -38,7 +38,7 @@ def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject,
 def report(layout: LongTaskLayout) -> JsonObject:
     """What each check found, and the worst of it."""
     store = LongTaskStore(layout)
-    errors = store.errors(filled=False)
+    errors = store.errors()
     if errors:
         checks = [_check("task-contract", "fail", "; ".join(errors))]
         return {
@@ -48,7 +48,7 @@ def report(layout: LongTaskLayout) -> JsonObject:
             "preferredWorker": None,
             "checks": checks,
         }
-    task, checkpoint = store.load(filled=False)
+    task, checkpoint = store.load()
     checks = list(_checks(layout, task, checkpoint, store))
     worst = max(checks, key=lambda each: _RANK[each["status"]])["status"]
     preferred = task.policy.preferred
@@ -75,18 +75,15 @@ def _check(name: str, status: str, message: str, **members: object) -> JsonObjec
 def _checks(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore
 ) -> Iterator[JsonObject]:
-    if unfilled := records.unfilled(task.raw):
-        yield _check("task-contract", "warn", "; ".join(unfilled))
-    else:
-        yield _check("task-contract", "pass", f"{task.id} loads")
-        found = claim.look(layout, task, checkpoint, store.now()).due
-        yield _check(
-            "run-decision",
-            "warn" if found.decision == "needs-human" else "pass",
-            f"{found.decision}: {found.reason}",
-            decision=found.decision,
-            waitSeconds=found.wait_seconds,
-        )
+    yield _check("task-contract", "pass", f"{task.id} loads")
+    found = claim.look(layout, task, checkpoint, store.now()).due
+    yield _check(
+        "run-decision",
+        "warn" if found.decision == "needs-human" else "pass",
+        f"{found.decision}: {found.reason}",
+        decision=found.decision,
+        waitSeconds=found.wait_seconds,
+    )
     chain = ledger.check(layout.ledger(make=False))
     if not chain.whole:
         yield _check("verdicts", "fail", chain.sentence)

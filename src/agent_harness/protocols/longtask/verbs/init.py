@@ -9,8 +9,7 @@ import os
 import shlex
 
 from agent_harness.errors import Busy, HarnessError, UsageError
-from agent_harness.kernel import clock, files, root
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel import clock, files, project_signs
 from agent_harness.protocols.longtask import evidence, log, records
 from agent_harness.protocols.longtask.layout import file_stamp
 from agent_harness.protocols.longtask.records import FILL_IN
@@ -48,8 +47,6 @@ def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str
     _write(layout, content, force=options.force)
     if options.check:
         return _checked(layout, options.strict)
-    for each in records.unfilled(jsontext.loads(content["task.json"].decode())):
-        log.warn(each)
     return f"Initialized {template} task at {layout.root}", 0
 
 
@@ -94,7 +91,8 @@ def _worker(given: str | None) -> str | None:
 
 def _made(choices: Choices) -> dict[str, bytes]:
     now = clock.timestamp(fraction=True)
-    task, checkpoint = contract_of(choices, now), first_checkpoint(choices.task_id, now)
+    task = contract_of(choices, now)
+    checkpoint = first_checkpoint(choices.task_id, now, TO_FILL_IN if records.unfilled(task) else FIRST_SLICE)
     errors = records.problems(task, checkpoint)
     if errors:
         raise InvalidTask(errors)
@@ -145,7 +143,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
-        if root.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
+        if project_signs.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
             raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a folder of its own below it")
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
@@ -168,7 +166,7 @@ def _checked(layout: LongTaskLayout, strict: bool) -> tuple[JsonObject, int]:
     from agent_harness.protocols.longtask.verbs import health
 
     report, _ = health.health(layout)
-    task, _ = LongTaskStore(layout).load(filled=False)
+    task, _ = LongTaskStore(layout).load()
     policy = task.policy
     answer = {
         "initialized": True,
@@ -283,14 +281,18 @@ def contract_of(choices: Choices, now: str) -> JsonObject:
     }
 
 
-def first_checkpoint(task_id: str, now: str) -> JsonObject:
+TO_FILL_IN = "Fill in task.json until lth validate warns of nothing; then do the first bounded slice."
+FIRST_SLICE = "Do the first bounded slice towards the objective."
+
+
+def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
     """The state before the first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
         "status": "active",
         "currentPhase": "setup",
-        "nextStep": "Once task.json is filled in and lth validate is content: the first bounded slice.",
+        "nextStep": next_step,
         "blockedUntil": None,
         "blocker": None,
         "lastCompletedStep": "",

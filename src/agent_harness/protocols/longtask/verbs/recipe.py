@@ -76,11 +76,15 @@ def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, second
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
-    named = options.fallback_worker or task.policy.fallback or ""
-    fallback = adapters.normalised(named)
-    more = ["--fallback-worker", fallback] if fallback and fallback != worker else []
+    more = fallback_words(task, worker, options.fallback_worker)
     limit = str(max(_LEAST_SECONDS, seconds - _MARGIN_SECONDS))
     return [*program(), "run", layout.root, "--no-wait", "--worker", worker, *more, "--timeout-seconds", limit]
+
+
+def fallback_words(task: Contract, worker: str, named: str | None = None) -> list[str]:
+    """The words that name who takes over for a worker; none where nobody does."""
+    fallback = adapters.normalised(named or task.policy.fallback or "")
+    return ["--fallback-worker", fallback] if fallback and fallback != worker else []
 
 
 def program() -> list[str]:

@@ -162,7 +162,20 @@ def gather(layout: LongTaskLayout, options: EvidenceOptions, *, face: Face | Non
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
         log.warn(f"recorded, and believed of nobody but a person: {', '.join(manual)}")
-    return answer, 0
+    unknown = _unknown_of(layout, item)
+    return ({**answer, "warnings": unknown} if unknown else answer), 0
+
+
+def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
+    """For each criterion that an item names and that there is not, a line that says which there are."""
+    task, _ = LongTaskStore(layout).load()
+    known = [each.id for each in task.criteria]
+    named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
+    return [
+        f"{task.id} has no criterion {each}, so that this counts for none of {', '.join(known)}"
+        for each in named
+        if each and each not in known
+    ]
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:

@@ -45,7 +45,8 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     if not worker or not adapters.is_runnable(worker):
         raise UsageError("nobody is named who can work without a person", hint="--worker codex-cli")
     seconds = ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
-    argv = [*recipe.program(), "run", os.path.abspath(layout.root), "--no-wait", "--worker", worker, *seconds]
+    more = [*recipe.fallback_words(task, worker), *seconds]
+    argv = [*recipe.program(), "run", os.path.abspath(layout.root), "--no-wait", "--worker", worker, *more]
     count, unit = int(found[1]), found[2]
     if options.form == "cron":
         return _cron(argv, count, unit, os.path.abspath(layout.root)), 0

@@ -86,11 +86,13 @@ def _answer(
         "nextStep": checkpoint.next_step,
         "worker": task.policy.preferred,
         "workerPrompt": text,
-        **rate_limits(task, checkpoint, now),
+        **rate_limits(layout, task, checkpoint, now),
     }
 
 
-def rate_limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str) -> JsonObject:
+def rate_limits(
+    layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
+) -> JsonObject:
     """The member ``rateLimits`` of an answer, where any worker of the task, or one of these, has to wait."""
     from agent_harness.kernel.rate_limits import LimitClock
 
@@ -98,7 +100,7 @@ def rate_limits(task: Contract, checkpoint: Checkpoint, now: datetime, *workers:
         return {}
     from agent_harness.protocols.longtask.run import adapters
 
-    found = adapters.limits(task, checkpoint, now, *workers)
+    found = adapters.limits(layout, task, checkpoint, now, *workers)
     return {"rateLimits": found} if found else {}
 
 
@@ -123,5 +125,5 @@ def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
         "blockedUntil": checkpoint.blocked_until,
         "waitSeconds": seen.due.wait_seconds,
         "nextStep": checkpoint.next_step,
-        **rate_limits(task, checkpoint, now),
+        **rate_limits(layout, task, checkpoint, now),
     }, 0

@@ -44,7 +44,7 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
         *_blockers(checkpoint),
         *(("rate limit", _limit(each)) for each in _rate_limits(task, checkpoint, store)),
         ("evidence", f"{len(items)} item{'' if len(items) == 1 else 's'}"),
-        ("usage", _usage(log.total_usage(events))),
+        ("usage", _usage(log.total_usage(events), working=_works(store, events))),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
         *_now(layout),
@@ -99,7 +99,7 @@ def _blockers(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
 
 
 def _rate_limits(task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -> list[JsonObject]:
-    found: list[JsonObject] = scheduling.rate_limits(task, checkpoint, store.now()).get("rateLimits", [])
+    found: list[JsonObject] = scheduling.rate_limits(store.layout, task, checkpoint, store.now()).get("rateLimits", [])
     return found
 
 
@@ -107,13 +107,19 @@ def _limit(found: JsonObject) -> str:
     return f"{found['worker']} until {found['untilLocal']}; to go on at once: {found['lift']}"
 
 
-def _usage(spent: JsonObject) -> str:
-    """Tokens and cost of the runs that say it, and how many do not."""
+def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
+    """Whether a worker is under way."""
+    return lease_of(store) == "held" and recovery.is_unfinished(events)
+
+
+def _usage(spent: JsonObject, *, working: bool) -> str:
+    """Tokens and cost of the runs that say it, and how many do not; who is at work has not said it yet."""
+    unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
-        said = "run does" if spent["unknownRuns"] == 1 else "runs do"
-        return f"unknown; {spent['unknownRuns']} {said} not say it" if spent["unknownRuns"] else "none"
+        said = "run does" if unknown == 1 else "runs do"
+        return f"unknown; {unknown} {said} not say it" if unknown > 0 else "none yet" if working else "none"
     cost = "cost unknown" if spent["costUsd"] is None else f"{spent['costUsd']:.2f} USD"
-    others = f"; {spent['unknownRuns']} more runs do not say it" if spent["unknownRuns"] else ""
+    others = f"; {unknown} more runs do not say it" if unknown > 0 else ""
     return f"{spent['totalTokens']} tokens, {cost}, in {spent['knownRuns']} runs{others}"
 
 

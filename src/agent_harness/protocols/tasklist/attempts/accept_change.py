@@ -1,4 +1,6 @@
-"""A person takes work that was refused for the files that it changes: it is judged again with these free.
+"""A person takes work as it is: work that was refused for its files, or a task that was done before.
+
+Work is judged again with these files free:
 
     claim     the task is theirs; what they allow is part of the claim, and of no other
     restore   what the last attempt did comes out of its rescue, where nothing has changed since
@@ -12,11 +14,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import HarnessError, Refused
+from agent_harness.errors import HarnessError, Refused, UsageError
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import planning
 from agent_harness.protocols.tasklist.attempts import rescue, verbs
 from agent_harness.protocols.tasklist.claims import claim
+from agent_harness.verification.grade import UNCHANGED
 from agent_harness.verification.guard import ALLOWABLE
 from agent_harness.verification.verdict import CRITICAL
 
@@ -31,6 +34,11 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
     ``Refused`` for a task of which nothing waits in a rescue; else as ``claim``, ``rescue.restore`` and ``complete``.
     """
     task = worker.find(worker.store.read(), task_id)
+    if not patterns and (task.question or {}).get("kind") == UNCHANGED:
+        return _done_already(worker, task)
+    if not patterns:
+        hint = f"harness task accept {task_id} FILE"
+        raise UsageError(f"Which files may differ? {task_id} waits for no question", hint=hint)
     if task.status not in ("pending", "failed") or not task.rescues:
         told = f"{task_id} is {task.status}" if task.rescues else f"No work on {task_id} waits in a rescue"
         raise Refused(told, hint="harness status")
@@ -51,6 +59,18 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
     except HarnessError:
         with suppress(HarnessError):
             planning.set_fields(worker.store, task_id, before)
+        raise
+
+
+def _done_already(worker: "Worker", task: "Task") -> JsonObject:
+    """Closes a task that a person says is done, although nothing was changed; its check runs once more."""
+    wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts + 1))}
+    planning.set_fields(worker.store, task.id, wanted)
+    worker.token = claim.claim(worker, task.id)["token"]
+    try:
+        return verbs.complete(worker, task.id, known=verbs.AttemptFacts(word="accept-unchanged"))
+    except HarnessError as error:
+        verbs.release(worker, task.id, f"not accepted: {error.message}")
         raise
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError, LeaseLost, NotOwner, UnsafeTree
 from agent_harness.kernel import process
+from agent_harness.kernel.git.locate import folders_of_project
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import of_agent, settings_from
 from agent_harness.kernel.redact import redact
@@ -18,11 +19,12 @@ from agent_harness.protocols.tasklist import (
     proven,
     selection,
 )
-from agent_harness.protocols.tasklist.attempts import rollback, validation
+from agent_harness.protocols.tasklist.attempts import left_by_turn, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
 from agent_harness.protocols.tasklist.claims import leases, surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
+from agent_harness.protocols.tasklist.records import CHECKED
 from agent_harness.session import ledger
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Failure:
     rollback: bool = True
     allow_pushed: bool = False
     recovery: tuple[str, str] | None = None  # action and reason, when a recovery ends it
+    question: JsonObject | None = None  # a person decides, and the task is not tried again before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,9 @@ def completed(
     def act(change: "TaskListChange") -> JsonObject:
         own = worker.own(change.state, task.id, change.now)
         _put_terms_back(worker, change, own)
-        proven.prove(worker.layout, change.state, own.id)
+        only = verdict.basis or "" if verdict.grade == CHECKED else None
+        proven.prove(worker.layout, change.state, own.id, only=only)
+        own.raw.pop("question", None)
         ledger.write(proven.ledger(worker.layout), verdict)
         lifecycle.complete(own, change.now)
         leases.count_outcome(change.state, worker, change.now)
@@ -137,7 +142,15 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         again = any(each.startswith("[ENV_SETUP]") for each in own.error_log)  # an environment that failed twice
         if refused or failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and again):
             change.halt(failure.category, refused.message if refused else failure.message, own.id)
-        lifecycle.fail(own, failure.category, failure.message, change.now, give_up=back.base_missing)
+        lifecycle.fail(
+            own,
+            failure.category,
+            failure.message,
+            change.now,
+            give_up=back.base_missing or failure.question is not None,
+        )
+        if failure.question:
+            own.raw["question"] = failure.question
         leases.count_outcome(change.state, worker, change.now)
         lifecycle.keep_rescues(own, rescues)
         _note_recovery(change, own, failure.recovery)
@@ -180,7 +193,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
     policy = worker.store.read().config.rollback_policy
     note(worker, task, intent={"verb": "release", "message": why})
     try:
-        back = rollback.roll_back(worker, task, policy=policy)
+        back = _rolled_back(worker, task, policy=policy)
     except rollback.BaseMissing as error:
         back = RollbackOutcome(reason=error.message)
     except HarnessError:
@@ -226,7 +239,7 @@ def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Rollback
     if not failure.rollback:
         return RollbackOutcome(reason="as asked, the work tree stays as it is"), None
     try:
-        return rollback.roll_back(worker, task, policy=policy, allow_pushed=failure.allow_pushed), None
+        return _rolled_back(worker, task, policy=policy, allow_pushed=failure.allow_pushed), None
     except rollback.BaseMissing as error:
         return RollbackOutcome(reason=error.message, base_missing=True), None
     except UnsafeTree as error:
@@ -234,6 +247,13 @@ def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Rollback
     except HarnessError:
         note(worker, task, intent={})  # somebody is busy there: it is the owner's to try again, or to go on
         raise
+
+
+def _rolled_back(worker: "Worker", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
+    """As ``rollback.roll_back``, once what a turn of a run began is out of the way."""
+    if policy != "none":
+        left_by_turn.put_in_order(worker, task, ends=True)
+    return rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
@@ -247,7 +267,7 @@ def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
             cwd=folder,
             env=process.scrubbed_environment(),
             timeout_seconds=CLEANUP_SECONDS,
-            sandbox=of_agent([worker.layout.root, folder], settings=wished, installs=True),
+            sandbox=of_agent([worker.layout.root, folder], settings=wished, installs=True, reads=folders_of_project()),
             stop=LeaseKeeper(worker, task),
         )
     except (LeaseLost, NotOwner):

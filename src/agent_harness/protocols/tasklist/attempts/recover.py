@@ -12,7 +12,7 @@ from agent_harness.errors import NotOwner, PersonNeeded, ToolMissing, UnsafeTree
 from agent_harness.kernel import clock, lease
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import lifecycle, progress, proven, recovery
-from agent_harness.protocols.tasklist.attempts import close_attempt, rollback, validation, verbs
+from agent_harness.protocols.tasklist.attempts import close_attempt, left_by_turn, rollback, validation, verbs
 from agent_harness.protocols.tasklist.attempts.attempt import (
     BASE_REFS,
     noted,
@@ -147,6 +147,7 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> JsonObject:
     if intent.get("verb") in ("fail", "release"):
         ours = _take_over(worker, task_id)
         return _finish(ours, close_attempt.mine(ours, task_id), intent)
+    left_by_turn.put_in_order(worker, task, ends=True)
     found = rollback.evidence(worker, task)
     if found.foreign and decide != "resume":
         raise _strangers(worker, task, found)

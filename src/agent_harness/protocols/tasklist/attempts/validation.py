@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import ConfigurationError, ToolMissing
+from agent_harness.errors import ConfigurationError, HarnessError, ToolMissing
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
@@ -20,7 +20,8 @@ from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.folder import KeptFiles, judge_folder, run_in_place
-from agent_harness.verification.judge import examine_command, judge_command
+from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of
+from agent_harness.verification.judge import examine_command, judge_command, run_at
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding, JudgedStep, Verdict
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 
+PASS, GRADE, CHANGE = "pass", "grade", "change"
+"""What a validation that passes has to show beside that: see ``run``."""
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
@@ -66,6 +69,8 @@ class ValidationRun:
     reasons: list[str]  # of the findings that reject
     sandbox: str  # that the command ran in, as the ledger has it
     tree: str | None  # of everything not ignored; none without a baseline
+    grade: str | None = None  # proven, checked or unchanged, if the check passed
+    basis: str | None = None  # what that rests on
     output: str = ""  # the last 64 KiB of it
     steps: tuple[JudgedStep, ...] = ()  # of the judgement, each with what it took
 
@@ -96,6 +101,11 @@ class ValidationRun:
             return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person has to say if the task is done: nothing was changed, and the check passed before."""
+        return not self.passed and self.grade == UNCHANGED
+
     def rejected(self, reasons: list[str]) -> "ValidationRun":
         """The same for work that is rejected after all."""
         return replace(self, result="FAIL", reasons=reasons)
@@ -106,11 +116,13 @@ class ValidationRun:
         return {name: getattr(self, name) for name in kept}
 
 
-def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
+def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Judges a task in progress by its validation.
 
     ``work`` is what the attempt did, where there is a baseline: then its candidate commit is judged, in a checkout or
     in the folder as the list says. The lease is renewed meanwhile. A pass is noted outside the project.
+    ``demand`` says what else it takes to be a pass: nothing (``PASS``), what the task requires (``GRADE``), or that and
+    a change (``CHANGE``).
     ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
@@ -121,10 +133,38 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None") -> Validatio
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
+    grade = _grade(verdict, terms) if verdict.accepted else None
+    verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
     ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
+    ran = replace(ran, grade=grade.word, basis=grade.basis) if grade else ran
     if verdict.accepted and work:
         _record_pass(worker, task, work, ran)
     return ran
+
+
+def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
+    return grade_of(
+        red_before=verdict.red_before,
+        unchanged=verdict.unchanged,
+        noticed=verdict.noticed,
+        noticed_of=verdict.noticed_of,
+        not_asked=verdict.not_asked,
+        trusted=terms.trust == "fast",
+    )
+
+
+def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
+    """Return the verdict, rejected if the task asks for more than this grade."""
+    if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
+        return verdict
+    if grade.word == UNCHANGED and demand == CHANGE:
+        finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: is it done?")
+    elif (task.requires or terms.requires) == PROVEN and not grade.is_proven:
+        told = f"The check passes, and this task needs a proof (requires: proven): {grade.basis}"
+        finding = Finding("only_checked", CRITICAL, told)
+    else:
+        return verdict
+    return replace(verdict, accepted=False, findings=(*verdict.findings, finding))
 
 
 def _own_files(work: "AttemptWork") -> Finding:
@@ -192,6 +232,22 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
     return _outcome(worker, task, None, verdict, settings_from(wished))
 
 
+def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool | None:
+    """Return whether the validation passes before any work: in a checkout of HEAD, else in the folder.
+
+    ``None`` if it has no answer within so many seconds, or cannot be run.
+    """
+    terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=worker.store.read().config.sandbox)
+    check = check_of(task, terms)
+    check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
+    head = worker.git.head() if worker.git and worker.git.is_repository else None
+    try:
+        done = run_at(Git(folder_of(worker)), head, check) if head else run_in_place(folder_of(worker), check)
+    except HarnessError:
+        return None
+    return None if done.exit_code is None else done.exit_code == 0
+
+
 def _outcome(
     worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
 ) -> ValidationRun:
@@ -215,12 +271,22 @@ def _outcome(
     )
 
 
-def proof_on_record(worker: "Worker", task: "Task", work: "AttemptWork | None") -> proven.PassOnRecord | None:
+def proof_on_record(
+    worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
+) -> proven.PassOnRecord | None:
     """The pass that this claim has on record; ``None`` where the files or the command have changed since."""
     found = proven.passed(worker.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
-    return found if work.full_tree in found.trees else None
+    return found if work.full_tree in found.trees and _is_enough(worker, task, found.grade, demand) else None
+
+
+def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -> bool:
+    """Whether a pass of this grade completes the task."""
+    required = task.requires or proven.terms(worker.layout, worker.store.read(), task).requires
+    if grade == UNCHANGED and demand == CHANGE:
+        return False
+    return demand == PASS or grade == PROVEN or required != PROVEN
 
 
 def tail_of(output: str) -> list[str]:
@@ -238,7 +304,8 @@ def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: Valid
         "at": clock.timestamp(),
         "seconds": round(ran.proof_seconds, 3),
     }
-    proven.note_pass(worker.layout, task, {**record, "where": ran.where, "red_before": ran.red_before})
+    record |= {"where": ran.where, "red_before": ran.red_before, "grade": ran.grade, "basis": ran.basis}
+    proven.note_pass(worker.layout, task, record)
 
 
 def _write_log(worker: "Worker", task: "Task", output: str) -> str:

@@ -17,10 +17,11 @@ from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts import close_attempt, commits, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import note, noted, place_of
 from agent_harness.protocols.tasklist.attempts.close_attempt import Failure
-from agent_harness.protocols.tasklist.attempts.validation import ValidationRun
+from agent_harness.protocols.tasklist.attempts.validation import CHANGE, GRADE, PASS, ValidationRun
 from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
+from agent_harness.verification.grade import CHECKED, UNCHANGED
 from agent_harness.verification.verdict import CRITICAL, GREEN, RED
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
 def validate(worker: "Worker", task_id: str) -> JsonObject:
     """Runs the validation of a task of ours; the members of the answer are those of ``ValidationRun``.
 
-    A pass is remembered for ``complete``. ``ConfigurationError`` (no command; the list is halted) and ``ToolMissing``
-    (its program is missing; the second time the list is halted).
+    A pass is remembered for ``complete``, which asks for more. ``ConfigurationError`` (no command; the list is halted)
+    and ``ToolMissing`` (its program is missing; the second time the list is halted).
     """
     task = close_attempt.mine(worker, task_id)
     with commits.opened(worker, task) as work:
-        return {"task_id": task.id, **validated(worker, task, work).as_record()}
+        return {"task_id": task.id, **validated(worker, task, work, demand=PASS).as_record()}
 
 
 def complete(
@@ -70,14 +71,27 @@ def complete(
     else:
         asked = noted(worker, task, "asked")
         commit, message = asked.get("commit") is not False and commit, message or asked.get("message")
-    proof = proof_of(worker, task, commit=commit, message=message)
+    proof = proof_of(worker, task, commit=commit, message=message, demand=_demand(known))
     line = on_record(worker, task, proof, claimed=True, known=known)
+    if proof.ran and proof.ran.asks:
+        raise _parked(worker, task, proof.ran)
     if proof.ran and not proof.ran.passed:
         raise _unproven(task, proof.ran)
     done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
     said = proven.elsewhere(worker.layout)
     told = {"warning": said} if said else {}
-    return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+    graded = {"grade": line.grade, "basis": line.basis} if line.grade else {}
+    return {**done, **graded, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+
+
+def _demand(known: "AttemptFacts | None") -> str:
+    """Return what a check has to show: whoever says it is done is believed that nothing had to be changed.
+
+    By the format of the list a pass completes a task. ``harness run`` has started an agent, and asks for a change.
+    """
+    if known is None:
+        return GRADE
+    return CHANGE if known.word is None else PASS
 
 
 def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
@@ -85,7 +99,7 @@ def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
 
     What the agent changes after its request is judged then; where it changes nothing, this proof counts.
     """
-    proof = proof_of(worker, task, commit=False)
+    proof = proof_of(worker, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(worker, task, proof, claimed=True)
         raise _unproven(task, proof.ran)
@@ -106,24 +120,30 @@ class JudgedAttempt:
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
     summary: JsonObject  # ``where`` and ``red_before``
+    grade: str | None = None  # of a check that passed (``verification/grade.py``)
+    basis: str | None = None
     commit: str | None = None  # None: not proven, or nothing could be committed
     base: str | None = None  # the commit at the claim
     candidate: str | None = None  # a commit of everything that was judged
     tree: str | None = None  # of it
 
 
-def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None) -> JudgedAttempt:
+def proof_of(
+    worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
+) -> JudgedAttempt:
     """Opens the attempt's work once, judges it unless it is proven already, and commits what was judged.
 
     Where the validation runs in the folder, what the run itself wrote there goes in as well, after the guard has seen
     it. Raises as ``complete``, but for a failed proof.
     """
     with commits.opened(worker, task) as work:
-        known = validation.proof_on_record(worker, task, work)
-        ran = None if known else validated(worker, task, work)
+        known = validation.proof_on_record(worker, task, work, demand=demand)
+        ran = None if known else validated(worker, task, work, demand=demand)
         proven_by = ran or known
-        summary = {"where": proven_by.where, "red_before": proven_by.red_before} if proven_by else {}
-        judged = JudgedAttempt(ran=ran, summary=summary)
+        judged = JudgedAttempt(ran=ran, summary={})
+        if proven_by:
+            summary = {"where": proven_by.where, "red_before": proven_by.red_before}
+            judged = replace(judged, summary=summary, grade=proven_by.grade, basis=proven_by.basis)
         if work:
             base, candidate, tree = work.attempt.base, work.full, work.full_tree
             judged = replace(judged, base=base, candidate=candidate, tree=tree)
@@ -133,7 +153,7 @@ def proof_of(worker: "Worker", task: "Task", *, commit: bool = True, message: st
         if not commit:
             place = place_of(worker)
             return replace(judged, commit=place.git.head() if place else None)
-        in_folder = ran is not None and summary["where"] == IN_PLACE
+        in_folder = ran is not None and ran.where == IN_PLACE
         if work is None or not in_folder:
             return replace(judged, commit=commits.commit(worker, work, _text(task, message)))
     with commits.opened(worker, own) as work:
@@ -196,11 +216,31 @@ def on_record(
         steps=_steps(worker, task, proof),
         isolation=proof.summary.get("where"),
         sandbox=proof.ran.sandbox if proof.ran else None,
+        grade=_grade(proof) if passed else None,
+        basis=_basis(proof, known) if passed else None,
         tools={"git": place.git.text("version").split()[2]} if place else {},
         cost_usd=known.cost_usd,
         seconds=round(max(0.0, (worker.store.now() - began).total_seconds()), 1) if began else None,
     )
     return line if passed else ledger.write(path, line)
+
+
+def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
+    """The line of work that was refused before its validation could be run; ``code`` says why."""
+    line = ClaimVerdict(
+        id=new_run_id(),
+        item=task.id,
+        verdict=ledger.REJECTED,
+        session=whole(task.raw.get("claimed_session"), 0) or None,
+        attempt=task.attempts + 1,
+        agent=known.agent,
+        model=known.model,
+        claim=(task.id,),
+        codes=(code,),
+        base=task.started_at_commit,
+        cost_usd=known.cost_usd,
+    )
+    return ledger.write(proven.ledger(worker.layout), line)
 
 
 def word_of_file(
@@ -220,6 +260,17 @@ def word_of_file(
         isolation=ran.where if ran else None,
         sandbox=ran.sandbox if ran else None,
     )
+
+
+def _grade(proof: JudgedAttempt) -> str | None:
+    """Return ``checked`` also for a task that a person takes as done although nothing was changed."""
+    return CHECKED if proof.grade == UNCHANGED else proof.grade
+
+
+def _basis(proof: JudgedAttempt, known: AttemptFacts) -> str | None:
+    if proof.grade != UNCHANGED:
+        return proof.basis
+    return f"{proof.basis}; a person said that it is done" if known.word else proof.basis
 
 
 def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
@@ -370,10 +421,10 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
     return task if task.last_owner == worker.owner else None
 
 
-def validated(worker: "Worker", task: "Task", work: "AttemptWork | None") -> ValidationRun:
+def validated(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Runs the validation; what it cannot even start with goes into the log, and may halt the list."""
     try:
-        ran = validation.run(worker, task, work)
+        ran = validation.run(worker, task, work, demand=demand)
     except validation.MissingCommand as error:
         _refuse(worker, task, "CONFIG", "Missing validation.command", error, halt=True)
         raise
@@ -410,6 +461,19 @@ def _refuse(
             change.halt(category, error.message, task.id)
 
     worker.store.change(act)
+
+
+def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
+    """Leaves the task to a person: nobody works on it before they say whether it is done."""
+    question = {
+        "kind": UNCHANGED,
+        "message": f"{task.id}: the check already passes and nothing was changed: is it done?",
+    }
+    failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
+    close_attempt.failed(worker, task, failure)
+    told = f"{task.id} is left to a person: {ran.basis}"
+    hint = f"a person answers: harness task accept {task.id} (it is done), or: harness task reset {task.id} (it is not)"
+    return VerificationFailed(told, hint=hint, task_id=task.id, final=True, **ran.as_record())
 
 
 def _unproven(task: "Task", ran: ValidationRun) -> VerificationFailed | TimedOut:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import Busy
+from agent_harness.errors import Busy, SessionHeld
 from agent_harness.kernel import clock, lease
 from agent_harness.kernel.clock import timedelta
 from agent_harness.protocols.tasklist import lifecycle
@@ -106,9 +106,9 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
     if found is None or found.owner == worker.session_owner:
         return
     since, until = found.record.get("started_at"), found.record.get("expires_at")
-    raise Busy(
+    raise SessionHeld(
         f"another harness session is active (owner={found.owner}, since {since}, until {until})",
-        hint="wait, or when you know that it is dead: harness session start --take-over",
+        hint="harness session start --take-over && harness session end  # if nobody works in it; else wait",
         owner=found.owner,
         since=since,
         until=until,

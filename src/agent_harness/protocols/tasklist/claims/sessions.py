@@ -112,6 +112,7 @@ def _set_up(worker: Worker) -> JsonObject | None:
 def _run_script(worker: Worker) -> tuple[JsonObject, str]:
     """What is answered about its run, and how it ended, for people."""
     from agent_harness.kernel import process
+    from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
 
     wished = settings_from(worker.store.read().config.sandbox)
@@ -122,7 +123,7 @@ def _run_script(worker: Worker) -> tuple[JsonObject, str]:
         cwd=worker.layout.root,
         env=process.scrubbed_environment(),
         timeout_seconds=clock.scaled(INIT_SECONDS),
-        sandbox=of_agent([worker.layout.root, worker.cwd], settings=wished, installs=True),
+        sandbox=of_agent([worker.layout.root, worker.cwd], settings=wished, installs=True, reads=folders_of_project()),
     )
     from agent_harness.kernel.redact import redact
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 
-from agent_harness.errors import Busy, LeaseLost, NotOwner, UsageError
+from agent_harness.errors import Busy, LeaseLost, NotOwner, StateDamaged, UsageError
 from agent_harness.kernel import lease
 from agent_harness.protocols.tasklist import lifecycle
 from agent_harness.protocols.tasklist.claims import leases
@@ -304,7 +304,7 @@ class LeaseKeeper:
         self._worker.store.take_links_away()
         try:
             self._worker.store.change(self._renew)
-        except Busy:
+        except (Busy, StateDamaged):  # the end of the turn puts a list back that somebody has taken away
             self._next = time.monotonic() + _SOON_SECONDS
         else:
             self._next = time.monotonic() + self._seconds / 3

@@ -31,6 +31,7 @@ from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import (
+    CHECKED,
     DEFAULT_LEASE_SECONDS,
     State,
     Task,
@@ -46,7 +47,7 @@ HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
 LEAST_USD = 0.0001  # rows are rounded to that
 OTHERS = 100  # open tasks whose proofs are protected in a place
-_TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints")
+_TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints", "question")
 _CHECK = "the check of every landing"
 _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
@@ -81,6 +82,8 @@ class TaskListHome:
         state = worker.store.read()
         self._config_before = json_object(state.raw.get("session_config")) or {}
         self._settings, self._sandbox = settings_of(state), state.config.sandbox  # no agent's change counts
+        self._proofs_before = proven.proofs_of(state.tasks)
+        self._script_before = _text_of(self._layout.init_script)
         self.checks_each = self._settings.check is not None  # which no place knows of
         self.own = place.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
@@ -143,7 +146,9 @@ class TaskListHome:
                 task = change.state.by_id.get(order.item)
                 if task is None or task.status not in ("pending", "failed"):
                     continue
-                if changed := proven.put_back(self._layout, task, claimed=False):
+                if changed := proven.put_back(
+                    self._layout, task, claimed=False, found=self._proofs_before.get(task.id)
+                ):
                     change.note("WARN", changed, task=task.id)
                 seconds = DEFAULT_LEASE_SECONDS
                 owner = f"{order.id.partition('/')[0]}/{order.slot}"
@@ -207,26 +212,31 @@ class TaskListHome:
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The task, what proves the others, the last lines of the log, and how attempts are made."""
         state = self._list()
-        task = self._worker.find(state, item)
-        others = (each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up)
+        open_ones = (
+            each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
+        )
+        asked = [self._worker.find(state, item), *islice(open_ones, OTHERS)]
+        task, *others = self._as_kept(asked)
         raw = {name: value for name, value in task.copy().items() if name not in lifecycle.CLAIM_FIELDS}
         raw |= {"status": "pending", "depends_on": [], "base_ref": None}
         raw |= {"mend": _told(mend)} if mend else {}
         return {
             "task": raw,
-            "others": [_other(each, item) for each in islice(others, OTHERS) if each.validation_command],
+            "others": [_other(each, item) for each in others if each.validation_command],
             "config": self._config(),
             "session": self._session,
             "log": progress.tail(self._layout, 200),
             "prefix": self._prefix,
-            "init": files.read_bytes(self._layout.init_script).decode("utf-8", "replace")
-            if os.path.isfile(self._layout.init_script)
-            else None,
+            "init": self._script_before,
             "counts": os.path.dirname(proven.ledger(self._layout)),
             "rescues": {ref: sha for ref in task.rescues if (sha := self._git.commit_of(ref))},
             "seed": (mend or {}).get("seed"),
             **self._attempt,
         }
+
+    def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
+        """Copies with the proofs that count: an agent can have written into the list."""
+        return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
         return {**self._config_before, "concurrency_mode": "exclusive", "max_tasks_per_session": 0, "max_sessions": 0}
@@ -330,7 +340,7 @@ class TaskListHome:
         changed = frozenset(self._git.differences(base, commit)) if members is not None else None
         near = [state.by_id[item] for item, sha in done.items() if changed is None or changed & self._paths(sha)]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
-        proofs = proven.as_kept(self._layout, found)  # no agent's change of the list counts
+        proofs = self._as_kept(found)
         checks = [{"name": task.id, "task": task.raw} for task in proofs if task.validation_command]
         if (members is not None or base != commit) and (command := self._settings.check):
             raw = planning.new_task(_CHECK, _CHECK, validation=command)
@@ -367,8 +377,10 @@ class TaskListHome:
                 task = change.state.by_id.get(each.item)
                 if task is None or task.status != "in_progress" or task.claim_token != each.order:
                     continue
-                proven.prove(self._layout, change.state, task.id)
-                if verdict := verdicts.get(task.id):
+                verdict = verdicts.get(task.id)
+                only = verdict.basis or "" if verdict and verdict.grade == CHECKED else None
+                proven.prove(self._layout, change.state, task.id, only=only)
+                if verdict:
                     ledger.write(path, verdict)
                 lifecycle.complete(task, change.now)
                 placed = json_object(each.result.get("task")) or {}
@@ -452,6 +464,10 @@ def settings_of(state: State, say: Callable[[str], None] | None = None) -> Paral
     config = json_object(state.raw.get("session_config")) or {}
     given = json_object(config.get("parallel")) or {}
     return parallel_settings.read(given, os.environ, where="session_config.parallel", say=say)
+
+
+def _text_of(path: str) -> str | None:
+    return files.read_bytes(path).decode("utf-8", "replace") if os.path.isfile(path) else None
 
 
 def _told(mend: JsonObject) -> JsonObject:

@@ -1,0 +1,79 @@
+"""What a turn of ``harness run`` leaves of the repository, brought in order by the rules of ``session.turn_end``.
+
+Whatever such a turn began in the work tree of its claim is the attempt's: another branch, another history, a merge that
+waits. So none of it refuses a proof, a rollback or the next claim. Claims of people and of agents that they started
+stay as ``tasklist.md`` 11.3 has them.
+"""
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from agent_harness.errors import UnsafeTree
+from agent_harness.kernel import files
+from agent_harness.protocols.tasklist import proven
+from agent_harness.protocols.tasklist.attempts.attempt import RESCUE_REFS, attempt_of, place_of, ref_folder
+from agent_harness.session import turn_end
+
+if TYPE_CHECKING:
+    from agent_harness.kernel.git import Git
+    from agent_harness.protocols.tasklist.attempts.attempt import Attempt
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.session.turn_end import Block
+
+
+def unfinished(worker: "Worker") -> "Block | None":
+    """What git waits for in the worker's work tree; ``None`` for nothing, and outside of git."""
+    place = place_of(worker)
+    return turn_end.unfinished(place.git) if place else None
+
+
+def refuse_replaced(worker: "Worker", task: "Task") -> None:
+    """``UnsafeTree``, and the list halted, where a turn has put another repository, or none, in place of its own."""
+    if worker.git is None:
+        return
+    try:
+        turn_end.refuse_replaced(worker.git, task.started_at_commit)
+    except UnsafeTree as error:
+        told = f"{error.message} ({error.hint})"
+        worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
+        raise
+
+
+def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
+    """Makes HEAD and the branch of the claim what ``turn_end.come_home`` says; what was done, in words.
+
+    With ``ends`` the attempt is over, and an operation that waits is set aside; before, it is left to the agent, and
+    nothing else is touched. Nothing happens to the claim of somebody whom ``harness run`` has not started.
+    """
+    attempt = attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
+    if attempt is None:
+        return None
+    attempt.refuse_elsewhere()
+    if turn_end.unfinished(attempt.place.git):
+        if not ends:
+            return None
+        folder = worker.layout.rescue_files(task.id, 0)
+        files.drop_links(folder, worker.layout.root)
+        turn_end.set_operation_aside(attempt.place.git, folder)
+    found = turn_end.come_home(
+        attempt.place.git,
+        branch=attempt.snapshot.branch,
+        base=attempt.base,
+        keep=lambda commit: _kept(worker, attempt, task, commit),
+    )
+    if found is None:
+        return None
+    worker.store.note("WARN", found.told, task=task.id)
+    return found.told
+
+
+def _kept(worker: "Worker", attempt: "Attempt", task: "Task", commit: str) -> str:
+    """The rescue of the task that keeps a commit, a new one unless there is one."""
+    git: Git = attempt.place.git
+    folder = ref_folder(RESCUE_REFS, task.id)
+    names = (f"{folder}/turn-{task.attempts + 1}-{number}" for number in count(1))
+    ref = next(name for name in names if git.commit_of(name) in (None, commit))
+    if git.commit_of(ref) is None:
+        git.update_ref(ref, commit, "")
+    return ref

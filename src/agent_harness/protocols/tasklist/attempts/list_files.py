@@ -1,0 +1,80 @@
+"""The list's own files before a turn of ``harness run``, so that its end can put them back.
+
+Whatever a turn does to them, by ``git clean -fdx``, a stash of ignored files or a link in their place: the list that is
+judged, and that the next attempt begins with, is there. Source: ``tasklist.md`` 8, 11.4.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from agent_harness.errors import HarnessError, StateDamaged
+from agent_harness.kernel import files
+from agent_harness.protocols.tasklist import proven, recovery
+from agent_harness.protocols.tasklist.records import State
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+
+_MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a turn
+
+
+class ListFiles:
+    """The list, its log, its costs and the mark by which hooks act, as they are when this is made."""
+
+    def __init__(self, worker: "Worker", state: State) -> None:
+        layout = worker.layout
+        self._worker = worker
+        self._state = state
+        self._is_link = os.path.islink(layout.tasks)
+        self._is_active = worker.store.active()
+        self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
+
+    def put_back(self) -> str | None:
+        """Puts back what is gone, damaged or a link to elsewhere; what that was, in words."""
+        told = [*self._list_put_back(), *self._logs_put_back()]
+        if self._is_active and not self._worker.store.active():
+            self._worker.store.activate()
+        if not told:
+            return None
+        said = f"the turn took away {', '.join(told)}; put back"
+        self._worker.store.note("WARN", said)
+        return said
+
+    def _list_put_back(self) -> list[str]:
+        layout = self._worker.layout
+        is_new_link = os.path.islink(layout.tasks) and not self._is_link
+        if not is_new_link and _is_whole(self._worker):
+            return []
+        aside = files.free_name(f"{layout.tasks}.corrupt")
+        if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
+            os.rename(layout.tasks, aside)  # by what it names, the copy would be looked for elsewhere
+        with self._worker.store.lock():
+            copy = proven.kept_list(layout)
+            newest = copy if copy and copy.revision >= self._state.revision else self._state
+            recovery.put_in_place(layout.tasks, newest)
+        return ["harness-tasks.json"]
+
+    def _logs_put_back(self) -> list[str]:
+        gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
+        for path in gone:
+            files.own_place(path, self._worker.layout.root)
+            files.replace(path, (self._logs[path] or b"") + (_content(path) or b""), follow=False)
+        return [os.path.relpath(path, self._worker.layout.root) for path in gone]
+
+
+def _is_whole(worker: "Worker") -> bool:
+    try:
+        worker.store.read()
+    except (StateDamaged, OSError):
+        return False
+    return True
+
+
+def _content(path: str) -> bytes | None:
+    """What is in a log; ``None`` where it is no file of its own, or too long to be held."""
+    try:
+        if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
+            return None
+        return files.read_bytes(path)
+    except (OSError, HarnessError):
+        return None

@@ -1,0 +1,108 @@
+"""What a person has to do, from the facts, alike for every kind of project, every command and every face.
+
+A question that waits; what a person holds or has taken over; what failed for good; and why the last run ended, if it
+ended for a reason that a person has to remove: a folder that is full, a file in the way, a branch that is gone. How a
+run ended is kept outside of the project until the next one begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+from contextlib import suppress
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from agent_harness.kernel.json import JsonObject
+
+__all__ = ["Need", "end_of", "keep_end", "of", "read_end"]
+
+LAST_RUN = "last-run.json"
+MOST_NAMED = 5
+_CODES = (3, 4, 6)
+"""Exit codes of runs that a person has to look at: a decision, an environment, a state that is damaged."""
+_REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", "session_held"})
+"""Reasons with other exit codes that go with nothing but a person's doing."""
+
+
+class Need(namedtuple("Need", ("message", "command"))):
+    """One thing that a person has to do, and the command that does it, or helps."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.command})" if self.command not in self.message else self.message
+
+
+def of(
+    asked: Iterable[tuple[str, str]],
+    *,
+    held: Sequence[str] = (),
+    looks: Sequence[str] = (),
+    handed: bool = False,
+    failed: Sequence[str] = (),
+    last_run: Mapping[str, object] | None = None,
+    named: Callable[[str], str] = str,
+) -> tuple[Need, ...]:
+    """All of it, what stops everything first.
+
+    ``asked`` are the questions with how they are answered; ``held`` items are kept from landing, ``looks`` wait for a
+    person to try them, ``failed`` are not begun again by any run; ``last_run`` is what ``read_end`` has answered.
+    """
+    found = [Need(*each) for each in asked]
+    message = str(last_run.get("message")) if last_run else ""
+    is_asked = bool(found) and (
+        (last_run or {}).get("exit_code") == 3 or any(message in each.message for each in found)
+    )
+    if last_run and not is_asked:
+        found.append(Need(f"the last run ended: {message}", str(last_run.get("command") or "")))
+    found += [Need(f"{named(each)} is held from landing", f"harness queue release {each}") for each in held]
+    found += [Need(f"a look at {_names(looks, named)}", "harness manual-verify")] if looks else []
+    found += [Need("the project is in your hands", "harness takeback")] if handed else []
+    if failed:
+        found.append(Need(f"{len(failed)} failed for good: {_names(failed, named)}", "harness task reset --failed"))
+    return tuple(found)
+
+
+def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
+    more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+    return f"{', '.join(map(named, items[:MOST_NAMED]))}{more}"
+
+
+# ---- how the last run ended ------------------------------------------------------------------------------------------
+
+
+def end_of(done: Mapping[str, Any]) -> JsonObject:
+    """Why a run ended, by its answer, where a person has to do something about it; else nothing."""
+    if done.get("exit_code") not in _CODES and done.get("reason") not in _REASONS:
+        return {}
+    last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
+    message = " ".join(str(done.get("message") or last.get("message") or done.get("reason")).split())[:500]
+    known = {name: done.get(name) for name in ("exit_code", "reason")}
+    return {**known, "message": message, "command": done.get("hint")}
+
+
+def keep_end(home: str | None, end: JsonObject | None = None) -> None:
+    """Keeps what ``end_of`` has answered; nothing of it forgets how the run before ended."""
+    if home is None:
+        return
+    path = os.path.join(home, LAST_RUN)
+    with suppress(OSError, HarnessError):  # a disk that is full, for example; the run has said it already
+        if end:
+            files.write_json(path, end, follow=False)
+        elif os.path.lexists(path):
+            os.unlink(path)
+
+
+def read_end(home: str | None) -> JsonObject:
+    """The same, read back; empty where nobody has to do anything about it."""
+    try:
+        return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
+    except (OSError, HarnessError):
+        return {}

@@ -1,0 +1,394 @@
+"""What the end of a turn asks of a repository, for every kind of work: facts in, answers out.
+
+    branch, descent   work lands on the branch of the beginning, on top of its commit, wherever the agent left HEAD
+    operation         a merge, rebase or the like that the turn began is the turn's: told, and set aside with its work
+    elsewhere         other work trees and repositories below the project are in no commit; whoever looks is told
+    settings          what the turn changed in the person's git is said, with the old value and the way back
+
+A protocol says where its work began, and in which ref or folder it keeps what it takes away. Source:
+``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent_harness.errors import HarnessError, UnsafeTree
+from agent_harness.kernel import snapshot
+from agent_harness.kernel.git import DETACHED, Git, Head
+from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
+from agent_harness.kernel.git.settings import Settings, are_readable
+from agent_harness.kernel.git.status import GITLINK, shown
+from agent_harness.kernel.snapshot.operation import branch_tip, move_head, refuse_elsewhere
+from agent_harness.kernel.snapshot.restore import Aside
+
+__all__ = [
+    "Block",
+    "Elsewhere",
+    "OPERATION",
+    "Returned",
+    "Way",
+    "block",
+    "changed_settings",
+    "come_home",
+    "elsewhere",
+    "only_here",
+    "refuse_replaced",
+    "left_out",
+    "left_unfinished",
+    "new_elsewhere",
+    "settings_of",
+    "told_settings",
+    "set_operation_aside",
+    "stands_on",
+    "changed_inside",
+    "left_inside",
+    "stays_inside",
+    "submodules",
+    "unfinished",
+    "way_home",
+]
+
+
+# ---- the repository itself -------------------------------------------------------------------------------------------
+
+
+def refuse_replaced(before: Git, base: str | None) -> None:
+    """``UnsafeTree`` where the repository of ``before`` is gone, lies elsewhere, or is without the commit ``base``.
+
+    What was there cannot be put back by anybody but a person, and nothing is judged on another history.
+    """
+    was, now = before.repository, Git(before.repository.top)
+    place = was.top / ".git"
+    if not now.is_repository or now.top() != was.top:
+        message = f"the turn took the repository away: {was.git_dir} is none any more"
+        raise UnsafeTree(
+            message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
+        )
+    if now.git_dir() != was.git_dir:
+        message = f"the turn moved the repository: {place} leads to {now.git_dir()}"
+        quoted = [shlex.quote(os.fspath(each)) for each in (place, now.git_dir())]
+        raise UnsafeTree(message, hint=f"rm {quoted[0]} && mv {quoted[1]} {quoted[0]}")
+    if base and now.commit_of(base) is None:
+        message = f"the turn made the repository anew: commit {base[:10]}, at which it began, is not in it"
+        raise UnsafeTree(
+            message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
+        )
+
+
+# ---- branch and descent ----------------------------------------------------------------------------------------------
+
+
+def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str], bool]) -> str | None:
+    """The commit that work is put on: its own one where that descends from the beginning, else the beginning."""
+    if base is None or (commit is not None and descends(base, commit)):
+        return commit
+    return base
+
+
+class Way(NamedTuple):
+    """How HEAD comes home: the branch of the beginning, where it is put, and what would be out of reach then."""
+
+    branch: str
+    at: str
+    kept: tuple[str, ...]
+    rewritten: bool  # what is checked out does not descend from the beginning
+    moved: bool  # another branch is checked out
+
+
+def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
+    """The way from ``head`` to the branch of the beginning, which is at ``tip`` now; ``None`` where nothing moved."""
+    at = stands_on(base, head.commit, descends) or base
+    moved, rewritten = head.branch != branch, at != head.commit
+    if not moved and not rewritten:
+        return None
+    left = [each for each in dict.fromkeys((head.commit, tip)) if each and not descends(each, at)]
+    return Way(branch=branch, at=at, kept=tuple(left), rewritten=rewritten, moved=moved)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Returned:
+    """What ``come_home`` did, in words for the person and the agent."""
+
+    told: str
+    refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
+
+
+def come_home(git: Git, *, branch: str, base: str, keep: Callable[[str], str]) -> Returned | None:
+    """Makes HEAD name the branch of the beginning again, and the branch a commit on top of ``base``; no file changes.
+
+    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` makes a ref for each other one; the
+    files that differ are work that is not committed then. ``None`` where nothing moved. ``UnsafeTree`` where another
+    work tree has the branch. Safe to repeat after a crash.
+    """
+    head = git.look()
+    tip = branch_tip(git, branch, head)
+    way = way_home(branch, base, head, tip, git.ancestor)
+    if way is None:
+        return None
+    refuse_elsewhere(git, branch)
+    refs = tuple(keep(each) for each in way.kept)
+    with git.room() as room:
+        move_head(git, room, branch=branch, commit=way.at, expected=tip, now=head)
+    return Returned(told=_told_way(way, head, base, refs), refs=refs)
+
+
+def _told_way(way: Way, head: Head, base: str, refs: Sequence[str]) -> str:
+    home = _short(way.branch)
+    said = []
+    if way.moved:
+        said.append(f"the turn left {_short(head.branch)} checked out; {home} is checked out again, with this work")
+    if way.rewritten:
+        said.append(f"the turn rewrote the history below {base[:10]}; its work is put on top of that commit again")
+    if refs:
+        said.append(f"what it had committed is kept in {', '.join(refs)}")
+    return "; ".join(said)
+
+
+def _short(branch: str) -> str:
+    return "no branch" if branch == DETACHED else branch.removeprefix("refs/heads/")
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+
+
+OPERATION = "operation_unfinished"
+"""The code of work that cannot be judged, since git waits for something in the middle of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Why nothing goes on before a person acts, and the command for it."""
+
+    reason: str
+    command: str
+
+
+def unfinished(git: Git) -> Block | None:
+    """The operation that waits to be finished, as told to whoever left it."""
+    waiting = operation_under_way(git.repository) if git.is_repository else None
+    if waiting is None:
+        return None
+    return Block(reason=f"git is in the middle of {waiting[0]}", command=waiting[1])
+
+
+def left_unfinished(git: Git) -> str | None:
+    """The same in one sentence about the turn that is over."""
+    waiting = git.operation_under_way() if git.is_repository else None
+    return f"The agent left {waiting} unfinished." if waiting else None
+
+
+def set_operation_aside(git: Git, folder: str) -> None:
+    """Moves what git keeps of an operation into ``folder``: the work is as it was, and nothing waits any more."""
+    aside = Aside(git, folder)
+    for name in OPERATION_FILES:
+        path = git.git_dir() / name
+        if os.path.lexists(path):
+            aside.move_file(os.fsencode(path), b"git-state/" + os.fsencode(name))
+
+
+def block(git: Git) -> Block | None:
+    """What a run here would meet before its first turn, and the person's own git meets now; ``None`` for nothing."""
+    if not git.is_repository:
+        return None
+    return unfinished(git) or _misled(git)
+
+
+def _misled(git: Git) -> Block | None:
+    """The settings of the repository under which its work tree is none, or is another folder."""
+    found = git.settings()
+    config = shlex.quote(os.fspath(git.shared_dir() / "config"))
+    if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
+        return Block(
+            reason="core.bare says that this is no work tree", command=f"git config --file {config} core.bare false"
+        )
+    other = found.get("core.worktree")
+    if other and os.path.realpath(os.path.join(git.git_dir(), other)) != os.path.realpath(git.top()):
+        command = f"git config --file {config} --unset-all core.worktree"
+        return Block(reason=f"core.worktree names {shown(os.fsencode(other))}, not this folder", command=command)
+    return None
+
+
+# ---- other work trees and repositories -------------------------------------------------------------------------------
+
+
+class Elsewhere(NamedTuple):
+    """A place whose files are in no commit of this work tree."""
+
+    path: str  # below the top, else absolute; fit for a terminal
+    branch: str | None  # of another work tree of this repository; ``None`` for a repository of its own
+    commit: str  # that is checked out there, as its files say it
+
+    @property
+    def told(self) -> str:
+        """The place and what it is."""
+        if self.branch is None:
+            return f"{self.path}, a repository of its own (without its .git it belongs to this one)"
+        return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
+
+
+def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
+    """The other work trees of the repository, and the repositories among ``paths``, which end in a slash.
+
+    Without ``paths`` git is asked which are there; submodules are part of the project.
+    """
+    try:
+        return tuple(_elsewhere(git, paths)) if git.is_repository else ()
+    except HarnessError:  # of a repository that is damaged, whoever judges says so
+        return ()
+
+
+def _elsewhere(git: Git, paths: Iterable[str] | None) -> Iterable[Elsewhere]:
+    top = os.fspath(git.top())
+    found = {each.path: each for each in _work_trees(git, top)}
+    names = [each.path for each in git.status() if each.path.endswith("/")] if paths is None else paths
+    for name in names:
+        entry = os.path.join(top, name, ".git")
+        path = shown(os.fsencode(name))
+        if path not in found and name.endswith("/") and os.path.lexists(entry):
+            found[path] = Elsewhere(path, None, _commit_at(entry))
+    return found.values()
+
+
+def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
+    shared, own = git.shared_dir(), os.path.realpath(git.git_dir())
+    for folder in sorted((shared / "worktrees").glob("*")):
+        place = os.path.dirname(text_of(folder / "gitdir").strip())
+        if os.path.realpath(folder) == own or not os.path.isdir(place):
+            continue
+        head = text_of(folder / "HEAD").strip()
+        branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else ""
+        at = git.commit_of(f"refs/heads/{branch}") if branch else head
+        real = os.path.realpath(place)
+        below = os.path.relpath(real, top) + "/" if real.startswith(os.path.join(top, "")) else real
+        yield Elsewhere(shown(os.fsencode(below)), branch, at or "")
+
+
+def _commit_at(entry: str) -> str:
+    """What HEAD of a repository says, with the commit of its branch where a file tells that."""
+    folder = entry
+    if os.path.isfile(entry):
+        folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
+    head = text_of(os.path.join(folder, "HEAD")).strip()
+    return text_of(os.path.join(folder, head.removeprefix("ref:").strip())).strip() or head
+
+
+def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tuple[Elsewhere, ...]:
+    """The places that came, or got another commit, since ``before``."""
+    known = {*before}
+    return tuple(each for each in now if each not in known)
+
+
+def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
+    """What whoever was refused is told of the places, those with new work first; empty for none."""
+    new = new_elsewhere(before, now)
+    if not now:
+        return ""
+    said = "there is work in" if new else "nothing counts that is in"
+    return f"{said} {'; '.join(each.told for each in (new or now)[:3])}: only this folder counts"
+
+
+def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
+    """What is said of accepted work that leaves out the places, and changes inside of submodules; empty for none."""
+    told = [each.told for each in places[:3]]
+    told += [f"changes inside the submodule {path}, which it has not committed" for path in inside[:3]]
+    return f"not in the commit: {'; '.join(told)}" if told else ""
+
+
+# ---- submodules ------------------------------------------------------------------------------------------------------
+
+
+def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
+    """Of each submodule that is there, by its path: the commit that is checked out, and the tree of its files now.
+
+    Each is asked under our settings, as any repository.
+    """
+    if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
+        return {}
+    found: dict[str, tuple[str | None, str]] = {}
+    for line in git.text("ls-files", "--stage", "-z").split("\0"):
+        about, _, path = line.partition("\t")
+        inner = Git(git.top() / path) if about.startswith(GITLINK) else None
+        try:
+            if inner and inner.is_repository and inner.top() == git.top() / path:
+                found[shown(os.fsencode(path))] = (inner.head(), snapshot.tree_of_files(inner))
+        except HarnessError:
+            continue
+    return found
+
+
+def changed_inside(
+    before: Mapping[str, tuple[str | None, str]], now: Mapping[str, tuple[str | None, str]]
+) -> list[str]:
+    """The submodules whose files are others since ``before``."""
+    return [path for path, found in now.items() if before.get(path) != found]
+
+
+def stays_inside(paths: Sequence[str]) -> str:
+    """What is said of a rollback, which changes nothing inside of these submodules; empty for none."""
+    if not paths:
+        return ""
+    return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
+
+
+def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
+    """Those of the submodules with changes that no commit of theirs has, so that no commit here can name them."""
+    return [path for path in paths if Git(git.top() / path).dirty()]
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+
+_OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fetch)\b|info/|shallow$|objects/")
+"""Settings that everyday commands of git write."""
+
+
+def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
+    """What differs, one line each: the setting, its old value, and the command that restores it."""
+    told = []
+    for key in sorted({*before, *now}):
+        was, is_now = before.get(key, []), now.get(key, [])
+        if was != is_now and not _OWN_AFFAIRS.match(key[1]):
+            told.append(_told_setting(key, was, is_now, shared_dir))
+    return told
+
+
+def _told_setting(key: tuple[str, str], was: Sequence[str], now: Sequence[str], shared_dir: str) -> str:
+    scope, name = key
+    if scope == "file":
+        path = shlex.quote(os.path.join(shared_dir, name))
+        how = "was taken away" if not now else "was changed" if was else "is new"
+        return f"{path} {how}" + (f"; to undo it: rm {path}" if not was else "; look at it before you use git here")
+    place = {"local": f"--file {shlex.quote(os.path.join(shared_dir, 'config'))}"}.get(scope, f"--{scope}")
+    quoted = [f"git config {place} --add {name} {shlex.quote(each)}" for each in was]
+    if len(was) == 1 and len(now) == 1:
+        quoted = [f"git config {place} {name} {shlex.quote(was[0])}"]
+    elif now:
+        quoted = [f"git config {place} --unset-all {name}", *quoted]
+    return f"{name} is {_values(now)}, and was {_values(was)}; to undo it: {' && '.join(quoted)}"
+
+
+def _values(found: Sequence[str]) -> str:
+    return ", ".join(shown(os.fsencode(each))[:200] or "empty" for each in found) or "not set"
+
+
+def settings_of(git: Git) -> Settings | None:
+    """The settings now, to be compared after a turn; ``None`` outside of git and where git does not tell them."""
+    try:
+        return git.settings_now() if git.is_repository else None
+    except HarnessError:
+        return None
+
+
+def told_settings(git: Git, before: Settings | None) -> list[str]:
+    """``changed_settings`` since ``before``."""
+    now = settings_of(git) if before else None
+    if not before or now is None:
+        return []
+    shared_dir = os.fspath(git.shared_dir())
+    told = changed_settings(before, now, shared_dir)
+    if told and not are_readable(git.repository):
+        return [f"{shared_dir}/config cannot be read by git any more; look at it: git config --list"]
+    return told
