@@ -13,6 +13,7 @@ from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
 from agent_harness.verification.expectations import ChangedCheck, with_other_values
+from agent_harness.verification.put_back import data_put_back, data_that_changed, without_mark
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
@@ -33,7 +34,7 @@ def notice(case: Case) -> None:
         case.not_asked = why
         return
     if case.runner.by_exit_status and not case.runs["proof"].report:
-        _other_expectations(case, case.proof)
+        _by_exit_status(case, case.proof)
         return
     stage = _Notice(case, case.proof)
     if stage.can_ask:
@@ -59,21 +60,31 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
     return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
 
 
-def _other_expectations(case: Case, command: str) -> None:
-    """Any command fails on the candidate where the check expects other values: on all of them, or on one kind."""
-    versions = changed_checks(case)
+def _by_exit_status(case: Case, command: str) -> None:
+    """A check without a report, on the candidate: with other values, with data of before, without its runner's mark."""
+    versions, returned = changed_checks(case), data_that_changed(case)
     if not versions:
         case.not_asked = "by exit status alone"
+    if not (versions or returned):
         return
     with case.step("twins"):
-        for each in versions:
-            overlays = (Edits(each.files),) if each.files else ()
-            run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
-            case.noticed = run.exit_code != 0
-            case.noticed_of = f"{each.places if case.noticed else 0} of {each.places} expected values"
-            if case.noticed:
-                return
-        case.noticed_of = f"0 of {versions[0].places} expected values"
+        _other_expectations(case, versions)
+        if not case.ended:
+            data_put_back(case, command, returned)
+        if not case.ended:
+            without_mark(case, command)
+
+
+def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
+    """The check fails where it expects other values: all at once, or those of one kind."""
+    for each in versions:
+        overlays = (Edits(each.files),) if each.files else ()
+        run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
+        case.noticed = run.exit_code != 0
+        case.noticed_of = f"{each.places if case.noticed else 0} of {versions[0].places} expected values"
+        if case.noticed:
+            return
+    if versions:
         message = f"The command cannot fail: it ends with 0 when {versions[0].what}"
         case.find("weak_test", message, of_session=True, twins=[each.what for each in versions])
 

@@ -295,9 +295,10 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
     """By function, and there by line and column, the edits that make every expected value another one."""
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
+    module = assigned(tree.body)
     for owner, function in _with_classes(tree):
         edits: dict[tuple[int, int], _Edit] = {}
-        for node, is_pattern in values_in(function, owner, tree):
+        for node, is_pattern in values_in(function, owner, module):
             start = lines[node.lineno - 1] + node.col_offset
             end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
             other = _another(node, is_pattern=is_pattern).encode()
@@ -310,10 +311,10 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
 
 
 def values_in(
-    function: _Function, owner: ast.ClassDef | None, tree: ast.Module
+    function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """The constants that a function expects, and whether each is a regular expression."""
-    reach = {**_assigned(tree.body), **_assigned(function.body)}
+    """The constants that a function expects, and whether each is a regular expression; ``module`` are its names."""
+    reach = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, reach))
 
@@ -491,7 +492,7 @@ def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
+def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     """Names that get their only value by one plain assignment."""
     found: dict[str, list[ast.expr]] = {}
     for statement in body:

@@ -26,6 +26,7 @@ class Strictness:
 FOLLOWS: Mapping[str, str] = {
     "answers_differ": CRITICAL,
     "damaged_commit": CRITICAL,
+    "data_changed": CRITICAL,
     "environment_unknown": IMPORTANT,
     "fails_in_suite": IMPORTANT,
     "flaky_test": IMPORTANT,

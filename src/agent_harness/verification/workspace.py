@@ -15,9 +15,10 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -313,6 +314,8 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
             bare("read-tree", head)
             bare("update-index", "-z", "--index-info", input=b"".join(changes))
             bare("checkout-index", "--all", "--force", "--index")
+            if any(isinstance(each, Edits) for each in overlays):
+                _amend(bare, commit, top)
         else:
             bare("read-tree", "-u", "--reset", head)
         entries = None if changes else _entries.get(commit)
@@ -324,6 +327,14 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
         _entries.clear()
         _entries[commit] = entries
     return head
+
+
+def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> None:
+    """Makes what is edited part of the commit: git in the checkout does not tell that a file is another one."""
+    _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
+    tree = bare("write-tree").stdout.strip()
+    amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
+    (top / ".git/HEAD").write_bytes(amended.stdout.strip() + b"\n")
 
 
 _entries: dict[str, list[bytes]] = {}

@@ -23,9 +23,9 @@ from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
+from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.command.watched import run_of, run_watched
 from agent_harness.verification.guard import file_of
-from agent_harness.verification.no_tests import ran_no_test
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.installed_changes import Differences
@@ -37,6 +37,7 @@ from agent_harness.verification.runner.lending import (
     mapped_in,
     without,
 )
+from agent_harness.verification.runner.no_tests import ran_no_test
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
 from agent_harness.verification.twins import is_one
@@ -202,7 +203,7 @@ class CommandRunner(Runner):
             reach=reach or self.reach(space),
         )
         run = self._as_here(run_of(command, space, done), space)
-        return replace(run, problem=ran_no_test(command, run.output)) if run.exit_code == 0 else run
+        return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
@@ -367,6 +368,13 @@ class CommandRunner(Runner):
 
     def reach(self, space: Workspace) -> Reach:
         return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
+
+
+def _ran_nothing(command: str, output: str) -> str | None:
+    """Why no test ran, where the command is a test runner and nothing else."""
+    heads = [each.words[0] for each in simple_commands(command)]
+    alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]
+    return ran_no_test(command, output) if len(alone) == 1 else None
 
 
 def needs_what_came(runner: Runner) -> Told:
