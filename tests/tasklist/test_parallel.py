@@ -381,7 +381,9 @@ def test_a_run_of_which_only_that_is_left_ends_and_says_what_to_do_and_its_neigh
     assert (ran.code, sorted(landed(work)), work.repo.read("out/a")) == (5, ["b", "c"], b"mine\n"), ran
     assert "out/a: not committed, and in the way" in ran.out
     assert f"next: {command}" in ran.out
-    assert f"out/a: not committed, and in the way in {work.root} ({command}" in work.harness("status").out
+    told = work.harness("status").out
+    assert f"needs you  the last run ended: out/a: not committed, and in the way in {work.root}" in told
+    assert command in told
     work.repo.git(*command.split()[3:])
     again = run(work, "exit 1")
     assert (again.code, work.repo.read("out/a")) == (0, b"a\n"), again
