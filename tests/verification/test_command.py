@@ -510,9 +510,10 @@ NAMED = f"{PYTEST} -q tests/test_roman.py"
     [
         ('assert roman(4) == "IV"', None),
         ('assert roman(4).startswith("I")', None),
-        ("assert roman(4) == roman(4)", "roman.py::roman returns None, and when roman.py::roman returns one text"),
-        ("roman(4)", "roman.py::roman returns None"),
-        ('assert (roman(4) == "IV", "four")', "roman.py::roman returns None"),
+        ("assert roman(4) == roman(4)", "another value of its type, and when roman.py::roman answers otherwise"),
+        ("assert roman(4)", "roman.py::roman answers another value of its type"),
+        ("roman(4)", "roman.py::roman answers another value of its type"),
+        ('assert (roman(4) == "IV", "four")', "roman.py::roman answers another value of its type"),
     ],
 )
 def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts: str, said: str | None) -> None:

@@ -92,6 +92,8 @@ class _Notice:
         self.work = twins.of_work(case.work_in(changes, survey))
         self.given = self._given()
         self.expecting = twins.of_tests([*self.own, *self.given])
+        calls = [call for each in case.runs["proof"].calls for call in each.recorded]
+        self.answering = twins.of_answers(case.work_in(changes, survey), calls)
         self.asked: list[bool] = []  # of each changed version, whether a test noticed it
 
     @property
@@ -111,7 +113,7 @@ class _Notice:
         blind = self._blind([self.expecting] if self.expecting else [])
         of_session = bool(blind)
         if not blind and self.work.twins and not (self.work.beyond and self.expecting):
-            blind, noticed = self._not_noticed(self.work.twins)
+            blind, noticed = self._same_type() if self.answering else self._not_noticed(self.work.twins)
             of_session = any(is_test_file(change.path) for change in self.own)
             others = sorted(noticed - {change.path for change in self.own})[:_MOST_EXPECTING]
             more = twins.of_tests(case.as_they_were(others)) if not self.given else None
@@ -150,6 +152,24 @@ class _Notice:
         asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
+
+    # ---- answers of the right type -----------------------------------------------------------------------------
+
+    def _same_type(self) -> tuple[list[str], set[str]]:
+        """The twins that answer with the right type and stay green, where most of them do; else who notices them."""
+        green: list[str] = []
+        noticed: set[str] = set()
+        most, asked = len(self.answering) // 2 + 1, 0
+        for twin in self.answering:
+            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
+            run = self._on_twin(twin, terms)
+            stays = self._case.runner.passed(run)
+            self.asked.append(not stays)
+            asked, green = asked + 1, [*green, twin.what] if stays else green
+            noticed |= self._case.runner.files_of(run.seen.failing)
+            if most in (len(green), asked - len(green)):
+                break
+        return (green, set()) if len(green) >= most else ([], noticed)
 
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
