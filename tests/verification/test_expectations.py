@@ -146,7 +146,6 @@ def test_all_kinds_come_first_and_then_each_by_itself() -> None:
         ("a.json", '{"n": 12, "k": ["x y", true], "z": -3}', '{"n": 17, "k": ["u v", false], "z": -2}'),
         ("a.csv", "item,price\napple,12\n", "item,price\napple,17\n"),
         ("a.txt", "total: 12\nfine\n", "total: 17\nfije\n"),
-        ("a.yaml", "# 3\nname: foo\n- 12\n", "# 3\nname: flo\n- 17\n"),
         ("a.html", "<p class='x1'>12 items</p>", "<p class='x1'>17 itzms</p>"),
     ],
 )

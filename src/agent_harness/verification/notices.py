@@ -12,8 +12,8 @@ from dataclasses import replace
 from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
+from agent_harness.verification.command.put_back import changed_values, put_values_back, without_mark
 from agent_harness.verification.expectations import ChangedCheck, with_other_values
-from agent_harness.verification.put_back import data_put_back, data_that_changed, without_mark
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
@@ -62,7 +62,7 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 def _by_exit_status(case: Case, command: str) -> None:
     """A check without a report, on the candidate: with other values, with data of before, without its runner's mark."""
-    versions, returned = changed_checks(case), data_that_changed(case)
+    versions, returned = changed_checks(case), changed_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
     if not (versions or returned):
@@ -70,7 +70,7 @@ def _by_exit_status(case: Case, command: str) -> None:
     with case.step("twins"):
         _other_expectations(case, versions)
         if not case.ended:
-            data_put_back(case, command, returned)
+            put_values_back(case, command, returned)
         if not case.ended:
             without_mark(case, command)
 

@@ -24,7 +24,7 @@ _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
-def data_that_changed(case: Case) -> dict[str, bytes]:
+def changed_values(case: Case) -> dict[str, bytes]:
     """Data of the base that the work changed beside code, as it was; not what a person has said may change."""
     guard = case.guard
     if not isinstance(guard, CommandGuard):
@@ -54,7 +54,7 @@ def _is_code(path: str) -> bool:
     return bool(suffix) and not (_holds_values(path) or is_settings(path) or is_runner_config(path))
 
 
-def data_put_back(case: Case, command: str, returned: Mapping[str, bytes]) -> None:
+def put_values_back(case: Case, command: str, returned: Mapping[str, bytes]) -> None:
     """The check once more with older data: red says that it passes only since the work changed what it is asked."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
