@@ -315,7 +315,7 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
             bare("update-index", "-z", "--index-info", input=b"".join(changes))
             bare("checkout-index", "--all", "--force", "--index")
             if any(isinstance(each, Edits) for each in overlays):
-                _amend(bare, commit, top)
+                head = _amend(bare, head, top)
         else:
             bare("read-tree", "-u", "--reset", head)
         entries = None if changes else _entries.get(commit)
@@ -329,12 +329,13 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
     return head
 
 
-def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> None:
-    """Makes what is edited part of the commit: git in the checkout does not tell that a file is another one."""
+def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
+    """Makes what is edited part of the commit, and returns its id: git in the checkout tells of no other file."""
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
     (top / ".git/HEAD").write_bytes(amended.stdout.strip() + b"\n")
+    return amended.stdout.strip().decode()
 
 
 _entries: dict[str, list[bytes]] = {}
