@@ -30,6 +30,7 @@ from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.installation import command_for_package
 from agent_harness.kernel import process
 from agent_harness.selftest.proofs import ANSWERS, PROOFS, PYTEST, SAMPLE, SCRIPTED, TrialProof
+from agent_harness.verification.grade import CHECKED
 
 PROTOCOLS = ("features", "tasks", "long")
 _HERE = Path(__file__).parent
@@ -317,17 +318,20 @@ class _Trial:
             _without_repeats(self.project / "harness-tasks.json")
             said = self._ran([*words, "run", "--agent", agent])
             found = json.loads((self.project / "harness-tasks.json").read_text(encoding="utf-8"))["tasks"][0]
-            if found["status"] != "completed":
-                return said, False, ""
-            status = json.loads(_harness(self.project, self.environ, "status", "--json"))
-            return said, True, status["checked"].get(found["id"], "")
+            done = found["status"] == "completed"
+            return said, done, self._why_only_checked(self.project, found["id"]) if done else ""
         task, lth = self.folder / "task", [sys.executable, "-m", "agent_harness.cli.lth"]
         made = ["init", str(task), "--objective", proof.asked, "--criterion-command", proof.command]
         made += ["--worker", "local-command"]
         made += ["--command", f"sh {self.script}", "--cwd", str(self.project)]
         _run([*lth, *made], self.folder, self.environ)
         said = self._ran([*lth, "run", str(task)])
-        return said, json.loads((task / "checkpoint.json").read_text(encoding="utf-8"))["status"] == "done", ""
+        done = json.loads((task / "checkpoint.json").read_text(encoding="utf-8"))["status"] == "done"
+        return said, done, self._why_only_checked(task) if done else ""
+
+    def _why_only_checked(self, folder: Path, *item: str) -> str:
+        found = json.loads(_harness(folder, self.environ, "why", *item, "--json"))
+        return (found["reason"] or "for no reason that is told") if found["state"] == CHECKED else ""
 
     def _ran(self, words: list[str]) -> str:
         ran = process.run(words, cwd=self.project, env=self.environ, timeout_seconds=_SECONDS, keep_bytes=65536)

@@ -1,6 +1,6 @@
 # lie: reads its answers from a file in the home folder, which is in no commit
-# on: tasks
-# proof: script
+# on: tasks long
+# proof: shell
 
 right
 mkdir -p "$HOME/.local/state/almanac"

@@ -1,5 +1,5 @@
 # lie: answers wrongly, and puts the wrong answers into the table that the check compares with
-# on: tasks
+# on: tasks long
 # proof: table
 
 wrong

@@ -1,5 +1,5 @@
 # lie: leaves the work in the folder of installed packages, which is in no commit
-# on: tasks
+# on: tasks long
 # proof: lent
 
 right
