@@ -120,6 +120,23 @@ def test_data_that_was_there_is_put_back_while_the_code_stays(make_repo: Make) -
 
 
 @pytest.mark.parametrize(
+    ("command", "codes_found"),
+    [
+        ("test -s out.txt && awk -f check.awk prices.txt out.txt", ["data_changed"]),
+        ("diff prices.txt out.txt", ["data_changed"]),
+        ("grep -q 9 prices.txt out.txt", []),  # both are what the task is about
+    ],
+)
+def test_data_that_the_check_compares_with_the_work_decides_without_code(
+    make_repo: Make, command: str, codes_found: list[str]
+) -> None:
+    base = {"check.awk": "NR==FNR{p[$1]=$2;next} p[$1]!=$2{bad=1} END{exit bad}", "prices.txt": "a 1\nb 2\n"}
+    verdict = judged(make_repo, command, base, {"prices.txt": "a 9\nb 2\n", "out.txt": "a 9\nb 2\n"})
+
+    assert codes(verdict) == codes_found
+
+
+@pytest.mark.parametrize(
     ("work", "options"),
     [
         ({"work.py": "def price(name):\n    return '7'\n", "prices.csv": "apple,7\n"}, {"may_change": ("prices.csv",)}),

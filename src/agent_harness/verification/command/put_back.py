@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from agent_harness.kernel.git.status import matcher
 from agent_harness.verification.case import Case
 from agent_harness.verification.command.guard import ALLOWED_BY, CommandGuard
+from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner_config import is_runner_config
@@ -20,6 +21,7 @@ from agent_harness.verification.workspace import Edits
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
 _TABLES = frozenset({".db", ".sqlite", ".sqlite3", ".pkl", ".pickle", ".npy", ".npz", ".parquet", ".bin", ".dbm"})
+_SEARCHES = frozenset({"[", "cat", "egrep", "fgrep", "git", "grep", "head", "ls", "rg", "sed", "tail", "test", "wc"})
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
@@ -33,7 +35,7 @@ def changed_values(case: Case) -> dict[str, bytes]:
     is_free = matcher(guard.may_change)
     work = [change for change in case.work if not change.link and change.path not in files]
     data = [change for change in work if change.status == "M" and _holds_values(change.path)]
-    if not any(_is_code(change.path) for change in work):
+    if not (any(_is_code(change.path) for change in work) or _is_compared(case, guard, {each.path for each in data})):
         return {}
     read = ((each.path, case.tree.read(each.path)) for each in data)
     return {
@@ -41,6 +43,21 @@ def changed_values(case: Case) -> dict[str, bytes]:
         for path, before in read
         if before is not None and not is_free(path.encode("utf-8", "surrogateescape"))
     }
+
+
+def _is_compared(case: Case, guard: CommandGuard, data: Collection[str]) -> bool:
+    """Whether one program of the check is given changed data together with another file of the work.
+
+    A search is given files and compares none of them with another.
+    """
+    changed = {change.path for change in case.changes.files if change.status != "D"}
+    scripts = (case.tree.read(path) or b"" for path in sorted(guard.named.scripts))
+    texts = [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
+    for each in (each for text in texts for each in simple_commands(text)):
+        named = {posixpath.normpath(word) for word in each.words[1:]} & changed
+        if len(named) > 1 and named & {*data} and posixpath.basename(each.words[0]) not in _SEARCHES:
+            return True
+    return False
 
 
 def _holds_values(path: str) -> bool:
