@@ -29,6 +29,7 @@ class TrialProof:
     tool: str = ""  # a program that the check starts; without it, the trials are left out
     ignored: str = ""  # a folder of the sample that is in no commit
     answers: tuple[str, ...] = ()  # run in the folder of the work; by default Python answers
+    is_slow: bool = False  # it compiles for a minute and more: played with ``--all`` or by name
     copied_to: str = ""  # where a program that answers has to stand in the work
 
 
@@ -52,5 +53,6 @@ PROOFS = {
         tool="go",
         answers=("go", "run", "./answers"),
         copied_to="answers/main.go",
+        is_slow=True,
     ),
 }
