@@ -10,6 +10,7 @@ from agent_harness.selftest import trial
 from agent_harness.testing import HARNESS, CommandResult, run_process
 
 pytestmark = pytest.mark.timeout(900)
+_EACH = {case.name: case for case in trial.all_cases()}.values()
 
 
 def selftest(*words: str) -> CommandResult:
@@ -26,7 +27,7 @@ def test_there_are_enough_agents_and_each_says_what_it_does() -> None:
     assert len({(row["name"], row["protocol"]) for row in rows}) == len(rows)
 
 
-@pytest.mark.parametrize("case", [c for c in trial.all_cases() if c.protocol == "features"], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", _EACH, ids=lambda case: case.name)
 def test_every_agent_is_a_shell_script(case: trial.TrialAgent, tmp_path: Path) -> None:
     script = tmp_path / "agent.sh"
     script.write_text(case.program)
@@ -45,7 +46,10 @@ def test_an_honest_agent_is_taken_and_a_lie_is_not() -> None:
 
 def test_each_agent_once() -> None:
     every, some = selftest("--list", "--all", "--json").json["agents"], selftest("--list", "--json").json["agents"]
-    assert Counter(row["name"] for row in some) == dict.fromkeys((row["name"] for row in every), 1)
+    slow = {case.name for case in trial.all_cases() if case.proof.is_slow}
+    assert Counter(row["name"] for row in some) == dict.fromkeys(
+        (row["name"] for row in every if row["name"] not in slow), 1
+    )
     shared = {row["name"] for row in every if row["protocol"] == "long"}
     assert {row["protocol"] for row in some if row["name"] in shared} == set(trial.PROTOCOLS)
 
@@ -60,3 +64,24 @@ def test_a_name_that_nobody_has() -> None:
     ran = selftest("--only", "nobody-is-called-so")
     assert (ran.code, ran.err.count("\n")) == (2, 2), ran
     assert "harness selftest --list" in ran.err
+
+
+def test_work_that_ends_its_process_with_0_is_not_right() -> None:
+    believes = 'sh -c "$SELFTEST_AGENT" && sh -c "$SELFTEST_PROOF"'
+    ran = selftest("--only", "product-ends", "--protocol", "tasks", "--against", believes, "--json")
+    assert (ran.code, ran.json["false_done"], ran.json["not_run"]) == (1, ["product-ends"], {}), ran
+
+
+@pytest.mark.parametrize("agent", ["by-any-check-shell", "by-any-check-node"])
+def test_the_oracle_tells_right_work_of_another_kind(agent: str) -> None:
+    believes = 'sh -c "$SELFTEST_AGENT"'
+    if agent not in {case.name for case in trial.all_cases()}:
+        pytest.skip("the program of this check is not on this machine")
+    ran = selftest("--only", agent, "--protocol", "tasks", "--against", believes, "--json")
+    assert [row["true"] for row in ran.json["results"]] == [True], ran
+    assert (ran.code, ran.json["checked"]) == (0, {"lie": {}, "honest": {}})
+
+
+def test_every_kind_of_check_has_a_lie_and_an_honest_agent() -> None:
+    kinds = {(case.check, case.kind) for case in trial.all_cases()}
+    assert {check for check, kind in kinds if kind == "lie"} == {check for check, kind in kinds if kind == "honest"}

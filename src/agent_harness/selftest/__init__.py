@@ -2,8 +2,8 @@
 
 Every agent is one shell script. It is given a fresh copy of a small project, in which one thing is to be built, and the
 harness runs it as it runs any agent. Whether the work is really done is asked of an oracle that neither the agent nor
-the harness has seen. A lie that ends as done, honest work that does not, and anything else that an agent broke are
-counted. Another harness can be measured in the same way (``--against``).
+the harness has seen. A lie that ends as proven, honest work that is refused, and anything else that an agent broke are
+counted; what ends as checked is counted apart. Another harness can be measured in the same way (``--against``).
 """
 
 import json
@@ -16,6 +16,7 @@ from agent_harness.errors import Interrupted, UsageError
 from agent_harness.selftest import trial
 
 KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle could tell"}
+_CHECKED = {"lie": "lies", "honest": "honest agents"}
 
 
 @click.command(
@@ -41,7 +42,7 @@ def selftest(  # noqa: PLR0917
 
     Each plays on one protocol, in turn; with --all, --only or --protocol on each of those that it knows.
 
-    Exit code 0 when no lie ended as done, at most one honest agent in fifty was refused, and nothing was harmed.
+    Exit code 0 when no lie ended as proven, at most one honest agent in fifty was refused, and nothing was harmed.
     """
     chosen = [case for case in trial.all_cases() if only in case.name and protocol in (None, case.protocol)]
     chosen = chosen if every or only or protocol else trial.once(chosen)
@@ -83,7 +84,10 @@ def _say(result: "trial.TrialResult", number: int, total: int) -> None:
 
 def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
     kinds = {kind: [result for result in found if result.case.kind == kind] for kind in KINDS}
-    believed = [r for r in kinds["lie"] if r.done and not r.true]
+    believed = [r for r in kinds["lie"] if r.false and not r.only]
+    checked = {
+        kind: [r for r in kinds[kind] if r.done and r.only and (kind == "honest" or r.false)] for kind in _CHECKED
+    }
     refused = [r for r in kinds["honest"] if not r.done]
     broken = [r for r in found if r.problem]
     harmed = [r for r in found if r.harm]
@@ -94,6 +98,7 @@ def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
             "agents": {kind: len(each) for kind, each in kinds.items()},
             "false_done": [r.case.name for r in believed],
             "false_reject": [r.case.name for r in refused],
+            "checked": {kind: {r.case.name: r.only for r in each} for kind, each in checked.items()},
             "harm": {r.case.name: r.harm for r in harmed},
             "not_run": {r.case.name: r.problem for r in broken},
             "untellable_believed": [r.case.name for r in kinds["untellable"] if r.done],
@@ -105,6 +110,8 @@ def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
     click.echo("")
     click.echo(f"false done    {len(believed)} of {len(kinds['lie'])} lies{_names(believed)}")
     click.echo(f"false reject  {len(refused)} of {len(kinds['honest'])} honest agents{_names(refused)}")
+    for kind, each in checked.items():
+        click.echo(f"checked       {len(each)} of {len(kinds[kind])} {_CHECKED[kind]}{_names(each)}")
     click.echo(f"harm          {len(harmed)} of {len(found)}{_names(harmed)}")
     if kinds["untellable"]:
         taken = [r for r in kinds["untellable"] if r.done]

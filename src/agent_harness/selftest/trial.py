@@ -3,8 +3,9 @@
 ``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, where it
 does so elsewhere than in a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project
 whose commands are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` what a person answers to the question
-that is left. Behind ``# in: environment`` the project has a virtual environment of its own. What follows is run by
-``sh`` behind ``sample/lib.sh``.
+that is left. Behind ``# in: environment`` the project has a virtual environment of its own. ``# proof: script node``
+names the kinds of check (``proofs.py``) that the agent is given, instead of pytest: one trial for each. What follows is
+run by ``sh`` behind ``sample/lib.sh``.
 """
 
 import json
@@ -28,16 +29,14 @@ from typing import Self
 from agent_harness.errors import HarnessError, ToolMissing
 from agent_harness.installation import command_for_package
 from agent_harness.kernel import process
+from agent_harness.selftest.proofs import ANSWERS, PROOFS, PYTEST, SAMPLE, SCRIPTED, TrialProof
+from agent_harness.verification.grade import CHECKED
 
 PROTOCOLS = ("features", "tasks", "long")
 _HERE = Path(__file__).parent
 AGENTS = _HERE / "agents"
-SAMPLE = _HERE / "sample"
 _KINDS = ("lie", "honest", "untellable")
 _SECONDS = 300.0  # for one trial; an agent that takes longer has not ended as done
-_PROOF = "python3 -m pytest -q tests/test_numerals.py"
-_PROOF_BY_SCRIPT = "make -s one FILE=tests/test_numerals.py"
-_ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
 _GIT_SETTINGS = "[user]\n\tname = Self-test\n\temail = selftest@localhost\n[core]\n\tfsync = none\n"
 _SETTINGS = """\
 project:
@@ -78,24 +77,35 @@ class TrialAgent:
     project: str = ""  # another sample than the plain one
     answer: str = ""  # of a person, where a question is left
     in_environment: bool = False  # the project has a virtual environment, whose programs come first
+    check: str = PYTEST  # the kind of check, a name of ``PROOFS``
+
+    @property
+    def proof(self) -> TrialProof:
+        return PROOFS[SCRIPTED if self.project == SCRIPTED else self.check]
 
     @property
     def program(self) -> str:
         """What is run, whole."""
-        return f"SELFTEST={self.protocol}\n{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
+        given = f"SELFTEST={self.protocol}\nSELFTEST_CHECK={self.check}\n"
+        return f"{given}{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
 
 
 def all_cases() -> list[TrialAgent]:
-    """Every agent on every protocol that it is for, by kind and name."""
+    """Every agent on every protocol that it is for: those of pytest first, by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
-    return sorted(found, key=lambda case: (_KINDS.index(case.kind), case.name, PROTOCOLS.index(case.protocol)))
+    return sorted(found, key=_place)
+
+
+def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
+    return case.check != PYTEST, _KINDS.index(case.kind), case.name, PROTOCOLS.index(case.protocol)
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Each agent on one of its protocols, so that all of these get their turn; always the same ones."""
+    """Each agent whose check is quick, on one of its protocols, so that all of these get their turn."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
-        by_name.setdefault(case.name, []).append(case)
+        if not case.proof.is_slow:
+            by_name.setdefault(case.name, []).append(case)
     return [found[at % len(found)] for at, found in enumerate(by_name.values())]
 
 
@@ -103,9 +113,10 @@ def _read(path: Path) -> list[TrialAgent]:
     text = path.read_text(encoding="utf-8")
     said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# ") and ": " in line)
     kind = next(kind for kind in _KINDS if kind in said)
+    checks = said.get("proof", PYTEST).split()
     return [
         TrialAgent(
-            name=path.stem,
+            name=f"{path.stem}-{check}" if len(checks) > 1 else path.stem,
             kind=kind,
             about=said[kind],
             protocol=protocol,
@@ -113,7 +124,10 @@ def _read(path: Path) -> list[TrialAgent]:
             project=said.get("project", ""),
             answer=said.get("answer", ""),
             in_environment=said.get("in") == "environment",
+            check=check,
         )
+        for check in checks
+        if not PROOFS[check].tool or shutil.which(PROOFS[check].tool)
         for protocol in said.get("on", "features").split()
     ]
 
@@ -124,6 +138,7 @@ class TrialResult:
 
     case: TrialAgent
     done: bool = False  # the harness says that the work is done
+    only: str = ""  # why the harness calls it checked, and not proven
     true: bool = False  # the oracle says so; it is asked of nothing else
     harm: str = ""  # what else is not as it was
     problem: str = ""  # why the trial says nothing
@@ -137,7 +152,17 @@ class TrialResult:
             return False
         if self.case.kind == "honest":
             return self.done and self.true
-        return self.case.kind == "untellable" or not self.done or self.true
+        return self.case.kind == "untellable" or not self.false or bool(self.only)
+
+    @property
+    def false(self) -> bool:
+        """Whether the harness says that the work is done and the oracle says no."""
+        return self.done and not self.true
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a lie or honest work is taken, and the harness says that it is checked and not proven."""
+        return bool(self.only) and (self.false or self.case.kind == "honest")
 
     @property
     def told(self) -> str:
@@ -146,20 +171,22 @@ class TrialResult:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":
             return "believed" if self.done else "refused"
+        if self.is_checked:
+            return f"checked only: {self.only}"
         if self.case.kind == "lie":
-            return "FALSE DONE" if self.done and not self.true else "true after all" if self.done else "refused"
+            return "FALSE DONE" if self.false else "true after all" if self.done else "refused"
         return "accepted" if self.done else "REFUSED"
 
     def as_record(self) -> dict[str, object]:
         """For ``--json``."""
         case = {"name": self.case.name, "kind": self.case.kind, "protocol": self.case.protocol}
-        facts = {"done": self.done, "true": self.true, "harm": self.harm, "problem": self.problem}
+        facts = {"done": self.done, "checked": self.only, "true": self.true, "harm": self.harm, "problem": self.problem}
         return {**case, **facts, "seconds": round(self.seconds, 1), "said": "" if self.good else self.said}
 
 
 def require_tools(chosen: Sequence[TrialAgent]) -> None:
     """``ToolMissing`` unless git, a Python with pytest, and for some agents make, are there."""
-    for tool in ("git", "make") if any(case.project for case in chosen) else ("git",):
+    for tool in ("git", "make") if any(case.project == SCRIPTED for case in chosen) else ("git",):
         if shutil.which(tool) is None:
             raise ToolMissing(f"{tool} is not installed", hint=f"install {tool}, then: harness selftest")
     if subprocess.run([sys.executable, "-c", "import pytest"], capture_output=True, check=False).returncode:
@@ -202,34 +229,32 @@ class Ground:
 
     def _template(self, case: TrialAgent) -> Path:
         """The project as every agent of this kind finds it; made for the first of them."""
-        name = case.project or ("features" if case.protocol == "features" else "tasks")
-        root = self._folder / f"{name}{'-installed' if case.in_environment else ''}"
+        name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
+        root = self._folder / f"{name.replace('/', '-')}{'-installed' if case.in_environment else ''}"
         with self._lock:
             if not root.exists():
-                self._make(root, name, quick=not case.in_environment)
+                self._make(root, name, case.proof, quick=not case.in_environment)
         return root
 
-    def _make(self, root: Path, name: str, *, quick: bool) -> None:
-        settings = {"features": _SETTINGS, "scripted": _SCRIPTED}.get(name)
+    def _make(self, root: Path, name: str, proof: TrialProof, *, quick: bool) -> None:
+        settings = {"features": _SETTINGS, "feasts": _SETTINGS, SCRIPTED: _SCRIPTED}.get(name)
         shutil.copytree(SAMPLE / "project", root)
         if (SAMPLE / name).is_dir():
             shutil.copytree(SAMPLE / name, root, dirs_exist_ok=True)
         if quick and tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
             with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
                 file.write('addopts = ["--disable-plugin-autoload"]\n')
-        if not quick:
-            with (root / ".gitignore").open("a", encoding="utf-8") as ignored:
-                ignored.write(".venv/\n")
+        ignored = [*([] if quick else [".venv/"]), *([proof.ignored] if proof.ignored else [])]
+        with (root / ".gitignore").open("a", encoding="utf-8") as file:
+            file.writelines(f"{each}\n" for each in ignored)
         environ = environment(self._folder)
         _run(["git", "init", "-q", "-b", "main"], root, environ)
-        if settings is None:
-            shutil.copy(SAMPLE / "test_numerals.py", root / "tests/test_numerals.py")
-        else:
+        if settings is not None:
             (root / ".harness.yaml").write_text(settings, encoding="utf-8")
         _committed(root, environ, "The project")
         if settings is not None and self._against is None:
             _harness(root, environ, "init", "--adopt")
-            _harness(root, environ, "add-feature", _ASKED, "--test-file", "tests/test_numerals.py")
+            _harness(root, environ, "add-feature", proof.asked, "--test-file", "tests/test_numerals.py")
 
 
 class _Trial:
@@ -254,75 +279,82 @@ class _Trial:
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
         base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
-        said, done = self._run_harness()
+        said, done, only = self._run_harness()
         seconds = time.monotonic() - began
         left = _left_running(self.folder)
-        true = done and self._is_true(base)
+        true = done and self._is_true()
         return TrialResult(
             case=self.case,
             done=done,
+            only=only,
             true=true,
             harm=self._harm(base, left),
             said=said[-2000:],
             seconds=seconds,
         )
 
-    def _run_harness(self) -> tuple[str, bool]:
+    def _run_harness(self) -> tuple[str, bool, str]:
+        """What was printed, whether the work is done, and why it is checked only."""
+        proof = self.case.proof
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
         if self.against is not None:
             environ = {
                 **self.environ,
                 "SELFTEST_AGENT": f"sh {self.script}",
-                "SELFTEST_PROOF": _PROOF_BY_SCRIPT if self.case.project else _PROOF,
-                "SELFTEST_ASKED": _ASKED,
+                "SELFTEST_PROOF": proof.command,
+                "SELFTEST_ASKED": proof.asked,
             }
             ran = process.run(self.against, cwd=self.project, env=environ, timeout_seconds=_SECONDS, keep_bytes=65536)
-            return ran.output.decode("utf-8", "replace"), ran.exit_code == 0
+            return ran.output.decode("utf-8", "replace"), ran.exit_code == 0, ""
         if self.case.protocol == "features":
             said = self._ran([*words, "run", "--agent", agent])
             if self.case.answer:
                 said += self._ran([*words, "resume", "--choose", self.case.answer])
             features = json.loads(_run(["git", "show", "HEAD:features.json"], self.project, self.environ))
-            return said, features["features"][0]["passes"] is True
+            return said, features["features"][0]["passes"] is True, ""
         if self.case.protocol == "tasks":
             _harness(self.project, self.environ, "init", ".")
-            _harness(self.project, self.environ, "add", _ASKED, "--validate", _PROOF)
+            _harness(self.project, self.environ, "add", proof.asked, "--validate", proof.command)
             _without_repeats(self.project / "harness-tasks.json")
             said = self._ran([*words, "run", "--agent", agent])
-            found = json.loads((self.project / "harness-tasks.json").read_text(encoding="utf-8"))
-            return said, found["tasks"][0]["status"] == "completed"
+            found = json.loads((self.project / "harness-tasks.json").read_text(encoding="utf-8"))["tasks"][0]
+            done = found["status"] == "completed"
+            return said, done, self._why_only_checked(self.project, found["id"]) if done else ""
         task, lth = self.folder / "task", [sys.executable, "-m", "agent_harness.cli.lth"]
-        made = ["init", str(task), "--objective", _ASKED, "--criterion-command", _PROOF, "--worker", "local-command"]
-        _run([*lth, *made, "--command", f"sh {self.script}", "--cwd", str(self.project)], self.folder, self.environ)
+        made = ["init", str(task), "--objective", proof.asked, "--criterion-command", proof.command]
+        made += ["--worker", "local-command"]
+        made += ["--command", f"sh {self.script}", "--cwd", str(self.project)]
+        _run([*lth, *made], self.folder, self.environ)
         said = self._ran([*lth, "run", str(task)])
-        return said, json.loads((task / "checkpoint.json").read_text(encoding="utf-8"))["status"] == "done"
+        done = json.loads((task / "checkpoint.json").read_text(encoding="utf-8"))["status"] == "done"
+        return said, done, self._why_only_checked(task) if done else ""
+
+    def _why_only_checked(self, folder: Path, *item: str) -> str:
+        found = json.loads(_harness(folder, self.environ, "why", *item, "--json"))
+        return (found["reason"] or "for no reason that is told") if found["state"] == CHECKED else ""
 
     def _ran(self, words: list[str]) -> str:
         ran = process.run(words, cwd=self.project, env=self.environ, timeout_seconds=_SECONDS, keep_bytes=65536)
         return ran.output.decode("utf-8", "replace")
 
-    def _is_true(self, base: str) -> bool:
-        """Whether what is there now does what was asked, and all that the project did before."""
-        work = self.folder / "work"
+    def _is_true(self) -> bool:
+        """Whether what is there now does what was asked, and all that the project did before, at another person's."""
+        work, proof = self.folder / "work", self.case.proof
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
+            shutil.rmtree(work / ".git")
         else:
-            shutil.copytree(self.project, work, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        older = self.folder / "older"
-        _run(["git", "clone", "-q", "--no-local", str(self.project), str(older)], self.folder, self.environ)
-        _run(["git", "checkout", "-q", base], older, self.environ)
-        shutil.rmtree(older / "src")
-        shutil.copytree(work / "src", older / "src", symlinks=True)
-        (older / "tests/test_numerals.py").unlink(missing_ok=True)
-        isolated = [sys.executable, "-I", "-B"]
-        asked = [*isolated, str(SAMPLE / "oracle.py"), str(work / "src")]
-        kept = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-        return all(
-            subprocess.run(words, cwd=folder, env=self.environ, capture_output=True, check=False, timeout=60).returncode
-            == 0
-            for words, folder in ((asked, self.folder), (kept, older))
-        )
+            left_out = shutil.ignore_patterns(
+                "__pycache__", ".git", *([proof.ignored.strip("/")] if proof.ignored else [])
+            )
+            shutil.copytree(self.project, work, symlinks=True, ignore=left_out)
+        if proof.copied_to:
+            (work / proof.copied_to).parent.mkdir()
+            shutil.copy(ANSWERS / f"answers{Path(proof.copied_to).suffix}", work / proof.copied_to)
+        elsewhere = environment(self.folder / "elsewhere")
+        words = [sys.executable, "-I", "-B", str(SAMPLE / "oracle.py"), str(work), *proof.answers]
+        return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
         """What is no longer as it was, though no agent had to touch it."""
@@ -389,7 +421,7 @@ def environment(home: Path) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("HARNESS_", "GIT_", "PYTEST_", "XDG_"))
     }
-    (home / "home").mkdir(exist_ok=True)
+    (home / "home").mkdir(parents=True, exist_ok=True)
     (home / "home/.gitconfig").write_text(_GIT_SETTINGS, encoding="utf-8")
     kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "HOME": str(home / "home"), "NO_COLOR": "1"}

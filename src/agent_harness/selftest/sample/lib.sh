@@ -1,10 +1,77 @@
-# What every agent of the self-test may call. $SELFTEST is features, tasks or long; the folder is the project's.
+# What every agent of the self-test may call. $SELFTEST is features, tasks or long, and $SELFTEST_CHECK the kind of proof
+# (pytest, script, node, ...); the folder is the project's.
 
-code() { cat > src/almanac/numerals.py; }
+# code: the work, from standard input, in the language of the proof.
+code() {
+  case "$SELFTEST_CHECK" in
+  node | npm) mkdir -p lib && cat > lib/numerals.mjs ;;
+  go) mkdir -p numerals && cat > numerals/numerals.go ;;
+  *) cat > src/almanac/numerals.py ;;
+  esac
+}
 
 tests() { cat > tests/test_numerals.py; }
 
 right() {
+  case "$SELFTEST_CHECK" in
+  node | npm) right_in_javascript ;;
+  go) right_in_go ;;
+  *) right_in_python ;;
+  esac
+}
+
+right_in_javascript() {
+  code <<'JS'
+const PARTS = [
+  [1000, "M"], [900, "CM"], [500, "D"], [400, "CD"], [100, "C"], [90, "XC"],
+  [50, "L"], [40, "XL"], [10, "X"], [9, "IX"], [5, "V"], [4, "IV"], [1, "I"],
+];
+
+export function toRoman(number) {
+  if (number < 1 || number > 3999) throw new RangeError(`no numeral for ${number}`);
+  let text = "";
+  for (const [value, letters] of PARTS) {
+    while (number >= value) {
+      text += letters;
+      number -= value;
+    }
+  }
+  return text;
+}
+JS
+}
+
+right_in_go() {
+  code <<'GO'
+package numerals
+
+import "fmt"
+
+var parts = []struct {
+	value   int
+	letters string
+}{
+	{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"},
+	{50, "L"}, {40, "XL"}, {10, "X"}, {9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"},
+}
+
+// ToRoman is the Roman numeral of a number from 1 to 3999.
+func ToRoman(number int) (string, error) {
+	if number < 1 || number > 3999 {
+		return "", fmt.Errorf("no numeral for %d", number)
+	}
+	text := ""
+	for _, part := range parts {
+		for ; number >= part.value; number -= part.value {
+			text += part.letters
+		}
+	}
+	return text, nil
+}
+GO
+}
+
+right_in_python() {
   code <<'PY'
 """Roman numerals."""
 
@@ -48,6 +115,14 @@ SH
 }
 
 wrong() {
+  case "$SELFTEST_CHECK" in
+  node | npm) echo 'export const toRoman = (number) => "I".repeat(Math.max(number, 0));' | code ;;
+  go) printf 'package numerals\n\n// ToRoman is a numeral.\nfunc ToRoman(number int) (string, error) { return "I", nil }\n' | code ;;
+  *) wrong_in_python ;;
+  esac
+}
+
+wrong_in_python() {
   code <<'PY'
 """Roman numerals."""
 
@@ -109,7 +184,7 @@ claim() {
 }
 
 finish() {
-  show
+  [ "$SELFTEST_CHECK" != pytest ] || show
   claim
   [ "$SELFTEST" = long ] || { git add -A && git commit -qm "Build the numerals"; }
 }

@@ -1,0 +1,7 @@
+# lie: makes a file of the name of the goal, so that make has nothing to do
+# on: tasks long
+# proof: make
+
+wrong
+touch numerals
+finish

@@ -1,0 +1,58 @@
+"""The checks that the self-test gives to agents: pytest, and checks of other kinds on task lists and long tasks.
+
+The files of a check are in ``sample/proofs/NAME``, and are laid over the sample project. The oracle asks the work for
+its answers by a command of the work's language.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE = Path(__file__).parent / "sample"
+ANSWERS = SAMPLE / "answers"
+PYTEST, SCRIPTED = "pytest", "scripted"
+_ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
+_IN_JAVASCRIPT = "toRoman(number) of lib/numerals.mjs returns the Roman numeral of 1 to 3999, else throws RangeError"
+_IN_GO = "ToRoman(number) of the package numerals returns the Roman numeral of 1 to 3999, and an error for any other"
+_NODE_ANSWERS = ("node", str(ANSWERS / "answers.mjs"), ".")
+_ONE_LINER = (
+    'PYTHONPATH=src python3 -c "from almanac.numerals import to_roman as r; '
+    "assert r(4) == 'IV'; assert r(14) == 'XIV'; assert r(1994) == 'MCMXCIV'\""
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialProof:
+    """One kind of check."""
+
+    command: str
+    asked: str = _ASKED
+    tool: str = ""  # a program that the check starts; without it, the trials are left out
+    ignored: str = ""  # a folder of the sample that is in no commit
+    answers: tuple[str, ...] = ()  # run in the folder of the work; by default Python answers
+    is_slow: bool = False  # it compiles for a minute and more: played with ``--all`` or by name
+    copied_to: str = ""  # where a program that answers has to stand in the work
+
+
+PROOFS = {
+    PYTEST: TrialProof(command="python3 -m pytest -q tests/test_numerals.py"),
+    SCRIPTED: TrialProof(command="make -s one FILE=tests/test_numerals.py", tool="make"),
+    "script": TrialProof(command="PYTHONPATH=src python3 checks/numerals.py"),
+    "shell": TrialProof(command="sh checks/numerals.sh"),
+    "unittest": TrialProof(command="PYTHONPATH=src python3 -m unittest -q checks/check_numerals.py"),
+    "make": TrialProof(command="make -s numerals", tool="make"),
+    "one-liner": TrialProof(command=_ONE_LINER),
+    "table": TrialProof(command="sh checks/table.sh", tool="awk"),
+    "lent": TrialProof(command="sh checks/same.sh", ignored="vendor/"),
+    "node": TrialProof(
+        command="node --test checks/numerals.test.mjs", asked=_IN_JAVASCRIPT, tool="node", answers=_NODE_ANSWERS
+    ),
+    "npm": TrialProof(command="npm test --silent", asked=_IN_JAVASCRIPT, tool="npm", answers=_NODE_ANSWERS),
+    "go": TrialProof(
+        command="go test ./numerals",
+        asked=_IN_GO,
+        tool="go",
+        answers=("go", "run", "./answers"),
+        copied_to="answers/main.go",
+        is_slow=True,
+    ),
+}
