@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
@@ -348,10 +349,10 @@ def checks(
     top = _top(item.folder or root)
     if top is None:
         return
-    command = _one_command(str(commands[0].command))
     place = _free(os.path.join(os.path.dirname(top), f"check-{_plain(item.id)}"))
     shown = quoted(os.path.relpath(place, root))
     inside = os.path.relpath(item.folder or root, top)
+    command = f"{_imports(top, inside)}{_one_command(str(commands[0].command))}"
     folder = shown if inside == "." else quoted(os.path.join(os.path.relpath(place, root), inside))
     git = "git" if _top(root) == top else f"git -C {quoted(top)}"
     added = shown if git == "git" else quoted(place)
@@ -409,6 +410,25 @@ def _plain(name: str) -> str:
 
 def _lent(top: str) -> list[str]:
     return [each for each in LENT if os.path.isdir(os.path.join(top, each))]
+
+
+def _imports(top: str, inside: str) -> str:
+    """Where Python finds the checkout first, when an environment has an editable install of the folder; as judged."""
+    roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
+    if not roots:
+        return ""
+    folders = ":".join('"$PWD"' if each == "." else f'"$PWD"/{quoted(each)}' for each in roots)
+    own = ':"$PYTHONPATH"' if os.environ.get("PYTHONPATH") else ""
+    return f"PYTHONPATH={folders}{own} "
+
+
+@lru_cache(maxsize=8)
+def _editable(top: str, search_path: str) -> tuple[str, ...]:
+    from pathlib import Path  # both cost a start, and are needed for what is proven
+
+    from agent_harness.verification.runner.lending import mapped_in
+
+    return mapped_in(Path(top), _lent(top), search_path).roots
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
