@@ -42,7 +42,7 @@ REASONS = {
     "check_changed": "it changed what the check runs",
     "cleanup_claimed": "a cleanup claimed a feature",
     "cleanup_worse": "the cleanup left more lint than there was",
-    "compiled_file": "a compiled file takes the place of a source",
+    "compiled_file": "compiled code was left out",
     "criteria_unmet": "criteria are not met",
     "cut_short": "the worker was stopped in the middle",
     "damaged_commit": "the commit is damaged",
@@ -321,7 +321,8 @@ def _passed(step: VerdictStep) -> str:
     if step.step == "proof":
         return "proof passed" if step.passed is None else f"proof {step.passed} passed"
     if step.step == "suite":
-        return "suite passed" if step.passed is None else f"{step.passed} tests of the suite pass"
+        several = "suite passed" if step.passed is None else f"{step.passed} tests of the suite pass"
+        return "1 test of the suite passes" if step.passed == 1 else several
     return {"red": "red before", "criterion": f"{step.name} met"}.get(step.step, "")
 
 
