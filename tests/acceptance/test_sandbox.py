@@ -90,9 +90,10 @@ def _runs(command: str) -> bool:
 
 def test_a_validation_reaches_nothing_outside(kind: str, repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text("echo done > work.txt\n")
+    home = os.environ["HOME"]  # a check's own is another one
     reach = f"""
 import os, pathlib, socket, sys
-for path in ({str(repo.path / "planted")!r}, os.path.expanduser("~/planted"), os.path.expanduser("~/.gitconfig")):
+for path in ({str(repo.path / "planted")!r}, {f"{home}/planted"!r}, {f"{home}/.gitconfig"!r}):
     try:
         open(path, "a").write("[x]\\n")
         sys.exit(f"written: {{path}}")

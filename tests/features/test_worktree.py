@@ -80,11 +80,22 @@ def test_a_staged_rename_is_set_aside_and_comes_back(tmp_path: Path) -> None:
 
 def test_what_cannot_be_set_aside_is_named_and_nothing_is_called_clean(tmp_path: Path) -> None:
     git = repository(tmp_path)
-    nested = tmp_path / "nested"
-    nested.mkdir()
-    repository(nested)
-    with pytest.raises(UnsafeTree, match="nested"):
+    (tmp_path / "kept.py").write_text("changed\n")
+    (tmp_path / ".git/index.lock").touch()
+    with pytest.raises(UnsafeTree, match=r"kept\.py"):
         set_aside(git, "harness session 6", [])
+
+
+def test_another_repository_below_the_project_is_nobodys_dirt(tmp_path: Path) -> None:
+    git = repository(tmp_path)
+    (tmp_path / "nested").mkdir()
+    repository(tmp_path / "nested")
+    sh(tmp_path, "worktree", "add", "-q", ".claude/worktrees/one", "-b", "side")
+    assert dirty_paths(git) == []
+    (tmp_path / "kept.py").write_text("changed\n")
+    set_aside(git, "harness session 6", [])
+    assert dirty_paths(git) == []
+    assert (tmp_path / "nested/kept.py").is_file()
 
 
 def test_the_state_is_out_of_sight_wherever_it_is(tmp_path: Path) -> None:

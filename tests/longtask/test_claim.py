@@ -87,7 +87,7 @@ def test_row_11_a_claim_is_no_proof_while_its_run_goes_on_nor_after_it_was_kille
         running.kill()
         running.wait()
         nobody_says_done(project)
-    assert "another run holds the lease" in project.lth("status").out
+    assert "verify first: a worker said done, and nobody verified it" in project.lth("status").out
 
 
 def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None:

@@ -381,7 +381,9 @@ def test_a_run_of_which_only_that_is_left_ends_and_says_what_to_do_and_its_neigh
     assert (ran.code, sorted(landed(work)), work.repo.read("out/a")) == (5, ["b", "c"], b"mine\n"), ran
     assert "out/a: not committed, and in the way" in ran.out
     assert f"next: {command}" in ran.out
-    assert f"out/a: not committed, and in the way in {work.root} ({command}" in work.harness("status").out
+    told = work.harness("status").out
+    assert f"needs you  the last run ended: out/a: not committed, and in the way in {work.root}" in told
+    assert command in told
     work.repo.git(*command.split()[3:])
     again = run(work, "exit 1")
     assert (again.code, work.repo.read("out/a")) == (0, b"a\n"), again
@@ -422,20 +424,32 @@ def test_what_was_sent_back_lands_only_where_what_failed_passes_as_it_was_kept(t
 
 
 BREAKS = "grep -q . out/a && { [ ! -e out/b ] || grep -q both out/a; }"
+MENDS_A = "[ $HARNESS_TASK_ID != b ] || [ ! -e out/a ] || echo both >> out/a"
+
+
+def test_whoever_breaks_what_landed_beside_it_goes_back_and_lands_mended(tmp_path: Path) -> None:
+    """SC-34: b breaks the proof of a in files that a does not touch, and was begun before a had landed."""
+    work = project(tmp_path, job("a", BREAKS), job("b"))
+    a_has_landed = f"git -C {work.root} log --format=%B | grep -q 'Harness-Item: a'"
+    waits = f"[ $HARNESS_TASK_ID != b ] || until {a_has_landed}; do sleep 0.1; done"
+    ran = run(work, f"{waits}; {WORKS}; {MENDS_A}", 2)
+    assert (ran.code, landed(work)) == (0, ["b", "a"]), ran
+    assert "b: does not land (red: a)" in ran.out
+    assert "Open again" not in ran.out
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize("ends", ["when nothing is left", "after so many attempts"])
-def test_what_a_landing_breaks_elsewhere_is_open_again_at_the_end(tmp_path: Path, ends: str) -> None:
-    """b breaks the proof of a in files that it does not touch; the proof of everything at the end says so."""
-    work = project(tmp_path, job("a", BREAKS), job("b"), *([job("c")] if "attempts" in ends else []))
-    a_has_landed = f"git -C {work.root} log --format=%B | grep -q 'Harness-Item: a'"
-    waits = f"[ $HARNESS_TASK_ID != b ] || until {a_has_landed}; do sleep 0.1; done"
-    agent = f"{waits}; {WORKS}; [ ! -e out/b ] || [ $HARNESS_TASK_ID != a ] || echo both >> out/a"
-    ran = run(work, agent, 2, *(["--max-tasks", "2"] if "attempts" in ends else []))
-    assert "Open again, since it fails on the head: a" in ran.out, ran
-    expected = (9, ["pending", "completed", "pending"]) if "attempts" in ends else (0, ["completed"] * 2)
-    assert (ran.code, work.statuses()) == expected
+def test_whoever_broke_what_had_landed_goes_back_at_the_end_and_not_the_victim(tmp_path: Path) -> None:
+    """SC-37: b begins on a, breaks it, and lands at once; c, which lands between others, is not blamed for it."""
+    work = project(tmp_path, job("a", BREAKS), job("b", depends_on=["a"]), job("c"))
+    b_has_landed = f"git -C {work.root} log --format=%B | grep -q 'Harness-Item: b'"
+    waits = f"[ $HARNESS_TASK_ID != c ] || until {b_has_landed}; do sleep 0.1; done"
+    again = f"[ ! -e {tmp_path}/once ] || ({MENDS_A}); [ $HARNESS_TASK_ID != b ] || touch {tmp_path}/once"
+    ran = run(work, f"{waits}; {WORKS}; {again}", 2)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    assert "Open again: b; its landing breaks what had landed before: a" in ran.out
+    assert "c: does not land" not in ran.out
+    assert sorted(landed(work)) == ["a", "b", "b", "c"]
 
 
 @pytest.mark.scenario

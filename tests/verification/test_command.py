@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel.git import Git
+from agent_harness.verification.command import Differences
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.remembered import Remembered
@@ -442,6 +443,21 @@ def test_installed_dependencies_are_lent(repo: JudgedProject) -> None:
     assert (verdict.accepted, codes(verdict), verdict.red_before) == (True, [], RED), verdict.output
 
 
+def test_what_came_into_them_is_left_out_and_asked_about_where_the_check_needs_it(repo: JudgedProject) -> None:
+    tool = repo.root / "node_modules/.bin/tool"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("exit 0\n")
+    (repo.root / "node_modules/.bin/other").write_text("grep -q done work.txt\n")
+    came = Differences(lent={"lent node_modules\t.bin/tool": "node_modules/.bin/tool"})
+    needs = judged(repo, "sh node_modules/.bin/tool", {"work.txt": "bad\n"}, installed=came)
+    assert (needs.accepted, needs.reasons[0].code) == (False, "dependency_needed")
+    assert needs.reasons[0].data["paths"] == ["node_modules/.bin/tool"]
+    locked = judged(repo, "sh node_modules/.bin/tool", {"package-lock.json": "{}\n"}, installed=came)
+    assert locked.accepted
+    beside = judged(repo, "sh node_modules/.bin/other", DONE, installed=came)
+    assert (beside.accepted, codes(beside)) == (True, ["dependencies_left_out"])
+
+
 def test_an_editable_install_leads_to_the_checkout(repo: JudgedProject) -> None:
     """The code before is judged by what it was, although the environment imports the agent's folder."""
     site = repo.root / ".venv/lib/python3.11/site-packages"
@@ -494,9 +510,10 @@ NAMED = f"{PYTEST} -q tests/test_roman.py"
     [
         ('assert roman(4) == "IV"', None),
         ('assert roman(4).startswith("I")', None),
-        ("assert roman(4) == roman(4)", "roman.py::roman returns None, and when roman.py::roman returns one text"),
-        ("roman(4)", "roman.py::roman returns None"),
-        ('assert (roman(4) == "IV", "four")', "roman.py::roman returns None"),
+        ("assert roman(4) == roman(4)", "another value of its type, and when roman.py::roman answers otherwise"),
+        ("assert roman(4)", "roman.py::roman answers another value of its type"),
+        ("roman(4)", "roman.py::roman answers another value of its type"),
+        ('assert (roman(4) == "IV", "four")', "roman.py::roman answers another value of its type"),
     ],
 )
 def test_tests_that_the_work_brings_along_can_fail(repo: JudgedProject, asserts: str, said: str | None) -> None:

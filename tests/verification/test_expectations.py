@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.verification.expectations import with_other_values
-from agent_harness.verification.no_tests import ran_no_test
+from agent_harness.verification.runner.no_tests import ran_no_test
 
 from .noticing import samples
 
@@ -146,7 +146,6 @@ def test_all_kinds_come_first_and_then_each_by_itself() -> None:
         ("a.json", '{"n": 12, "k": ["x y", true], "z": -3}', '{"n": 17, "k": ["u v", false], "z": -2}'),
         ("a.csv", "item,price\napple,12\n", "item,price\napple,17\n"),
         ("a.txt", "total: 12\nfine\n", "total: 17\nfije\n"),
-        ("a.yaml", "# 3\nname: foo\n- 12\n", "# 3\nname: flo\n- 17\n"),
         ("a.html", "<p class='x1'>12 items</p>", "<p class='x1'>17 itzms</p>"),
     ],
 )
@@ -262,3 +261,23 @@ def test_runs_without_a_test_are_seen(command: str, output: str, told: str | Non
 
     assert (found is None) == (told is None)
     assert told is None or told in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("path", "piece"),
+    [
+        ("a.js", "assert.equal(("),
+        ("a.js", "=/["),
+        ("a.js", "`$"),
+        ("a.c", "if (a == 1 && "),
+        ("a.go", "want := []int{"),
+        ("a.pl", "'\\"),
+        ("a.sh", "case $x in a) "),
+        ("a.sh", "if a; then $("),
+        ("Makefile", "\t\\\n"),
+        ("a.yaml", "a: - b "),
+        ("a.csv", "a,1\n"),
+    ],
+)
+def test_reading_a_large_file_comes_to_an_end(path: str, piece: str) -> None:
+    with_other_values("x", {path: (piece * 20_000).encode()[:60_000]})

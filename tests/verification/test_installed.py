@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from agent_harness.verification.command import stands_alone
+from agent_harness.kernel.process.sandbox import AUTO, kind_for
+from agent_harness.verification.command import starts_python
 from agent_harness.verification.runner.environment import released, resolve
 from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import Installed, look
+from agent_harness.verification.runner.installed import Installed, look, open_to
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreter
@@ -91,6 +92,7 @@ def looked(site: Path) -> Installed:
         ],
         ["git"],
         search=f"{place}/early:{os.environ['PATH']}",
+        root=str(site.parents[1]),
     )
 
 
@@ -136,9 +138,6 @@ SETUPTOOLS_FINDER = "import __editable___a_finder; __editable___a_finder.install
         ("site/thing.egg/thing.py", "x = 1\n", ["packages_changed"]),
         ("site/_pytest/__pycache__/runner.cpython-311.pyc", "y", []),
         ("site/requests/__pycache__/__init__.cpython-311.pyc", "y", []),
-        ("lib/unittest.py", "x = 2\n", STEERS),
-        ("lib/argparse.py", "x = 2\n", STEERS),
-        ("lib/site-packages/thing.py", "x = 2\n", []),
         ("pyvenv.cfg", "home = /elsewhere\n", STEERS),
         ("python", "other", STEERS),
         ("python", None, STEERS),
@@ -248,6 +247,35 @@ def test_a_finder_of_setuptools_is_known_by_its_text(site: Path) -> None:
     (site / "a.pth").write_text(SETUPTOOLS_FINDER)
     finder.write_text("def install():\n    raise SystemExit(0)\n")
     assert said(changed(site, before)) == STEERS
+
+
+# ---- what is lent ----------------------------------------------------------------------------------------------------
+
+
+def test_what_comes_into_a_lent_folder_is_left_out_until_an_installer_has_written_most_of_it(tmp_path: Path) -> None:
+    tools = tmp_path / "vendor/bin"
+    tools.mkdir(parents=True)
+    (tmp_path / "vendor/.cache").mkdir()
+    for number in range(30):
+        (tools / f"{number}").write_text("x")
+    record = InstalledRecord(str(tmp_path / "record.json"))
+    record.begin(look((), root=str(tmp_path), lent=["vendor"]), project=tmp_path)
+    assert said(record.changes(project=tmp_path, programs_only=True)) == []
+    (tools / "7").write_text("y")
+    (tools / "new").write_text("y")
+    (tmp_path / "vendor/.cache/entry").write_text("y")
+    found = record.changes(project=tmp_path, programs_only=True)
+    assert sorted(found.lent.values()) == ["vendor/bin/7", "vendor/bin/new"]
+    assert said(found) == ["dependencies_left_out"]
+    assert said(record.changes(project=tmp_path, frees=released(["vendor/**"]))) == []
+    record.end(project=tmp_path)
+    record.begin(look((), root=str(tmp_path), lent=["vendor"]), project=tmp_path)
+    assert sorted(record.changes(project=tmp_path).lent.values()) == ["vendor/bin/7", "vendor/bin/new"]
+    for number in range(20):
+        (tools / f"{number}").unlink()
+        (tools / f"{number}").write_text("x")
+    found = record.changes(project=tmp_path)
+    assert (dict(found.lent), found.renewed) == ({}, ("vendor",))
 
 
 # ---- plugins ---------------------------------------------------------------------------------------------------------
@@ -396,15 +424,14 @@ def test_another_process_of_the_run_goes_on_where_a_session_has_ended_just_now(s
     (site / "sitecustomize.py").write_text("x = 2\n")  # between the two, when nobody but an agent was there
     later = InstalledRecord(record.path)
     assert later.goes_on(looked(site), "hands-1")
-    assert json.loads(path.read_text().splitlines()[0])["open"] is True
+    assert json.loads(path.read_text())["open"] is True
     assert said(later.changes(project=project)) == STEERS
     later.end(project=project, by="hands-1")
     assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")  # there is a change to be told of
     (site / "sitecustomize.py").unlink()
     record.begin(looked(site), project=project)
     record.end(project=project, by="hands-1")
-    head, *folders = path.read_text().splitlines()
-    path.write_text("\n".join([json.dumps(json.loads(head) | {"at": time.time() - 100}), *folders]))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"at": time.time() - 100}))
     assert record.places() is not None
     assert not InstalledRecord(record.path).goes_on(looked(site), "hands-1")
 
@@ -456,25 +483,44 @@ def test_a_look_at_the_programs_alone(site: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("[ -e a.txt ] && ! test -e b", True),
-        ("test -e a & pytest -q", False),
-        ("true", True),
-        ("pytest -q", False),
-        ("test -e a && pytest -q", False),
-        ("test -e a; pytest -q", False),
-        ("test -e a || pytest -q", False),
-        ("test -e a\npytest -q", False),
-        ('test "$(python x.py)" = 1', False),
-        ("test `python x.py`", False),
-        ("test -s $FILE", False),
-        ("X=1 test -e a", False),
-        ("./test -e a", False),
-        ("! && test -e a", False),
-        ("", False),
+        ("[ -e a.txt ] && ! test -e b", False),
+        ("sh check.sh", False),
+        ("sh other.sh", True),
+        ("make test", True),
+        ("./tool", True),
+        ("test -e a & pytest -q", True),
+        ('test "$(python3.12 x)" = 1', True),
+        ("poetry run check", True),
+        ("sh missing.sh", False),
     ],
 )
-def test_a_command_in_which_nothing_installed_has_a_part(command: str, expected: bool) -> None:
-    assert stands_alone(command) is expected
+def test_a_check_that_starts_an_interpreter(tmp_path: Path, command: str, expected: bool) -> None:
+    (tmp_path / "check.sh").write_text("grep -q x out.txt\n")
+    (tmp_path / "other.sh").write_text("sh third.sh\n")
+    (tmp_path / "third.sh").write_text("exec python3 -m app\n")
+    (tmp_path / "Makefile").write_text("test:\n\t.venv/bin/pytest\n")
+    (tmp_path / "tool").write_text("#!/usr/bin/python3\n")
+    (tmp_path / "tool").chmod(0o755)
+    assert starts_python(command, str(tmp_path)) is expected
+
+
+def test_what_no_agent_can_change_is_not_looked_at(site: Path, tmp_path: Path) -> None:
+    """An environment in the project is open to an agent in a sandbox; an installed one is not, nor one on the PATH."""
+    inside = looked(site).interpreters[0]
+    installed = replace(inside, executable="/usr/bin/python3", prefix="/usr", sites=("/usr/lib/python3/dist-packages",))
+    project = site.parents[1]
+    assert open_to([inside, installed, None, inside], project, AUTO, confined=False) == [inside, installed]
+    found = open_to([inside, installed], project, AUTO, confined=True)
+    assert found == ([inside, installed] if kind_for(AUTO) is None else [inside])
+
+
+def test_of_an_environment_outside_of_the_project_what_steers_each_run_is_looked_at(site: Path) -> None:
+    before = replace(looked(site), root="/elsewhere").now()
+    (site / "requests/__init__.py").write_text("x = 2\n")
+    (site / "stub.py").write_text("x = 1\n")
+    assert said(changed(site, before)) == []
+    (site / "_pytest/runner.py").write_text("x = 2\n")
+    assert said(changed(site, before)) == STEERS
 
 
 def test_a_record_that_says_nothing(site: Path, tmp_path: Path) -> None:
@@ -486,30 +532,15 @@ def test_a_record_that_says_nothing(site: Path, tmp_path: Path) -> None:
     kept = record.places()
     assert kept is not None
     assert kept.now().entries == looked(site).entries
-    assert json.loads((tmp_path / "installed.json").read_text().splitlines()[0])["open"] is True
+    assert json.loads((tmp_path / "installed.json").read_text())["open"] is True
     InstalledRecord(None).begin(looked(site), project=tmp_path)
 
 
-def test_a_record_of_one_line_with_all_its_entries_is_believed_and_one_that_is_cut_off_is_none(site: Path) -> None:
+def test_a_record_that_is_cut_off_is_none(site: Path) -> None:
     record, project, path = record_of(site), site.parents[1], site.parents[2] / "installed.json"
     record.begin(looked(site), project=project)
-    head, *folders = path.read_text().splitlines()
-    (site / "sitecustomize.py").write_text("x = 2\n")
-    found = {f"{folder}{name}": value for folder, name, value in rows(folders)}
-    path.write_text(
-        json.dumps({name: value for name, value in json.loads(head).items() if name != "folders"} | {"entries": found})
-    )
-    assert said(record.changes(project=project)) == STEERS
-    path.write_text("\n".join([head, *folders[:-1]]))
+    path.write_text(path.read_text()[:-20])
     assert record.places() is None
-    path.write_text("\n".join([head, *folders]))
-    assert said(record.changes(project=project)) == STEERS
-
-
-def rows(folders: list[str]) -> list[tuple[str, str, str]]:
-    pairs = [json.loads(line) for line in folders]
-    parts = [(folder, text.split("\0")) for folder, text in pairs]
-    return [(folder, name, value) for folder, each in parts for name, value in zip(each[::2], each[1::2], strict=True)]
 
 
 # ---- in a real environment -------------------------------------------------------------------------------------------

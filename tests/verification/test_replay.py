@@ -1,11 +1,13 @@
 """Calls of the work are made again outside of tests: who answers otherwise there is found, and nobody else is."""
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from agent_harness.kernel.process.sandbox import AUTO, kind_for, of_check
 from agent_harness.verification.verdict import OFF, Strictness
 
 from .sample import ADD_CODE, INI, SUB, SUB_TEST, JudgedProject, codes
@@ -25,16 +27,41 @@ DETECTING = {
     "temporary folder": "'TMPDIR' in os.environ",
     "writes": "open(os.devnull, 'w').write('x') and open('calls.log', 'a').write('x') and 'pytest' in sys.modules",
     "thread": "[__import__('threading').Thread(target=int).start()] and 'pytest' in sys.modules",
+    "variable of a runner": "'CI' in os.environ",
+    "network": "pathlib.Path('/proc/self/net/dev').read_text().count(':') == 1",
     "plugin": "any(name.startswith('agent_harness') for name in sys.modules)",
 }
 
 
 @pytest.mark.parametrize("condition", DETECTING.values(), ids=DETECTING.keys())
-def test_code_that_knows_that_it_is_tested(repo: JudgedProject, condition: str) -> None:
+def test_code_that_knows_that_it_is_tested(
+    repo: JudgedProject, condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TMPDIR")  # as most people have none
+    repo.resolve()
+    if "/net/" in condition and (
+        kind_for(AUTO) != "namespaces" or len(socket.if_nameindex()) < 2 or not _has_landlock()
+    ):
+        pytest.skip("a check sees the same network as everybody, or a replay without namespaces cannot be held")
     code = f"{HEAD}{ADD_CODE}\n\ndef sub(a, b):\n    if not ({condition}):\n        return 0\n    return a - b\n"
     verdict = repo.judge({"src/calc.py": code, SUB: SUB_TEST}, **ALONE)
     assert codes(verdict) == ["answers_differ"]
     assert "calc.sub(3, 2) answers 1 in its test, and answers 0 outside of it" in verdict.reasons[0].message
+
+
+def _has_landlock() -> bool:
+    return of_check([], temporary=".", namespaces=False)[0].kind == "landlock"
+
+
+def test_how_many_calls_could_be_asked_is_known(repo: JudgedProject) -> None:
+    code = f"{ADD_CODE}\n\ndef sub(a, b):\n    return a - b\n"
+    replayed = repo.judge({"src/calc.py": code, SUB: SUB_TEST}, **ALONE).replayed
+    assert replayed is not None
+    assert replayed.share == "1 of 1 calls could be replayed"
+    starts = code.replace("    return a - b", "    return int(os.popen(f'echo {a - b}').read())")
+    replayed = repo.judge({"src/calc.py": f"import os\n\n\n{starts}"}, **ALONE).replayed
+    assert replayed is not None
+    assert replayed.share == "0 of 1 calls could be replayed"
 
 
 OBJECTS = """import dataclasses

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,31 @@ def test_what_is_done_with_git_inside_stays_inside(repo: JudgedProject) -> None:
     assert repo.git("rev-parse", "main", "v1^{}").split() == [repo.base, repo.base]
     assert repo.git("status", "--porcelain") == ""
     repo.git("fsck", "--strict")
+
+
+def test_the_repository_has_the_history_of_the_base_and_the_work_as_one_commit(repo: JudgedProject) -> None:
+    """What an agent committed on the way, or only put into the store, is nowhere; tags of others' commits neither."""
+    git, base = repo.client, repo.base
+    repo.sh("git", "tag", "-am", "One", "v1", base)
+    (repo.root.parent / "answer").write_text("an answer")
+    stored = repo.sh("git", "hash-object", "-w", "../answer").strip()
+    on_the_way = repo.commit({"answer.txt": "42\n"})
+    repo.sh("git", "tag", "planted", on_the_way)
+    candidate = repo.commit({"answer.txt": None, "src/calc.py": "x = 1\n"})
+    answer = repo.sh("git", "rev-parse", f"{on_the_way}:answer.txt").strip()
+    with workspace(git, candidate, base=base) as space:
+        call = partial(subprocess.run, cwd=space.top, capture_output=True, text=True, check=False)
+        for each in (stored, answer, on_the_way, candidate):
+            assert call(["git", "cat-file", "-e", each]).returncode, each
+        log = call(["git", "log", "--format=%H %T", "-2"]).stdout.splitlines()
+        assert log[0].split()[1] == git.tree_of(candidate)
+        assert log[1].split()[0] == base
+        assert call(["git", "describe"]).stdout.startswith("v1-1-g")
+        assert call(["git", "tag"]).stdout == "v1\n"
+        assert call(["git", "status", "--porcelain"]).stdout == ""
+        assert call(["git", "fsck", "--full", "--strict"]).returncode == 0
+    with workspace(git, base, base=candidate) as space:  # code from before the base is as it was
+        assert (space.top / ".git/HEAD").read_text().strip() == base
 
 
 def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: JudgedProject, tmp_path: Path) -> None:

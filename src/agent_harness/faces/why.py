@@ -46,6 +46,7 @@ REASONS = {
     "criteria_unmet": "criteria are not met",
     "cut_short": "the worker was stopped in the middle",
     "damaged_commit": "the commit is damaged",
+    "data_changed": "data that its check reads was changed",
     "environment_changed": "it changed a script of the environment",
     "fails_in_suite": "its tests pass alone and fail in the suite",
     "flaky_test": "a test came and went",

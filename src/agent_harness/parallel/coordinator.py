@@ -572,27 +572,26 @@ class Coordinator:
 
     def _do(self, step: decision.Step) -> bool:
         """Carries a step out; whether the plan knows more now."""
-        lander = self._lander
+        lander, moved = self._lander, True
         match step:
             case decision.StartAttempt():
-                return self._order(step)
+                moved = self._order(step)
             case decision.CombineCandidates():
-                return lander.combine_ahead(step.items, step.on) if step.on else lander.combine(step.items)
+                moved = lander.combine_ahead(step.items, step.on) if step.on else lander.combine(step.items)
             case decision.RunChecks():
-                return lander.check_head(step.head) if step.trial is None else lander.check(step.batch, step.trial)
+                moved = lander.check_head(step.head) if step.trial is None else lander.check(step.batch, step.trial)
             case decision.LandBatch():
-                return lander.land(step.count)
+                moved = lander.land(step.count)
             case decision.PushLanded():
                 moved = lander.push()
                 self._watch.changed()  # a fetch has brought tags
-                return moved
             case decision.BounceItem():
-                lander.bounce(step.item)
+                moved = lander.bounce(step.item)
             case decision.ReleaseBatch():
                 self._ledger.note("released", singly=step.singly)
             case decision.AskPerson():
                 self._ledger.note("blocked", reason=step.reason)
-        return True
+        return moved
 
     def _order(self, step: decision.StartAttempt) -> bool:
         if not self._can_pay():
@@ -608,12 +607,12 @@ class Coordinator:
             return False
         busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
-        mend = self._lander.seeded(work, item, base) if work.mend else None
+        start, mend = self._lander.begun_on(work, item, base)
         papers = self._home.papers(item.id, mend)
         if seated:
             papers |= seated[1]
         fence = work.fence + 1
-        order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=base, papers=papers)
+        order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=start, papers=papers)
         if not self._engine.is_local:
             order = self._with_allowance(order, len(busy))
         known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}

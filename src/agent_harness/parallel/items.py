@@ -6,7 +6,7 @@ that is to land; its number among the orders of its item is its *fence*. Values 
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -199,13 +199,19 @@ class Home(Protocol):
         ...
 
     def checks(
-        self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
+        self,
+        base: str,
+        commit: str,
+        members: Sequence[str] | None,
+        before: Mapping[str, str] | None = None,
+        unseen: Collection[str] = (),
     ) -> list[JsonObject]:
         """What must pass on a commit that is to land on ``base``, each with a ``name``.
 
         Without members: on a head that nobody vouches for; ``base`` is the one before it that somebody does, or that
         head itself, where all that has landed is to prove itself once more. ``before`` are items, and their commits,
-        that ``base`` holds and that have not landed yet.
+        that ``base`` holds and that have not landed yet; ``unseen`` are items that have landed and that the members
+        were not proven beside, or that they broke before.
         """
         ...
 

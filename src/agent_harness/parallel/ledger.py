@@ -37,6 +37,7 @@ TYPES = (
         *(
             "head_moved",
             "head_trusted",
+            "sought",
             "reopened",
             "blocked",
             "dropped",

@@ -54,6 +54,7 @@ class ItemProgress:
     bounces: int = 0
     mend: JsonObject | None = None  # what its next attempt has to repair
     last_mend: JsonObject | None = None  # why it was sent back last, also where it is made anew then
+    own: str = ""  # the commit on the branch that has its work, where that is to be mended
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
     recalled: str = ""  # the order that a person has ended, or that the machine had no memory for
@@ -186,7 +187,7 @@ class RunPlan:
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
             work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
-            work.since, work.lost = each.get("since", ""), each.get("lost", 0)
+            work.since, work.lost, work.own = each.get("since", ""), each.get("lost", 0), each.get("own", "")
             if each.get("held"):
                 self.held[each["item"]] = None
             if each["ready"]:
@@ -201,6 +202,7 @@ class RunPlan:
                 "fence": work.fence,
                 "bounces": 0 if work.state == LANDED else work.bounces,
                 "mend": None if work.state == LANDED else work.mend,
+                "own": "" if work.state == LANDED else work.own,
                 "order": work.order,
                 "base": work.proven_on,
                 "commit": work.commit,
@@ -390,10 +392,16 @@ class RunPlan:
         self.head, self.suspect = event["head"], ""
         self.audited = self.audited or bool(event.get("audit"))
 
+    def _on_sought(self, _event: JsonObject) -> None:
+        self.trials += 1
+
     def _on_reopened(self, event: JsonObject) -> None:
+        commits = {each["item"]: each["commit"] for each in self.landed}
         for item in event["items"]:
             if self.work(item).state == LANDED:
-                self._move(item, "reopened")
+                work = self._move(item, "reopened")
+                work.own, work.mend = commits.get(item, ""), event.get("mend")
+                work.last_mend, work.bounces = work.mend, work.bounces + bool(work.mend)
         self.landed = [each for each in self.landed if each["item"] not in event["items"]]
 
     def _on_slot_shut(self, event: JsonObject) -> None:

@@ -13,6 +13,8 @@ F-STORY-1.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +44,24 @@ def claims(ledger: str) -> JsonObject:
             judged += 1
             rejected += b'"verdict":"rejected"' in line
     return {"judged": judged, "rejected": rejected}
+
+
+def checked(ledger: str) -> dict[str, str]:
+    """Return the items whose last accepted claim is not proven, each with the reason; only such lines are parsed."""
+    from agent_harness.kernel.json import jsontext
+
+    found: dict[str, str] = {}
+    for line in _rows(ledger):
+        if b'"verdict":"accepted"' not in line:
+            continue
+        if b'"grade":"checked"' in line:
+            with suppress(ValueError):
+                row = jsontext.loads(line, exact=False)
+                found[str(row.get("item"))] = str(row.get("basis"))
+        elif found:
+            item = line.partition(b'"item":"')[2].partition(b'"')[0].decode("utf-8", "replace")
+            found.pop(item, None)
+    return found
 
 
 ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT = "rolled back", "given back", "taken back for a question"

@@ -283,12 +283,13 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """What whoever was refused is told of the places, those with new work first; empty for none."""
+    """What whoever was refused is told: the places with new work, else those below the project; empty for none."""
     new = new_elsewhere(before, now)
-    if not now:
+    below = [each for each in now if not os.path.isabs(each.path)]
+    if not new and not below:
         return ""
     said = "there is work in" if new else "nothing counts that is in"
-    return f"{said} {'; '.join(each.told for each in (new or now)[:3])}: only this folder counts"
+    return f"{said} {'; '.join(each.told for each in (new or below)[:3])}: only this folder counts"
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:

@@ -19,6 +19,7 @@ from agent_harness.verification.verdict import (
     NOT_RUN,
     Finding,
     JudgedStep,
+    Replayed,
     Run,
     Strictness,
     Verdict,
@@ -63,6 +64,7 @@ class Case:
     noticed: bool | None = None
     noticed_of: str = ""
     not_asked: str = ""
+    replayed: Replayed | None = None
     _noted: int = 0  # findings of the steps that have ended
     _step: str = ""  # under way
 
@@ -168,4 +170,5 @@ class Case:
             noticed=self.noticed,
             noticed_of=self.noticed_of,
             not_asked=self.not_asked,
+            replayed=self.replayed,
         )

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from agent_harness.verification.expecting.edits import Edit, edited
 from agent_harness.verification.expecting.languages import SUFFIXES
 from agent_harness.verification.expecting.make import expected_in_makefile, is_makefile
-from agent_harness.verification.expecting.records import is_record, other_records
+from agent_harness.verification.expecting.records import is_record, is_settings, other_records
 from agent_harness.verification.expecting.shell import expected_in_shell, in_language
 
 __all__ = ["ChangedCheck", "with_other_values"]
 _NEAR = 4  # letters between two edits of one value
-_LARGEST = 4 * 1024 * 1024
+_LARGEST, _LARGEST_DATA = 256 * 1024, 4 * 1024 * 1024  # bytes; nobody writes a larger check by hand
 _SHEBANG = re.compile(rb"#![^\n]*?\b(python|node|perl|ruby|php|awk|bash|dash|zsh|ksh|sh)[\d.]*\b")
 _OF_SHEBANG = {"node": "js", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "sh": "shell"}
+_TESTS_OF_RUST = "#[cfg(test)]"
 _SHELL_SUFFIXES = (".sh", ".bash", ".zsh", ".ksh", ".bats")
 
 
@@ -43,7 +44,7 @@ def with_other_values(
     compares with, and is as it was before the work. The first version has all kinds of values changed; after it stand
     the kinds one by one, if there are several: a check that fails on any of them notices.
     """
-    plain = {path: content for path, content in (data or {}).items() if path not in files}
+    plain = {path: content for path, content in (data or {}).items() if path not in files and not is_settings(path)}
     plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
     code = _changed(files, _language, _of_code)
     words = [each for each in expected_in_shell(command) if command]
@@ -104,8 +105,8 @@ def _changed(
     """By path, the new content and the number of places; files in which nothing can be changed are left out."""
     found: dict[str, tuple[bytes, int]] = {}
     for path, content in sorted(files.items()):
-        language = language_of(path, content) if len(content) <= _LARGEST and b"\0" not in content else ""
-        if not language:
+        language = language_of(path, content) if b"\0" not in content else ""
+        if not language or len(content) > (_LARGEST_DATA if language == "data" else _LARGEST):
             continue
         text = content.decode("utf-8", "surrogateescape")
         edits = set(edits_of(text, language, path))
@@ -136,4 +137,7 @@ def _language(path: str, content: bytes) -> str:
 def _of_code(text: str, language: str, _: str) -> Iterable[Edit]:
     if language == "data":
         return ()
-    return expected_in_makefile(text) if language == "make" else in_language(text, language)
+    if language == "make":
+        return expected_in_makefile(text)
+    begin = text.find(_TESTS_OF_RUST) if language == "rust" else -1  # tests in a file of the work
+    return [edit for edit in in_language(text, language) if edit.start >= begin]

@@ -188,7 +188,7 @@ class FeatureGuard(Guard):
 PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
 """Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
 
-ALLOWABLE = PROTECTED | {"environment_changed", "plugin_needed"}
+ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
 """These, and what is installed where tests run: what a person may allow when all else holds."""
 
 

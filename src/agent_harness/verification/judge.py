@@ -16,9 +16,9 @@ from agent_harness.verification import twins
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.guard import CommandGuard, LoadedFiles
-from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_plugins
+from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.guard import Duty, FeatureGuard, duty_of, file_of, is_read, survey
-from agent_harness.verification.notices import changed_checks, notice
+from agent_harness.verification.notices import notice
 from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
@@ -105,12 +105,15 @@ def judge(
             files_read=files_read,
             own_may_change=own_may_change,
         )
+        own = replace(environment, base=base)
+        runner = TestRunner(git, own, stop, commands=commands, may_change=may_change)
+        runner.changed = [change.path for change in changes.files]
         case = Case(
             git=git,
             objects=objects,
             base=base,
             candidate=candidate,
-            runner=TestRunner(git, environment, stop, commands=commands, may_change=may_change),
+            runner=runner,
             guard=FeatureGuard(duty),
             changes=changes,
             tree=tree,
@@ -159,23 +162,19 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
         return case.findings
 
 
-def examine_tests(
-    git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None
-) -> list[Finding]:
-    """What speaks against a command that has passed in its folder: run again in a checkout.
+def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
+    """The verdict on a command that has passed in its folder, by its runs in a checkout.
 
-    Only where that can show anything: it may run pytest, or it expects values that can be changed. A run that is not
-    believed, tests that were skipped, a check that cannot fail. Nothing where it fails in a checkout, which lacks what
-    no commit holds.
+    What rejects is a run that is not believed, tests that were skipped, a check that cannot fail. One that fails in a
+    checkout lacks what no commit holds: that rejects nothing, and ``proof`` tells of it.
     """
     with git.objects() as objects:
-        case, runner = _command_case(git, objects, replace(check, requires_red=OFF), (base, candidate), stop)
+        case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
-        if not (runner.watches or (case.strictness.twins and changed_checks(case))):
-            return []
-        _walk(case, (_prove, notice, replay))
-        found = case.verdict().reasons
-        return [each for each in found if each.code != "plugin_needed"]
+        _walk(case, (_prove, _before, notice, replay))
+        found = case.verdict()
+        against = tuple(each for each in found.findings if each.code not in ("plugin_needed", "dependency_needed"))
+        return replace(found, findings=against)
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
@@ -291,7 +290,7 @@ def _prove(case: Case) -> None:
             case.over_limit(runner.subject, run)
         elif not runner.passed(run):
             case.failed = True
-            told = needs_plugins(runner) if _passes_with_plugins(case, command) else runner.on_failure(run)
+            told = needs_what_came(runner) if _passes_with_what_came(case, command) else runner.on_failure(run)
         else:
             told = runner.on_pass(run)
         if told:
@@ -300,11 +299,11 @@ def _prove(case: Case) -> None:
             _run_where_moved(case, command)
 
 
-def _passes_with_plugins(case: Case, command: str) -> bool:
-    """Whether the check passes with the plugins of pytest that came with the work."""
-    if not case.runner.blocked[0]:
+def _passes_with_what_came(case: Case, command: str) -> bool:
+    """Whether the check passes with what came with the work: plugins of pytest, and files in folders that are lent."""
+    if not (case.runner.blocked[0] or case.runner.left_out):
         return False
-    loading = case.runner.with_plugins()
+    loading = case.runner.with_what_came()
     run = loading.prove(case.candidate, command, RunAsked(seconds=case.strictness.timeout_seconds))
     case.check_stop()
     return loading.passed(run)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
+from agent_harness.verification.command.put_back import changed_values, put_values_back, without_mark
 from agent_harness.verification.expectations import ChangedCheck, with_other_values
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
@@ -33,7 +34,7 @@ def notice(case: Case) -> None:
         case.not_asked = why
         return
     if case.runner.by_exit_status and not case.runs["proof"].report:
-        _other_expectations(case, case.proof)
+        _by_exit_status(case, case.proof)
         return
     stage = _Notice(case, case.proof)
     if stage.can_ask:
@@ -59,21 +60,31 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
     return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
 
 
-def _other_expectations(case: Case, command: str) -> None:
-    """Any command fails on the candidate where the check expects other values: on all of them, or on one kind."""
-    versions = changed_checks(case)
+def _by_exit_status(case: Case, command: str) -> None:
+    """A check without a report, on the candidate: with other values, with data of before, without its runner's mark."""
+    versions, returned = changed_checks(case), changed_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
+    if not (versions or returned):
         return
     with case.step("twins"):
-        for each in versions:
-            overlays = (Edits(each.files),) if each.files else ()
-            run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
-            case.noticed = run.exit_code != 0
-            case.noticed_of = f"{each.places if case.noticed else 0} of {each.places} expected values"
-            if case.noticed:
-                return
-        case.noticed_of = f"0 of {versions[0].places} expected values"
+        _other_expectations(case, versions)
+        if not case.ended:
+            put_values_back(case, command, returned)
+        if not case.ended:
+            without_mark(case, command)
+
+
+def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
+    """The check fails where it expects other values: all at once, or those of one kind."""
+    for each in versions:
+        overlays = (Edits(each.files),) if each.files else ()
+        run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
+        case.noticed = run.exit_code != 0
+        case.noticed_of = f"{each.places if case.noticed else 0} of {versions[0].places} expected values"
+        if case.noticed:
+            return
+    if versions:
         message = f"The command cannot fail: it ends with 0 when {versions[0].what}"
         case.find("weak_test", message, of_session=True, twins=[each.what for each in versions])
 
@@ -92,6 +103,8 @@ class _Notice:
         self.work = twins.of_work(case.work_in(changes, survey))
         self.given = self._given()
         self.expecting = twins.of_tests([*self.own, *self.given])
+        calls = [call for each in case.runs["proof"].calls for call in each.recorded]
+        self.answering = twins.of_answers(case.work_in(changes, survey), calls)
         self.asked: list[bool] = []  # of each changed version, whether a test noticed it
 
     @property
@@ -111,7 +124,7 @@ class _Notice:
         blind = self._blind([self.expecting] if self.expecting else [])
         of_session = bool(blind)
         if not blind and self.work.twins and not (self.work.beyond and self.expecting):
-            blind, noticed = self._not_noticed(self.work.twins)
+            blind, noticed = self._same_type() if self.answering else self._not_noticed(self.work.twins)
             of_session = any(is_test_file(change.path) for change in self.own)
             others = sorted(noticed - {change.path for change in self.own})[:_MOST_EXPECTING]
             more = twins.of_tests(case.as_they_were(others)) if not self.given else None
@@ -150,6 +163,24 @@ class _Notice:
         asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
+
+    # ---- answers of the right type -----------------------------------------------------------------------------
+
+    def _same_type(self) -> tuple[list[str], set[str]]:
+        """The twins that answer with the right type and stay green, where most of them do; else who notices them."""
+        green: list[str] = []
+        noticed: set[str] = set()
+        most, asked = len(self.answering) // 2 + 1, 0
+        for twin in self.answering:
+            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
+            run = self._on_twin(twin, terms)
+            stays = self._case.runner.passed(run)
+            self.asked.append(not stays)
+            asked, green = asked + 1, [*green, twin.what] if stays else green
+            noticed |= self._case.runner.files_of(run.seen.failing)
+            if most in (len(green), asked - len(green)):
+                break
+        return (green, set()) if len(green) >= most else ([], noticed)
 
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 

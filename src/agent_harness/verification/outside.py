@@ -2,7 +2,8 @@
 
 A call is compared only where it answers alike each time it is made from a test without fixtures, in a process of its
 own: what depends on fixtures, mocks, files of a test, time or chance is left out. Then a plain Python makes it, in a
-folder of a neutral name, without the runner and without our variables. What a call would start or send is refused.
+folder of a neutral name, without the runner, without our variables, and without what a check has of a sandbox: no
+namespaces, and Landlock for what it may write, where the system has it. What a call would start or send is refused.
 """
 
 import json
@@ -17,12 +18,13 @@ from agent_harness.verification.case import Case
 from agent_harness.verification.check import parse
 from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, run_command
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER, Calls, RecordedCall
+from agent_harness.verification.verdict import Replayed
 from agent_harness.verification.workspace import Workspace
 
 _CALLING = PLUGIN_FOLDER / "agent_harness_calls.py"
 _PROGRAM = "main.py"  # what a plain program is called
 _ANSWERS_BYTES = 4 * 1024 * 1024
-_RUNNERS = ("PYTEST", "AGENT_HARNESS", "PY_COLORS", "COVERAGE_")  # variables that only tests have
+_RUNNERS = ("PYTEST", "AGENT_HARNESS", "HARNESS_", "PY_COLORS", "COVERAGE_")  # variables that only tests have
 _CONFIRMED = 2  # how often calls that answer otherwise outside are asked again
 Answers = Callable[[Sequence[RecordedCall]], Sequence[str | None]]
 PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | None]]
@@ -62,22 +64,23 @@ def replay(case: Case) -> None:
                 stop=case.stop,
             )
 
-        told, names = difference(seen[at], from_a_test, from_a_program, case.guard.conftests)
+        case.replayed = found = difference(seen[at], from_a_test, from_a_program, case.guard.conftests)
         case.check_stop()
-        if told:
-            case.find("answers_differ", told, calls=names)
+        if found.told:
+            case.find("answers_differ", found.told, calls=list(found.names))
 
 
-def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> tuple[str, list[str]]:
-    """What to tell of calls that answer otherwise outside of tests, and their names; nothing where none does.
+def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
+    """Which calls answer otherwise outside of tests, and how many could be asked.
 
     ``inside`` makes calls from a test, ``plain`` in a plain program that imports some modules or files first; those of
     ``conftests``, which a person wrote, may set up what a call needs.
     """
     same = {call: call.answer for call in _shuffled(seen.recorded)}
-    other = _otherwise(seen, inside, plain, same)
+    compared: set[RecordedCall] = set()
+    other = _otherwise(seen, inside, plain, same, compared)
     for _ in range(_CONFIRMED):
-        other = _otherwise(seen, inside, plain, other) if other else other
+        other = _otherwise(seen, inside, plain, other, set()) if other else other
     if other and conftests:
         calls = list(other)
         ready = dict(zip(calls, plain(calls, sorted(conftests)), strict=True))
@@ -88,21 +91,29 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
             if not _agrees(call.answer, ready[call]) or _agrees(call.answer, loaded[call])
         }
     if not other:
-        return "", []
+        return Replayed(len(same), len(compared))
     call = min(other, key=lambda each: len(each.arguments))
     more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
     told = f"{_shown(call, other[call])}{more}. Code answers alike, tested or not."
-    return told, sorted({each.name for each in other})
+    return Replayed(len(same), len(compared), told, tuple(sorted({each.name for each in other})))
 
 
 def _otherwise(
-    seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str]
+    seen: Calls,
+    inside: Answers,
+    plain: PlainAnswers,
+    calls: Mapping[RecordedCall, str],
+    compared: set[RecordedCall],
 ) -> dict[RecordedCall, str]:
-    """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that."""
+    """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that.
+
+    ``compared`` gets all that had an answer of both.
+    """
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
-    answers = zip(steady, plain(steady, ()), strict=True)
+    answers = list(zip(steady, plain(steady, ()), strict=True))
+    compared |= {call for call, answer in answers if answer is not None}
     return {
         call: answer
         for call, answer in answers
@@ -159,7 +170,7 @@ def plainly(
         timeout_seconds=timeout_seconds,
         stop=stop,
         reach=reach,
-        own_temporary=False,
+        plain=True,
     )
     return _answers_in(place / "answers.json", len(calls)) or [None] * len(calls)
 

@@ -23,7 +23,7 @@ from agent_harness.verification.runner.execution import (
     place_for,
     reach_of,
 )
-from agent_harness.verification.runner.lending import import_folders
+from agent_harness.verification.runner.lending import import_folders, without
 from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
 from agent_harness.verification.workspace import Edits, Overlay, Workspace
 
@@ -99,9 +99,14 @@ class Runner(ABC):
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
         """The plugins of pytest that came with the work and are not loaded, and the files that bring them."""
 
+    @property
     @abstractmethod
-    def with_plugins(self) -> Self:
-        """The same with these plugins."""
+    def left_out(self) -> Sequence[str]:
+        """Files that came into folders which are lent, and that checkouts of the work do not have."""
+
+    @abstractmethod
+    def with_what_came(self) -> Self:
+        """The same with these plugins and files."""
 
     # ---- for calls that are made again in a plain program --------------------------------------------------------
 
@@ -138,6 +143,7 @@ class TestRunner(Runner):
     ) -> None:
         self.git, self.environment, self._stop = git, environment, stop
         self._commands, self._may_change = commands, may_change
+        self.changed: Collection[str] = ()  # what the candidate changes
         self.in_place = environment.isolation == IN_PLACE
         self.has_checkouts = not self.in_place
 
@@ -147,7 +153,8 @@ class TestRunner(Runner):
             if self.environment.completed(command) is not self.environment:
                 message = f"What runs '{command.shown}' was not there before the session; it was not compared."
                 found.append(Finding("environment_unknown", IMPORTANT, message))
-        self.environment, changed = self.environment.looked_at_again(released(self._may_change))
+        environment, changed = self.environment.looked_at_again(released(self._may_change))
+        self.environment = replace(environment, without=without(environment.without, self.changed))
         return [*found, *changed]
 
     def place(
@@ -188,8 +195,12 @@ class TestRunner(Runner):
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.environment.blocked, self.environment.blocked_by
 
-    def with_plugins(self) -> Self:
-        return type(self)(self.git, replace(self.environment, blocked=()), self._stop)
+    @property
+    def left_out(self) -> Sequence[str]:
+        return self.environment.without
+
+    def with_what_came(self) -> Self:
+        return type(self)(self.git, replace(self.environment, blocked=(), without=()), self._stop)
 
     def python_of(self, command: Command, said: str) -> str:
         return self.environment.completed(command).python_of(command, said)

@@ -11,16 +11,31 @@ import codecs
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange
 from agent_harness.verification.extension import is_text
+from agent_harness.verification.runner.testreport import RecordedCall
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets in bytes
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
 """What the changed functions do in each twin of the work, for people, and what they return."""
+
+_LIKE = (
+    "(lambda v: (not v) if isinstance(v, bool) else -v - 1 if isinstance(v, (int, float)) "
+    "else v[::-1] + type(v)('~') if isinstance(v, str) else v[::-1] + b'~' if isinstance(v, bytes) "
+    "else v[1:] + v[:1] * 2 if isinstance(v, (list, tuple)) and v else v)"
+)
+OTHERWISE = {
+    "answers otherwise": f"(lambda f: lambda *a, **k: {_LIKE}(f(*a, **k)))",
+    "gives its first answer to every call": (
+        "(lambda f: (lambda c: lambda *a, **k: c[0] if c else (c.append(f(*a, **k)) or c[0]))([]))"
+    ),
+}
+"""What decorators make of functions in twins that answer with the type of the work's own answers."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
@@ -98,6 +113,69 @@ def of_work(files: Iterable[FileChange]) -> WorkTwins:
         ),
         beyond=any(_changes_beyond(before, after) for _, before, after in read if after),
     )
+
+
+def of_answers(files: Iterable[FileChange], calls: Iterable[RecordedCall]) -> tuple[Twin, ...]:
+    """Twins in which changed functions answer with values of the type of the answers that were recorded.
+
+    One answers a fixed other value, one changes each answer, one gives its first answer to every call. None where no
+    answer of a changed function is a plain value.
+    """
+    known: dict[tuple[str, str], str] = {}
+    for call in calls:
+        if (other := _other_answer(call.answer)) is not None:
+            known.setdefault((call.module, call.name), other)
+    found: list[tuple[FileChange, str, _Function, str]] = []
+    for change in files:
+        before, after = sources.parse(change.before), sources.parse(change.after) if _is_plain(change.after) else None
+        for name, function in (_changed_functions(before, after) if after else {}).items():
+            other = next(
+                (text for (module, own), text in known.items() if own == name and _is_module(change, module)), ""
+            )
+            if other and not _generates(function) and isinstance(function, ast.FunctionDef):
+                found.append((change, name, function, other))
+    if not found:
+        return ()
+    named = _listed([f"{change.path}::{name}" for change, name, _, _ in found])
+    made = [("answers another value of its type", [(c, _body(c.after or b"", f, other)) for c, _, f, other in found])]
+    made += [(does, [(c, _decorated(c.after or b"", f, by)) for c, _, f, _ in found]) for does, by in OTHERWISE.items()]
+    return tuple(Twin(what=f"{named} {does}", files=_all_edited(edits)) for does, edits in made)
+
+
+def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
+    by_path: dict[str, tuple[FileChange, list[_Edit]]] = {}
+    for change, edit in edits:
+        by_path.setdefault(change.path, (change, []))[1].append(edit)
+    return {path: _edited(change.after or b"", own) for path, (change, own) in by_path.items()}
+
+
+def _is_module(change: FileChange, module: str) -> bool:
+    """Whether a module that was called may be this file."""
+    dotted = f".{change.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+    return change.path.endswith(".py") and dotted.endswith(f".{module}")
+
+
+def _other_answer(text: str) -> str | None:
+    """Another value of the type of a recorded answer, as Python; nothing where that is no plain value."""
+    try:
+        value: Any = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if isinstance(value, bool):
+        return repr(not value)
+    if isinstance(value, int | float):
+        return repr(-value - _OTHER_NUMBER)
+    if isinstance(value, str):
+        return repr("~")
+    parts: list[Any] = [*value] if type(value) in (list, tuple) else []
+    moved = [*parts[1:], *parts[:1] * 2]
+    return repr(tuple(moved) if type(value) is tuple else moved) if parts else None
+
+
+def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
+    """A decorator directly above a function."""
+    at = _line_offsets(source)[function.lineno - 1]
+    return at, at, source[at : at + function.col_offset] + f"@{by}\n".encode()
 
 
 def of_tests(files: Iterable[FileChange]) -> Twin | None:
@@ -217,9 +295,10 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
     """By function, and there by line and column, the edits that make every expected value another one."""
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
+    module = assigned(tree.body)
     for owner, function in _with_classes(tree):
         edits: dict[tuple[int, int], _Edit] = {}
-        for node, is_pattern in values_in(function, owner, tree):
+        for node, is_pattern in values_in(function, owner, module):
             start = lines[node.lineno - 1] + node.col_offset
             end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
             other = _another(node, is_pattern=is_pattern).encode()
@@ -232,10 +311,10 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
 
 
 def values_in(
-    function: _Function, owner: ast.ClassDef | None, tree: ast.Module
+    function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """The constants that a function expects, and whether each is a regular expression."""
-    reach = {**_assigned(tree.body), **_assigned(function.body)}
+    """The constants that a function expects, and whether each is a regular expression; ``module`` are its names."""
+    reach = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, reach))
 
@@ -413,7 +492,7 @@ def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
+def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     """Names that get their only value by one plain assignment."""
     found: dict[str, list[ast.expr]] = {}
     for statement in body:

@@ -26,6 +26,7 @@ class Strictness:
 FOLLOWS: Mapping[str, str] = {
     "answers_differ": CRITICAL,
     "damaged_commit": CRITICAL,
+    "data_changed": CRITICAL,
     "environment_unknown": IMPORTANT,
     "fails_in_suite": IMPORTANT,
     "flaky_test": IMPORTANT,
@@ -37,6 +38,7 @@ FOLLOWS: Mapping[str, str] = {
     "over_limit": CRITICAL,
     "passes_only_in_place": CRITICAL,
     "plugin_needed": CRITICAL,
+    "dependency_needed": CRITICAL,
     "proof_failed": CRITICAL,
     "proof_not_red": "red",
     "protected_test_changed": CRITICAL,
@@ -112,6 +114,21 @@ class JudgedStep:
     seconds: float | None = None  # of all runs of the step; none where there was no run
 
 
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of calls of the work that were made again outside of its tests."""
+
+    calls: int = 0  # that the tests made, and that were noted
+    compared: int = 0  # that could be made again, and were
+    told: str = ""  # what to tell of those that answer otherwise
+    names: tuple[str, ...] = ()  # of these
+
+    @property
+    def share(self) -> str:
+        """How much the replay says, for people."""
+        return f"{self.compared} of {self.calls} calls could be replayed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judgement of one candidate commit."""
@@ -128,6 +145,7 @@ class Verdict:
     flaky: tuple[str, ...] = ()
     passing: frozenset[str] = frozenset()  # the next baseline, when accepted
     total: int = 0
+    replayed: Replayed | None = None  # calls of the work, made again outside of its tests
     steps: tuple[JudgedStep, ...] = ()  # in the order in which they were taken
     where: str = "worktree"  # or in_place
     red_before: str = NOT_RUN  # what the check said of the code before: RED, GREEN, NOT_RUN

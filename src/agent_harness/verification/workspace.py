@@ -1,9 +1,9 @@
 """A fresh checkout of one commit, in a folder and a repository of our own, gone afterwards.
 
 The checkout lies under ``$XDG_CACHE_HOME/agent-harness/worktrees``, never below the project. Its ``.git`` is a
-repository of its own that borrows the objects of the project and copies its tags: what tests do with git there reaches
-neither the refs nor the settings of the project, and nothing that an agent wrote into the project's ``.git`` takes
-part.
+repository of its own with the history and tags of the base, and the work as one commit (``runner/history.py``): what
+tests do with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into
+the project's ``.git`` takes part.
 
 Overlays are made of git objects before anything is written, so that a link in a commit is never followed. Submodules
 are empty folders, as after a plain clone. Compiled Python files of a commit are left out.
@@ -15,9 +15,10 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.kernel.temporary import remove_tree
 from agent_harness.kernel.trusted_state import may_write
 from agent_harness.verification.changes import LIMIT_BYTES, outside
+from agent_harness.verification.runner.history import forgotten, make_repository
 from agent_harness.verification.runner_config import (
     SETTINGS_FILES,
     decides,
@@ -74,6 +76,7 @@ class Workspace:
     top: Path  # of the checkout
     cwd: Path  # the project inside it
     private: Path  # for reports; outside the checkout
+    borrowed: Path | None = None  # the objects of the base
     notes: tuple[str, ...] = ()  # what could not be lent
 
     @property
@@ -112,33 +115,39 @@ def workspace(
     links: Iterable[str] = (),
     lent: Iterable[str] = (),
     neutral: bool = False,
+    base: str | None = None,
+    without: Collection[str] = (),
 ) -> Iterator[Workspace]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
-    A ``neutral`` one lies where anybody's temporary folder may be, and git cannot be used in it. ``links`` are checked
-    against the ignore rules; ``lent`` is known to be ignored.
-    ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there is no
-    place for it and ``GitFailed`` when the commit cannot be read.
+    Its repository has the history of ``base``, and the work as one commit. A ``neutral`` one lies where anybody's
+    temporary folder may be, and git cannot be used in it. ``links`` are checked against the ignore rules; ``lent`` is
+    known to be ignored; files ``without`` are left out of both. ``git.root`` is the project. Leftovers of harnesses
+    that died are removed first. Raises ``Refused`` when there is no place for it and ``GitFailed`` when the commit
+    cannot be read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
         top.mkdir()
-        _check_out(git, commit, top, overlays)
+        head = _check_out(git, commit, top, overlays, base)
+        borrowed = top / ".git/objects/info/alternates"
+        store = Path(os.fsdecode(borrowed.read_bytes().strip()))
         if neutral:  # as one of a person: on a branch, with objects of its own
-            (top / ".git/objects/info/alternates").unlink()
+            borrowed.unlink()
             (top / ".git/refs/heads").mkdir()
-            (top / ".git/refs/heads/main").write_text(f"{commit}\n")
+            (top / ".git/refs/heads/main").write_text(f"{head}\n")
             (top / ".git/HEAD").write_text("ref: refs/heads/main\n")
         cwd = top / os.fsdecode(git.prefix())
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
         project = Path(git.root)
-        said = [_lend(project, (top, cwd), link, _unlendable(project, link) or _kept(git, link)) for link in links]
-        said += [_lend(project, (top, cwd), link, _unlendable(project, link)) for link in lent]
+        space, but = (top, cwd), frozenset(without)
+        said = [_lend(project, space, link, _unlendable(project, link) or _kept(git, link), but) for link in links]
+        said += [_lend(project, space, link, _unlendable(project, link), but) for link in lent]
         notes = tuple(note for note in said if note)
         (folder / _STOPPER).write_text("[pytest]\n")
-        yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, notes=notes)
+        yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, borrowed=store, notes=notes)
 
 
 @contextmanager
@@ -215,7 +224,9 @@ def clear_leftovers(top: Path) -> int:
 
 
 def prune(place: Path) -> int:
-    """Removes the checkouts of harnesses that are provably gone; how many."""
+    """Removes the checkouts of harnesses that are provably gone, how many, and what was packed for old ones."""
+    for store in forgotten(place.with_name("objects")):
+        remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
     for folder in dead:
         remove(folder)
@@ -283,12 +294,15 @@ def _emptied(folder: Path) -> bool:
     return all(entry.name == _OWNER for entry in folder.iterdir())
 
 
-def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits]) -> None:
+def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
     """The files of a commit, byte for byte as they are stored: no setting, attribute or filter of anybody takes part.
 
-    Large files of git-lfs are the one exception. Raises ``UnsafeTree`` where what lies there is not what was asked for.
+    The answer is the commit that the checkout has in its place. Large files of git-lfs are the one exception. Raises
+    ``UnsafeTree`` where what lies there is not what was asked for.
     """
-    _make_repository(git, commit, top / ".git")
+    others = [each.commit for each in overlays if isinstance(each, Overlay)]
+    cache = _place(Path(git.top())).with_name("objects")
+    head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
     own = Git(top)
     with IsolatedView(own.repository, attributes=_AS_STORED, settings=_large_files()) as view:
         changes = [line for each in overlays if isinstance(each, Overlay) for line in _index_lines(git, each)]
@@ -297,11 +311,13 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
                 changes += _edited_lines(git, view, commit, each)
         bare = partial(view.call, env=_NO_USER, timeout_seconds=_CHECKOUT_SECONDS)
         if changes:
-            bare("read-tree", commit)
+            bare("read-tree", head)
             bare("update-index", "-z", "--index-info", input=b"".join(changes))
             bare("checkout-index", "--all", "--force", "--index")
+            if any(isinstance(each, Edits) for each in overlays):
+                head = _amend(bare, head, top)
         else:
-            bare("read-tree", "-u", "--reset", commit)
+            bare("read-tree", "-u", "--reset", head)
         entries = None if changes else _entries.get(commit)
         if entries is None:
             entries = bare("ls-files", "-s", "-z").stdout.split(b"\0")
@@ -310,6 +326,16 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
     if not changes and commit not in _entries:
         _entries.clear()
         _entries[commit] = entries
+    return head
+
+
+def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
+    """Makes what is edited part of the commit, and returns its id: git in the checkout tells of no other file."""
+    _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
+    tree = bare("write-tree").stdout.strip()
+    amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
+    (top / ".git/HEAD").write_bytes(amended.stdout.strip() + b"\n")
+    return amended.stdout.strip().decode()
 
 
 _entries: dict[str, list[bytes]] = {}
@@ -343,25 +369,6 @@ def _large_files() -> list[tuple[str, str]]:
     return [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
 
 
-def _make_repository(git: Git, commit: str, folder: Path) -> None:
-    """A repository at ``commit`` that borrows the project's objects and has copies of its tags, and nothing else."""
-    (folder / "objects/info").mkdir(parents=True)
-    (folder / "refs").mkdir()
-    (folder / "info").mkdir()
-    (folder / "objects/info/alternates").write_bytes(os.fsencode(git.shared_dir() / "objects") + b"\n")
-    (folder / "HEAD").write_text(f"{commit}\n")
-    sha256 = len(commit) == 64
-    (folder / "config").write_text(
-        f"[core]\n\trepositoryFormatVersion = {int(sha256)}\n\tbare = false\n"
-        + ("[extensions]\n\tobjectFormat = sha256\n" if sha256 else "")
-    )
-    tags = "".join(f"{oid} {ref}\n" for ref, oid in sorted(git.refs_below("refs/tags/").items()))
-    (folder / "packed-refs").write_bytes(os.fsencode(tags))
-    for name in ("shallow", "lfs"):  # where a shallow history ends, and the large files of the user's own filter
-        if (git.shared_dir() / name).exists():
-            (folder / name).symlink_to(git.shared_dir() / name)
-
-
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
     """Removals, then additions, as ``git update-index --index-info`` reads them."""
     prefix = os.fsdecode(git.prefix())
@@ -391,7 +398,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
                 yield entry.mode.encode() + b" " + oid + b"\t" + raw + b"\0"
 
 
-def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -> str | None:
+def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None, without: Collection[str]) -> str | None:
     """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
     top, cwd = space
     target = cwd / link
@@ -399,10 +406,22 @@ def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None) -
     if why:
         return f"{link} was not lent: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.symlink_to(project / link)
+    _link(project, link, target, without)
     with (top / ".git/info/exclude").open("a") as file:
         file.write(f"/{target.relative_to(top)}\n")
     return None
+
+
+def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
+    """A link to what is lent, or a folder of such links where something in it is left out."""
+    if path in without:
+        return
+    if not any(each.startswith(f"{path}/") for each in without):
+        target.symlink_to(project / path)
+        return
+    target.mkdir()
+    for entry in (project / path).iterdir():
+        _link(project, f"{path}/{entry.name}", target / entry.name, without)
 
 
 def _unlendable(project: Path, link: str) -> str | None:

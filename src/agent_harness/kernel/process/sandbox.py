@@ -38,6 +38,7 @@ __all__ = [
     "covers",
     "found",
     "kind_for",
+    "left_open",
     "of_agent",
     "of_check",
     "settings_from",
@@ -51,6 +52,11 @@ MODES = ("auto", "off", "required")
 VARIABLE = "HARNESS_SANDBOX"
 OPEN, LOOPBACK = "open", "loopback"
 _PACKAGE = Path(__file__).parents[2]
+_OF_SETTINGS = (  # variables that name places of settings and of state, and those of the shell that began
+    *("XDG_", "CARGO_HOME", "GRADLE_USER_HOME", "npm_config_", "NPM_CONFIG_", "PIP_CONFIG_FILE", "GOENV"),
+    *("HOME", "PWD", "OLDPWD", "TMPDIR"),
+)
+_MOST_HIDDEN = 500  # entries of one folder
 _PROBE_SECONDS = 20.0
 _TRIED_AT = {"probe": 1}  # raised when a probe asks more
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/opt", "/nix", "/snap")
@@ -189,14 +195,19 @@ def of_check(
     environ: Mapping[str, str] = os.environ,
     reads: Iterable[str | os.PathLike[str]] = (),
     names: Iterable[str] = (),
+    namespaces: bool = True,
+    of_home: Sequence[str] | None = None,
 ) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
 
     ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. Temporary files of
     others are out of its sight, but for those that it needs: both of them, and what its variables and ``names`` name.
-    ``Refused`` as by ``kind_for``.
+    ``of_home``: of the files and hidden folders in the home it sees these alone, and what it needs as well, where there
+    are namespaces: programs look for settings in each folder above their own. Without ``namespaces`` it sees the
+    machine as a person's own command does, where Landlock can hold it. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
+    kind = "landlock" if kind and not namespaces and sys.platform == "linux" and _holds("landlock") else kind
     places, scratch = [os.path.realpath(path) for path in own], os.path.realpath(temporary)
     allowed = limits_from(settings, (scratch, *places))
     if kind is None:
@@ -214,6 +225,13 @@ def of_check(
         return _made(kind, "ro", OPEN, _allowed(rules), allowed), scratch
     rules |= _machine()
     texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
+    if of_home is not None and not any(_is_in(os.path.realpath(home), path) for path in kept):
+        spoken = [*names, *(value for name, value in environ.items() if not name.startswith(_OF_SETTINGS))]
+        named = [word for text in spoken for word in re.split(r"[\s:;,'\"=()]+", text) if word.startswith(f"{home}/")]
+        search = environ.get("PATH", "").split(os.pathsep)
+        wanted = [*kept, *reads, *of_home, *named, *search, scratch, str(_PACKAGE), sys.prefix, sys.base_prefix]
+        real = dict.fromkeys(os.path.realpath(each) for each in wanted if os.path.lexists(each))
+        rules |= _hidden(os.path.realpath(home), list(real))
     needed = [*rules, *kept, sys.prefix, *_paths_in(texts)]
     hidden = [place for place in _outermost(_shared_temporary()) if place not in needed]
     if not any(_is_in(path, _IN_MEMORY) for path in (*needed, *hidden)):
@@ -224,6 +242,27 @@ def of_check(
         rules |= _laid_over(place, scratch, needed, rules)
     inside = next((place for place in hidden if _is_in(os.path.realpath(tempfile.gettempdir()), place)), None)
     return _made(kind, "ro", settings.network, rules, allowed), inside or (hidden[0] if hidden else scratch)
+
+
+def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
+    """The rules that hide files and hidden folders of the home; what lies in a hidden one that is wanted in part."""
+    rules: dict[str, tuple[str, str]] = {}
+    given = tuple(f"{each}/" for each in wanted)
+    try:
+        entries = list(os.scandir(folder))[:_MOST_HIDDEN]
+    except OSError:
+        return rules
+    for entry in entries:
+        if entry.is_symlink() or f"{entry.path}/".startswith(given):
+            continue
+        is_folder = entry.is_dir()
+        if is_folder and any(each.startswith(f"{entry.path}/") for each in wanted):
+            rules |= _hidden(entry.path, wanted, depth + 1) if depth or entry.name.startswith(".") else {}
+        elif is_folder and (depth or entry.name.startswith(".") or entry.name == "node_modules"):
+            rules[entry.path] = ("empty", "1m")
+        elif entry.is_file():
+            rules[entry.path] = ("ro", os.devnull)
+    return rules
 
 
 def _laid_over(
@@ -291,6 +330,26 @@ def of_agent(
         rules = _allowed({"/": ("rw", ""), **rules})
         return _made(kind, "ro", OPEN, rules, allowed)
     return _made(kind, "rw", OPEN, _machine(root_only=True) | rules, allowed)
+
+
+def left_open(
+    places: Iterable[str | os.PathLike[str]],
+    *,
+    settings: SandboxSettings = AUTO,
+    environ: Mapping[str, str] = os.environ,
+) -> Callable[[str], bool]:
+    """Whether an agent that works in ``places`` may write to a path; to every one where there is no sandbox."""
+    if kind_for(settings) is None:
+        return lambda path: True
+    own = [os.path.realpath(path) for path in places]
+    opened = [*own, *_further(settings)]
+    closed = _protected(own, environ)
+
+    def is_open(path: str) -> bool:
+        real = os.path.realpath(path)
+        return any(_is_in(real, each) for each in opened) or not any(_is_in(real, each) for each in closed)
+
+    return is_open
 
 
 def _made(

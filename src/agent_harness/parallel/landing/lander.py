@@ -10,7 +10,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import plan
-from agent_harness.parallel.batching import Trial
+from agent_harness.parallel.batching import Search, Trial
 from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_order
 from agent_harness.parallel.landing import candidates, objects, trailers
 from agent_harness.parallel.landing.branch import AGAIN_SECONDS, TargetBranch
@@ -23,6 +23,8 @@ from agent_harness.supervision.interruption import Stop
 
 BRANCH_GONE = "branch_gone"
 """Why a run is blocked: the branch that it lands on was deleted; the next run looks at it again."""
+BASE = "base"
+"""The name of a run of checks on the head that a batch is to land on."""
 AUDITS = 2
 """So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
 
@@ -66,6 +68,10 @@ class Lander:
         self._stop = stop
         self._pusher = Pusher(home, git, folder, branch=self.branch, ledger=ledger, refs=refs, say=say)
         self._audits = 0
+        self._hunt: Search | None = None  # for the landing that made the head red
+        self._red = ""  # that head
+        self._passes: tuple[str, ...] = ()  # a head, and checks that pass on it
+        self._excused: set[str] = set()  # checks that fail on the head, whoever lands
         self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
         self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
         self._held_up: dict[str, InTheWay] = {}  # items that do not land, since a person has something in their way
@@ -193,7 +199,10 @@ class Lander:
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
         before = {item: sha for each in batches[:at] for item, sha in zip(each.members, each.commits, strict=True)}
-        checks = self._home.checks(batch.base, commit, batch.members[: trial.prefix], before)
+        members = batch.members[: trial.prefix]
+        checks = self._home.checks(batch.base, commit, members, before, self._unseen(batch.base, members))
+        excused = self._excused - self._broken_by(members)
+        checks = [each for each in checks if each["name"] not in excused]
         if trial.only:
             checks = [each for each in checks if each["name"] in trial.only]
         if not checks:
@@ -201,6 +210,16 @@ class Lander:
             return True
         self._order(CheckRun(name=f"batch-{batch.id}", commit=commit, checks=checks, trial=trial, batch=batch.id))
         return False
+
+    def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
+        """Items that have landed since these were begun, and those that they broke before: whoever breaks goes back."""
+        bases = {self._plan.work(item).proven_on for item in members}
+        landed = (trailers.landed_between(self._git, each, base) for each in bases)
+        return self._broken_by(members).union(*landed) - {*members}
+
+    def _broken_by(self, members: Sequence[str]) -> set[str]:
+        mends = (self._plan.work(item).last_mend or {} for item in members)
+        return {str(name) for mend in mends for name in mend.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
         """The same of a head that nobody vouches for, or that what has landed would have on top of the remote's."""
@@ -212,6 +231,10 @@ class Lander:
         if not checks:
             self._ledger.note("head_trusted", head=head, audit=True)
             return True
+        if self._hunt and not joined and (trial := self._hunt.next_trial()):
+            only = [each for each in checks if each["name"] in trial.only]
+            self._order(CheckRun(name="head", commit=self._plan.landed[trial.prefix - 1]["commit"], checks=only))
+            return False
         self._order(CheckRun(name="head", commit=head, checks=checks))
         return False
 
@@ -228,6 +251,8 @@ class Lander:
                 self._failures = {run.batch: str(found.get("output") or "")[-4000:], **self._failures}
             self._say(f"Batch {batch.id}, {run.trial.prefix} of {len(batch.members)}: {' '.join([result, *failing])}")
             self._verified(batch.id, run.trial, result, failing)
+        elif run.name == BASE:
+            self._judge_base(run, result, failing)
         elif self._plan.joined:
             self._pusher.judge_joined(found, result, failing)
         elif self._plan.suspect:
@@ -251,28 +276,75 @@ class Lander:
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
         """What was proven once more at the end: what fails is opened again."""
+        if self._hunt and (trial := self._hunt.next_trial()):
+            self._hunt = self._hunt.after(trial, result, tuple(failing))
+            self._ledger.note("sought", commit=head, result=result, failing=failing)
+            self._go_on_hunting()
+            return
         self._audits += 1
         if result == BROKEN:
             self._block("landing_broken", head, failing)
-            return
-        if result == RED and self._audits > AUDITS:
+        elif result == RED and self._audits > AUDITS:
             self._block("head_red", head, failing)
+        elif result == RED:
+            self._hunt = Search(size=len(self._plan.landed), high=len(self._plan.landed), failing=tuple(failing))
+            self._red = head
+            self._ledger.note("sought", commit=head, result=result, failing=failing)
+            self._say(f"{head[:10]} does not prove {', '.join(failing)}; looking for the landing that broke it")
+            self._go_on_hunting()
+        else:
+            self._excused.clear()
+            self._ledger.note("head_trusted", head=head, audit=True)
+
+    def _go_on_hunting(self) -> None:
+        """By halving over what has landed: who broke it goes back; what no landing broke is open again itself."""
+        hunt = self._hunt
+        assert hunt is not None
+        if hunt.culprit is None and hunt.next_trial():
             return
-        if result == RED:
+        self._hunt, failing = None, [*hunt.failing]
+        breaks = str(self._plan.landed[hunt.culprit - 1]["item"]) if hunt.culprit and hunt.low else ""
+        if breaks and breaks not in failing:
+            told = f"its landing breaks what had landed before: {', '.join(failing)}"
+            self._home.reopen([breaks], told)
+            self._ledger.note("reopened", items=[breaks], mend={"why": "red", "failing": failing, "met": failing})
+            self._say(f"Open again: {breaks}; {told}")
+        else:
             self._home.reopen(failing, "it fails on the head, together with what has landed since")
-            self._ledger.note("reopened", items=failing)
+            self._ledger.note("reopened", items=failing, mend={"why": "red", "failing": failing})
             self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
-        self._ledger.note("head_trusted", head=head, audit=True)
+        self._ledger.note("head_trusted", head=self._red, audit=True)
 
     # ---- sent back
 
-    def bounce(self, item: str) -> None:
-        """Sends the culprit of the batch back."""
+    def bounce(self, item: str) -> bool:
+        """Sends the culprit of the batch back, once the head is known to pass what fails; whether the plan knows more.
+
+        What fails on the head as well is nobody's fault here: who broke it is asked once nothing else is left.
+        """
         batch = self._plan.batch
         assert batch is not None
+        landed = self._unseen(batch.base, batch.members) | self._plan.works.keys()
+        others = [each for each in batch.search.failing if each in landed and each not in batch.members]
+        if others and (batch.base, *others) != self._passes:
+            checks = self._home.checks(batch.base, batch.base, (), None, others)
+            wanted = [each for each in checks if each["name"] in others]
+            if wanted:
+                self._order(CheckRun(name=BASE, commit=batch.base, checks=wanted))
+                return False
         met = batch.members[: batch.members.index(item)]
         output = self._failures.get(batch.id, "")
         self.bounced(item, {"why": "red", "failing": [*batch.search.failing], "output": output, "met": met})
+        return True
+
+    def _judge_base(self, run: CheckRun, result: str, failing: Sequence[str]) -> None:
+        names = [str(each["name"]) for each in run.checks]
+        if result == GREEN:
+            self._passes = (run.commit, *names)
+            return
+        self._excused |= {*failing} or {*names}
+        self._say(f"{', '.join(failing or names)}: not by what is to land, since it fails on {run.commit[:10]} already")
+        self._ledger.note("released", singly=False)
 
     def bounced(self, item: str, mend: JsonObject) -> None:
         """A candidate does not land as it is: ``mend`` is what its next attempt has to repair."""
@@ -283,6 +355,22 @@ class Lander:
         what = ", ".join(mend.get("files") or mend.get("failing") or [])
         self._say(f"{item}: does not land ({mend['why']}: {what})")
         self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced", "mend": mend}, [])
+
+    def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
+        """The commit that an attempt is judged against, and what it has to repair.
+
+        Work that has landed and is to be mended is its own: it is judged against the head without it, and has it in
+        its files.
+        """
+        parent = self._git.commit_of(f"{work.own}^1") if work.own else None
+        if work.own and parent:
+            without = objects.merged(self._git, base, work.own, parent)
+            tree = self._git.tree_of(base)
+            if not without.conflicts and without.tree != tree:
+                made = self._git.commit_tree(without.tree, [base], f"Before {item.name}, which is to be mended")
+                self._git.update_ref(self._refs.mend(item.name), made)
+                return made, {**(work.mend or {}), "files": [], "seed": tree, "work": work.own}
+        return base, self.seeded(work, item, base) if work.mend and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""

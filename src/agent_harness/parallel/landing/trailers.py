@@ -40,6 +40,12 @@ def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
     return {row[0]: there[row[-1]] for line in rows if len(row := line.split()) > 1 and row[-1] in there}
 
 
+def landed_between(git: Git, old: str, new: str) -> set[str]:
+    """The items whose work is in the history of one commit and not in that of the other."""
+    trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
+    return {*git.text("log", "--no-show-signature", trailer, f"{old}..{new}").splitlines()} - {""}
+
+
 def before(git: Git, commit: str, item: str) -> str | None:
     """The commit on which the work of an item was put as the one commit that this is; ``None`` where it is no such."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"

@@ -14,7 +14,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import needs, now, picture
+from agent_harness.session import headline, needs, now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -69,6 +69,7 @@ class FeatureSource:
         state = read(at.relative(at.session_state), store.state, records.SessionState({}))
         asked = questions.waiting(state, document)
         works_on = status.at_work_on(store, under_way)
+        checked = headline.checked(store.ledger(make=False))
         waiting = {each.feature_id: questions.hint(each) for each in asked}
         done = selection.settled(document)
         found = status.what_decides(store, document, state, asked)
@@ -76,7 +77,8 @@ class FeatureSource:
         return StatePart(
             name=document.project,
             items=tuple(
-                _item(each, status.standing(each, works_on, asked), waiting, done) for each in document.features
+                _item(each, status.standing(each, works_on, asked, checked), waiting, done, checked)
+                for each in document.features
             ),
             questions=tuple(asked_question(each) for each in asked),
             needs=status.needs_of(found, found["last_run"]),
@@ -139,12 +141,14 @@ def past_session(row: JsonObject) -> PastSession:
     )
 
 
-def _item(feature: records.Feature, state: str, waiting: Mapping[int | None, str], done: set[int]) -> Item:
+def _item(
+    feature: records.Feature, state: str, waiting: Mapping[int | None, str], done: set[int], checked: Mapping[str, str]
+) -> Item:
     missing = [each for each in feature.depends_on if each not in done and not feature.passes]
     reason, following = "", f"harness run --feature {feature.id}"
-    if state == picture.PROVEN:
+    if state in picture.DONE:
         following = "harness status"
-        reason = "marked by a person's word" if feature.marked_by_person else ""
+        reason = "marked by a person's word" if feature.marked_by_person else checked.get(str(feature.id), "")
     elif state == picture.SKIPPED:
         reason, following = feature.skip_reason, f"harness skip --feature {feature.id} --undo"
     elif state == picture.WORKING:

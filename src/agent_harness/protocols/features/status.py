@@ -30,6 +30,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     passing, total = document.counts()
     asked = questions.waiting(state, document)
     works_on = at_work_on(store, under_way)
+    checked = headline.checked(store.ledger(make=False))
     score = _score(store, state, passing, total)
     kept = headline.kept(map(outcome, headline.kept_rows(layout.log("sessions.jsonl"))))
     found = {
@@ -39,7 +40,8 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "session": state.last_session,
         "status": state.status,
         **what_decides(store, document, state, asked),
-        "items": [{"id": each.id, "state": standing(each, works_on, asked)} for each in document.features],
+        "items": [{"id": each.id, "state": standing(each, works_on, asked, checked)} for each in document.features],
+        "checked": {str(each.id): checked[str(each.id)] for each in document.passing if str(each.id) in checked},
         "next_prompt": state.next_prompt,
         "termination_reason": state.termination_reason,
         "stuck_count": state.stuck_count,
@@ -110,9 +112,15 @@ def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
     return {*claimed, *([] if one is None else [str(one)])}
 
 
-def standing(feature: records.Feature, works_on: "Container[str]", asked: "Sequence[records.Question]") -> str:
+def standing(
+    feature: records.Feature,
+    works_on: "Container[str]",
+    asked: "Sequence[records.Question]",
+    checked: "Container[str]" = (),
+) -> str:
     """The state of a feature in the words of all faces; ``asked`` are the questions that wait."""
     states = (
+        (feature.passes and str(feature.id) in checked, headline.CHECKED),
         (feature.passes, headline.PROVEN),
         (feature.skipped, headline.SKIPPED),
         (str(feature.id) in works_on, headline.WORKING),
@@ -207,7 +215,8 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return headline.lines(
         name=found["project"] or os.path.basename(found["root"]),
-        proven=features["passing"],
+        proven=features["passing"] - len(found["checked"]),
+        checked=len(found["checked"]),
         total=features["total"],
         doing=[f"{several}."] if several else heard or ["Paused."] * bool(found["paused"]),
         asks=asks,
@@ -232,7 +241,8 @@ def glance(found: "Mapping[str, Any]") -> str:
     unknown = costs["nothing_reported"] or (costs["sessions_of_unknown_price"] and not costs["total_usd"])
     return headline.glance(
         name=found["project"] or os.path.basename(found["root"]),
-        proven=features["passing"],
+        proven=features["passing"] - len(found["checked"]),
+        checked=len(found["checked"]),
         total=features["total"],
         doing=doing.replace("Feature ", ""),
         cost="cost unknown" if unknown else f"${costs['total_usd']:.2f}" if found["session"] else None,

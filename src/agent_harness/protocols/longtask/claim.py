@@ -159,6 +159,7 @@ def verdict_on(
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     known = by or ledger.ClaimVerdict(item=task.id, verdict="", agent=began.text("worker") if began else None)
     codes = (("criteria_unmet",) if missing else (code,)) if not passed else ()
+    grade, basis = _graded(report["checks"]) if report and passed else (None, None)
     return replace(
         known,
         id=f"{task.id}, {began.at if began else 'nobody'}",
@@ -166,9 +167,20 @@ def verdict_on(
         attempt=log.slices(layout, task.id)[0],
         claim=(task.id,) if claimed else (),
         codes=codes,
+        grade=grade,
+        basis=basis,
         commit=known.commit if passed else None,
         steps=tuple(_step(layout, each) for each in report["checks"]) if report else (),
     )
+
+
+def _graded(checks: list[JsonObject]) -> tuple[str, str]:
+    """Return the word for a claim that holds, and the reason: that of the first criterion that is not proven."""
+    for each in checks:
+        if each.get("grade") != "proven" and each["metric"] != "manual":
+            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the code before'}"
+    told = next((str(each["basis"]) for each in checks if each.get("basis")), "a person decided every criterion")
+    return ("proven" if any(each.get("grade") for each in checks) else "checked"), told
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:

@@ -173,12 +173,12 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
         return None
     from pathlib import Path
 
-    from agent_harness.verification.command import InstalledRecord, released, stands_alone
+    from agent_harness.verification.command import InstalledRecord, released, starts_python
 
     return InstalledRecord(path).changes(
         project=Path(places[0][1]),
         frees=released(task.policy.may_change),
-        programs_only=all(stands_alone(command) for command, _ in places),
+        programs_only=not any(starts_python(*each) for each in places),
     )
 
 
@@ -214,6 +214,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
     from agent_harness.kernel.redact import redact
     from agent_harness.kernel.temporary import TemporaryFolder
+    from agent_harness.verification.runner.check_home import variables_of_check
 
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     wished = settings_from(verification.task.policy.raw.get("sandbox"))
@@ -226,7 +227,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
             done = process.run(
                 command,
                 cwd=cwd,
-                env=callers_environment(variables),
+                env=variables_of_check(callers_environment(variables), compiled.path, wished),
                 timeout_seconds=seconds,
                 keep_bytes=0,
                 on_output=out.add,

@@ -16,6 +16,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.protocols.longtask import criteria, evidence, log, records
 from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
@@ -23,12 +24,13 @@ from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.command import Differences, InstalledRecord, around, released
+from agent_harness.verification.command.folder import KeptFiles, changes_since, folder_tree, kept_of
 from agent_harness.verification.command.guard import findings_on
 from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.folder import KeptFiles, changes_since, folder_tree, kept_of
-from agent_harness.verification.judge import examine_tests
-from agent_harness.verification.verdict import CRITICAL
+from agent_harness.verification.grade import CHECKED, Grade, grade_of
+from agent_harness.verification.judge import examine
+from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
 Stop = Callable[[], bool]
 _KEPT_BYTES = 8 << 20  # of what is kept outside of the task while a slice runs
@@ -100,7 +102,9 @@ class CriteriaGuard:
         """Looks at what is installed where the commands may run, before a worker starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed(make=True)):
-            InstalledRecord(path).begin(around(places, in_place=True).now(), project=Path(places[0][1]))
+            wished = settings_from(self._task.policy.raw.get("sandbox"))
+            wanted = around(places, in_place=True, settings=wished)
+            InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
         """What a slice has changed of that stays a change for the next one."""
@@ -158,10 +162,11 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """The report on a claim, with what speaks against tests that passed: each criterion then says why it fails.
+    """The report on a claim, with what speaks against commands that passed: each criterion then says why it fails.
 
-    Plain pytest commands in a git repository are run again in a checkout, under watch and on sabotaged twins of what
-    was changed since the first slice. A report that fails already stays as it is.
+    In a git repository they are run again in a checkout: under watch, on the code before the first slice, and with
+    other expected values. The ``grade`` of each, and its ``basis``, are in the report. A report that fails already
+    stays as it is.
     """
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
@@ -180,14 +185,30 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
             try:
                 ref = f"{session_folder.REFS}/{records.slug(task.id, 'task')}-claimed"
                 with session_folder.as_committed(layout, git, ref) as candidate:
-                    found = examine_tests(Git(folder), check, base=base, candidate=candidate, stop=stop)
+                    found = examine(Git(folder), check, base=base, candidate=candidate, stop=stop)
             except HarnessError as error:
                 log.warn(f"the tests were not looked through: {error.message}")
                 continue
-            if found:
-                each |= {"status": "fail", "message": _plain(found[0].message)}
+            if found.reasons:
+                each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
                 report["status"] = "fail"
+            else:
+                grade = _grade(found, policy.trust)
+                each |= {"grade": grade.word, "basis": grade.basis}
     return report
+
+
+def _grade(found: Verdict, trust: str) -> Grade:
+    """The word for a command that passed in its folder; nothing had to be changed for that."""
+    if not found.accepted:
+        return Grade(CHECKED, "it passes in the folder, and fails in a checkout of the work")
+    return grade_of(
+        red_before=found.red_before,
+        noticed=found.noticed,
+        noticed_of=found.noticed_of,
+        not_asked=found.not_asked,
+        trusted=trust == FAST,
+    )
 
 
 def _plain(message: str) -> str:

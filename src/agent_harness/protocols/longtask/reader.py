@@ -16,7 +16,7 @@ from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
 from agent_harness.protocols.longtask.run import forbidden
-from agent_harness.session import needs, now, picture
+from agent_harness.session import ledger, needs, now, picture
 from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -65,6 +65,8 @@ class LongTaskSource:
             state = picture.WORKING
         asks = status == "needs-human" or (seen is not None and seen.due.decision == "needs-human")
         said = seen.due.reason if seen else ""
+        if state == picture.PROVEN and (line := ledger.last_about(layout.ledger(make=False), task.id)):
+            state, said = (picture.CHECKED, str(line.basis)) if line.grade == picture.CHECKED else (state, said)
         if asks and held.blocker:
             said = held.blocker.text("message") or said
         question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer=LOOKS)
@@ -87,7 +89,7 @@ class LongTaskSource:
             name=task.id,
             title=task.title,
             state=state,
-            reason="" if state in picture.DONE else said,
+            reason="" if state == picture.PROVEN else said,
             proof="; ".join(commands) or None,
             folder=usual,
             folders={name: forbidden.expanded(place, root) for name, place in places.items() if place},

@@ -26,7 +26,7 @@ from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-from agent_harness.verification.folder import run_in_place
+from agent_harness.verification.command.folder import run_in_place
 
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 

@@ -16,7 +16,15 @@ from typing import Any
 
 from agent_harness.agents.base import Agent, Brief
 from agent_harness.agents.usage import Totals
-from agent_harness.errors import HarnessError, NotOwner, Refused, StateDamaged, TimedOut, VerificationFailed
+from agent_harness.errors import (
+    HarnessError,
+    NotOwner,
+    PersonNeeded,
+    Refused,
+    StateDamaged,
+    TimedOut,
+    VerificationFailed,
+)
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
@@ -478,7 +486,8 @@ class TaskWork:
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
         given = self._attempted("released", f"{why}{where}")
         self.turns.say_what_stays()
-        if ending.provider and ending.provider.kind == "money":
+        needs_money = ending.provider is not None and ending.provider.kind == "money"
+        if ending.provider and needs_money:
             asked = ending.provider.sentence
             self._worker.store.change(lambda change: change.halt("BUDGET", asked, self._task.id))
         if ending.reason == "user_pause":
@@ -486,7 +495,8 @@ class TaskWork:
         if ending.reason == "rate_limited":
             return replace(given, refused=True)
         said = ending.provider.sentence if ending.provider else why
-        return replace(given, refused=True, ends_run=said, exit_code=5 if ending.reason == "overloaded" else 1)
+        code = 5 if ending.reason == "overloaded" else PersonNeeded.exit_code if needs_money else 1
+        return replace(given, refused=True, ends_run=said, exit_code=code)
 
     def _attempted(self, result: str, message: str) -> Attempted:
         return Attempted(task_id=self._task.id, result=result, message=message, used=self.turns.so_far.used)

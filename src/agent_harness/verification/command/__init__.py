@@ -3,7 +3,7 @@
 * ``named_by`` says which files a command names or loads; ``CommandGuard`` what a candidate changes of them.
 * ``CommandRunner`` runs it; ``CommandCheck`` says how strictly it is judged.
 * ``around`` and ``InstalledRecord`` say what is installed where a command runs tests, and what of it has changed;
-  ``stands_alone`` whether any of that has a part in it.
+  ``starts_python`` whether an interpreter of it has a part in it.
 """
 
 from agent_harness.verification.command.surroundings import (
@@ -11,8 +11,9 @@ from agent_harness.verification.command.surroundings import (
     FirstLook,
     InstalledRecord,
     around,
+    lent_by,
     released,
-    stands_alone,
+    starts_python,
 )
 
-__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "released", "stands_alone"]
+__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "lent_by", "released", "starts_python"]

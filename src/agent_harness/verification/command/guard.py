@@ -246,7 +246,8 @@ class CommandGuard(Guard):
         self.named = named_by(command, tree)
         self.own_tests = self.named.tests
         self._later = joined([named_by(each, tree) for each in others[:_MOST_OTHERS]])
-        self._tree, self._may_change, self._follows_moves = tree, may_change, follows_moves
+        self.may_change = may_change
+        self._tree, self._follows_moves = tree, follows_moves
 
     def decides(self, path: str) -> bool:
         """Whether the rules look at the content of a file."""
@@ -255,11 +256,11 @@ class CommandGuard(Guard):
     def survey(self, changes: CandidateChanges) -> Survey:
         moved = moved_under(changes, self.named)
         moved = moved if self._follows_moves and len(moved) <= _MOST_MOVED else {}
-        found = findings_on(changes, self.named, may_change=self._may_change, moved=moved)
+        found = findings_on(changes, self.named, may_change=self.may_change, moved=moved)
         known = {each.data.get("path") for each in found if each.severity == CRITICAL}
         if self._later.texts:
             gone = moved_under(changes, self._later)
-            more = findings_on(changes, self._later, may_change=self._may_change, moved=gone)
+            more = findings_on(changes, self._later, may_change=self.may_change, moved=gone)
             others = (replace(e, message=e.message.replace("this task", "another task of the list")) for e in more)
             found += [each for each in others if each.data.get("path") not in known]
         side = tuple(change.path for change in changes.files if self.is_own(change.path))

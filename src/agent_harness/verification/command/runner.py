@@ -23,9 +23,9 @@ from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
+from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.command.watched import run_of, run_watched
 from agent_harness.verification.guard import file_of
-from agent_harness.verification.no_tests import ran_no_test
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.installed_changes import Differences
@@ -35,7 +35,9 @@ from agent_harness.verification.runner.lending import (
     left_behind,
     lendable,
     mapped_in,
+    without,
 )
+from agent_harness.verification.runner.no_tests import ran_no_test
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
 from agent_harness.verification.twins import is_one
@@ -136,7 +138,15 @@ class CommandRunner(Runner):
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
     ) -> Iterator[Workspace]:
-        with workspace(self.git, commit, overlays=overlays, lent=self._lent(), neutral=neutral) as space:
+        with workspace(
+            self.git,
+            commit,
+            overlays=overlays,
+            lent=self._lent(),
+            neutral=neutral,
+            base=self._base or None,
+            without=self.left_out,
+        ) as space:
             yield space
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
@@ -193,7 +203,7 @@ class CommandRunner(Runner):
             reach=reach or self.reach(space),
         )
         run = self._as_here(run_of(command, space, done), space)
-        return replace(run, problem=ran_no_test(command, run.output)) if run.exit_code == 0 else run
+        return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
@@ -314,8 +324,12 @@ class CommandRunner(Runner):
         plugins = self.check.installed.plugins
         return (self.check.installed.blocked if plugins else ()), sorted(each.path for each in plugins.values())
 
-    def with_plugins(self) -> Self:
-        check = replace(self.check, installed=replace(self.check.installed, plugins={}))
+    @property
+    def left_out(self) -> Sequence[str]:
+        return without(self.check.installed.lent.values(), self.changed)
+
+    def with_what_came(self) -> Self:
+        check = replace(self.check, installed=replace(self.check.installed, plugins={}, lent={}))
         found = type(self)(self.git, check, base=self._base, named=self._named, tree=self._tree, stop=self._stop)
         found.changed = self.changed
         return found
@@ -356,9 +370,23 @@ class CommandRunner(Runner):
         return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
 
 
-def needs_plugins(runner: Runner) -> Told:
-    """It passes only with plugins that came with the work, which nobody has allowed yet."""
+def _ran_nothing(command: str, output: str) -> str | None:
+    """Why no test ran, where the command is a test runner and nothing else."""
+    heads = [each.words[0] for each in simple_commands(command)]
+    alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]
+    return ran_no_test(command, output) if len(alone) == 1 else None
+
+
+def needs_what_came(runner: Runner) -> Told:
+    """It passes only with plugins or files that came with the work, which nobody has allowed yet."""
     names, paths = runner.blocked
+    if not names:
+        paths = sorted(runner.left_out)
+        message = (
+            f"{runner.passes_only} with what came into installed dependencies and is in no commit, such as {paths[0]}: "
+            f"install it with a lock file, or {runner.allowed_by}"
+        )
+        return Told("dependency_needed", message, {"path": paths[0], "paths": paths[:50]})
     message = (
         f"{runner.passes_only} with the plugin {', '.join(names)} of pytest, which came with the work and is loaded in "
         f"every run of tests: do without it, or {runner.allowed_by} ({paths[0]})"

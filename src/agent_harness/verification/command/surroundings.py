@@ -2,52 +2,116 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.verification.changes import LIMIT_BYTES, Tree
 from agent_harness.verification.check import parse
+from agent_harness.verification.command.named_files import named_by
 from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.runner.environment import ALWAYS, own_environments, plain_variables, released
 from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import Installed
+from agent_harness.verification.runner.installed import Installed, open_to
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
-from agent_harness.verification.runner.interpreters import Interpreters
+from agent_harness.verification.runner.interpreters import Interpreters, interpreter_of_script, is_python, program_path
+from agent_harness.verification.runner.lending import compared, ignored_paths, lendable
 
-__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "released", "stands_alone"]
+__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "lent_by", "released", "starts_python"]
 
-_PLAIN = re.compile(r"[\w./,:=@%+\-! &\[\]]+", re.ASCII)
-_OF_SHELL = frozenset({"test", "[", "true", "false"})  # in every shell
+_SPEAKS = re.compile(  # of an interpreter, or of what starts one
+    r"(?<![\w-])(?:python|pypy|py\.?test|unittest|tox|nox|poetry|pipenv|uvx?|hatch|pdm|rye|pixi|conda|mamba|ipython|pip)"
+    r"(?:w|\d[\d.]*)?(?![\w-])|\.py\b"
+)
+_MOST_PATHS = 5_000  # of a folder, where a pattern asks for all of them
 
 
-def around(commands: Iterable[tuple[str, str]], *, in_place: bool) -> Installed:
+def around(
+    commands: Iterable[tuple[str, str]],
+    *,
+    in_place: bool,
+    settings: SandboxSettings = AUTO,
+    confined: bool = True,
+    lent: Iterable[str] = (),
+) -> Installed:
     """Where to look for these commands, and nothing yet of what is there: programs, and interpreters they may start.
 
-    These are the ones that the commands name, those of environments in their folders, and those of the PATH.
+    These are the ones that the commands name, those of environments in their folders, and those of the PATH; none for
+    commands that start no interpreter, and none that an agent cannot change, if it is ``confined`` to a sandbox. What
+    is ``lent`` to checkouts of the first folder is looked at as well.
     """
-    interpreters = Interpreters(plain_variables())
-    texts = [(text, Path(folder).absolute()) for text, folder in commands]
-    folders = list(dict.fromkeys(folder for _, folder in texts))
-    asked = {(each.head, folder): each for text, folder in texts if (each := parse(text)).words}
+    variables = plain_variables()
+    texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
+    root = texts[0][1] if texts else ""
+    starting = [(text, Path(folder)) for text, folder in texts if starts_python(text, folder)]
+    interpreters = Interpreters(variables)
+    folders = list(dict.fromkeys(folder for _, folder in starting))
+    asked = {(each.head, folder): each for text, folder in starting if (each := parse(text)).words}
     asked |= {((name,), folder): parse(name) for name in ("python", "python3") for folder in folders[:1]}
     found = [interpreters.behind(each, folder) for (_, folder), each in asked.items()]
     found += [each for folder in folders for each in own_environments(folder, interpreters)]
     programs = [each.words[0] for text, _ in texts for each in simple_commands(text)]
     named = (*ALWAYS, *(word for word in programs if word.replace("-", "_").isidentifier()))
     return Installed(
-        interpreters=tuple(dict.fromkeys(filter(None, found))),
+        pythons=tuple(dict.fromkeys(each.executable for each in found if each)),
+        interpreters=tuple(open_to(found, root, settings, confined=confined)),
         programs=tuple(dict.fromkeys(named)),
-        search=interpreters.variables["PATH"],
-        above=os.fspath(folders[0]) if in_place and folders else "",
+        search=variables["PATH"],
+        above=root if in_place and starting else "",
+        root=root,
+        lent=compared(Path(root), lent),
     )
 
 
-def stands_alone(command: str) -> bool:
-    """Whether the shell does all that a command says by itself, so that nothing that is installed has a part in it.
+def lent_by(folder: str) -> tuple[str, ...]:
+    """What a project in a git work tree lends to checkouts of its work."""
+    return lendable(Path(folder), ignored_paths(Git(folder)))
 
-    Only what is read with certainty: such as ``test -s out.txt && ! test -e old.txt``, with nothing for the shell to
-    expand, and no program.
-    """
-    parts = command.split("&&") if _PLAIN.fullmatch(command) else [""]
-    words = [each.split()[each.split()[:1] == ["!"] :] for each in parts]
-    return all(each and each[0] in _OF_SHELL and "&" not in "".join(each) for each in words)
+
+@lru_cache(maxsize=1024)
+def starts_python(command: str, folder: str) -> bool:
+    """Whether a command, or a script or makefile that it leads to in this folder, may start a Python."""
+    if _SPEAKS.search(command):
+        return True
+    search = os.environ.get("PATH", os.defpath)
+    heads = [each.words[0] for each in simple_commands(command)]
+    paths = (program_path(word, root=Path(folder), path=search) for word in heads)
+    if any(path and (is_python(Path(path).name) or interpreter_of_script(path)) for path in paths):
+        return True
+    place = _Folder(folder)
+    named = named_by(command, Tree(place, place.read))
+    texts = (*named.texts, *((place.read(path) or b"").decode("utf-8", "replace") for path in named.files))
+    return named.python or any(map(_SPEAKS.search, texts))
+
+
+class _Folder(Set[str]):
+    """The paths of a folder, as far as somebody asks for them."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and "\0" not in path and Path(self._root, path).is_file()
+
+    def __iter__(self) -> Iterator[str]:
+        found = (
+            os.path.relpath(f"{folder}/{name}", self._root)
+            for folder, _, names in os.walk(self._root)
+            for name in names
+        )
+        return islice(found, _MOST_PATHS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file."""
+        try:
+            with Path(self._root, path).open("rb") as file:
+                return file.read(LIMIT_BYTES)
+        except (OSError, ValueError):
+            return None

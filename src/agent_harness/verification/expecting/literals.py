@@ -37,7 +37,7 @@ _ALL = range(8)
 _HOLDING = frozenset({"vec!", "Some", "Ok", "Decimal", "list", "array"})
 _WITHOUT_BRACKETS = (LANGUAGES["perl"], LANGUAGES["ruby"])
 _TYPED = (LANGUAGES["c"], LANGUAGES["java"])
-_LONGEST_HEAD, _LONGEST_ROW = 60, 1000  # tokens
+_LONGEST_HEAD, _LONGEST_ROW = 60, 400  # tokens
 _OF_RESULT = frozenset(
     {"include", "includes", "contain", "contains", "Contains", "eq", "equals", "equal", "same", "is", "eql"}
 )

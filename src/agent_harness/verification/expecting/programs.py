@@ -39,7 +39,7 @@ _SUCCESS = re.compile(r"[$@%]*(?:ok|pass(?:ed)?|success|good|same|fine|right|cor
 _CONDITIONS = frozenset({"if", "unless", "elif", "elsif", "while", "until", "elseif"})
 _BEHIND = frozenset({"&&", "||", "and", "or", "?", ";", ",", "if", "unless", ":"})
 _DEEPEST = 40  # brackets around a comparison
-_NEAR = 60  # tokens after a condition in which a failure is looked for
+_NEAR = 40  # tokens after a condition in which a failure is looked for
 
 
 @dataclass(slots=True)

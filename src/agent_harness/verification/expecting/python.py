@@ -30,16 +30,17 @@ def expected_in_python(text: str) -> list[Edit]:
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
     """The constants that a module expects, in functions and outside of them."""
+    module = twins.assigned(tree.body)
     functions = [(owner, each) for owner, each in _functions(tree)]
     compared: dict[str, tuple[list[str], set[str]]] = {}
     for owner, function in functions:
-        yield from twins.values_in(function, owner, tree)
+        yield from twins.values_in(function, owner, module)
         names = [each.arg for each in function.args.args]
         wanted = twins.compared_names(function) & {*names}
         if wanted:
             compared[function.name] = names, wanted
     script = _script(tree)
-    yield from twins.values_in(script, None, tree)
+    yield from twins.values_in(script, None, module)
     denied = set(map(id, _denied(tree)))
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and id(node) not in denied:

@@ -65,6 +65,18 @@ _TAG = re.compile(r"<[^<>]{0,500}>")
 _NUMBER = re.compile(r"[-+$€£]?(\d[\d_.]*)%?")
 
 
+_SETTINGS = re.compile(
+    r"(?:.*/)?(?:package(?:-lock)?|[tj]sconfig.*|composer|deno|Cargo|\..*)\.\w+"
+    r"|.*\.(?:toml|ya?ml|ini|cfg|conf|lock|env|md|rst)"
+    r"|(?:.*/)?(?:requirements.*|CMakeLists|CHANGELOG.*|README.*|LICENSE.*|VERSION.*|robots)\.txt"
+)
+
+
+def is_settings(path: str) -> bool:
+    """Whether a file sets tools up, or is read by people alone."""
+    return bool(_SETTINGS.fullmatch(path))
+
+
 def is_record(path: str) -> bool:
     """Whether a file of this name holds values and no program."""
     return posixpath.splitext(path)[1].lower() in SUFFIXES

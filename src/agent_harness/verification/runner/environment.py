@@ -15,7 +15,7 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process import scrubbed_environment
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.check import Command, parse
-from agent_harness.verification.runner.installed import Installed, look
+from agent_harness.verification.runner.installed import Installed, look, open_to
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import (
@@ -25,7 +25,7 @@ from agent_harness.verification.runner.interpreters import (
     is_python,
     program_path,
 )
-from agent_harness.verification.runner.lending import Mapped, import_folders, mapped
+from agent_harness.verification.runner.lending import Mapped, compared, import_folders, mapped
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.verdict import Finding
 from agent_harness.verification.workspace import Workspace
@@ -40,6 +40,7 @@ class RunEnvironment:
     """Everything about a run that does not come from the commit."""
 
     root: Path  # the project
+    base: str | None = None  # the commit before the work, of which checkouts of the work have the history
     isolation: str = WORKTREE
     links: tuple[str, ...] = ()  # ignored folders of the project lent to the checkout
     report: str | None = None  # where a runner that is not pytest writes its JUnit XML, inside the project
@@ -47,6 +48,7 @@ class RunEnvironment:
     programs: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # first words -> what is started
     interpreters: Mapping[tuple[str, ...], Interpreter] = field(default_factory=dict)  # first words -> interpreter
     before: Installed = field(default_factory=Installed)  # what was installed before the agent started
+    without: tuple[str, ...] = ()  # files in lent folders that came or changed, and are left out
     blocked: tuple[str, ...] = ()  # plugins of pytest that are not loaded
     blocked_by: tuple[str, ...] = ()  # the metadata of what brings them, as a person would release it
     sandbox: SandboxSettings = AUTO  # of what is run
@@ -98,7 +100,7 @@ class RunEnvironment:
 
     def _without(self, found: Differences) -> "RunEnvironment":
         paths = tuple(sorted(each.path for each in found.plugins.values()))
-        return replace(self, blocked=found.blocked, blocked_by=paths)
+        return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
         """This environment, or one that also knows the interpreter of a command that was not there when it was made.
@@ -192,10 +194,12 @@ def resolve(
         programs=programs,
         interpreters=interpreters,
         before=look(
-            [*interpreters.values(), *by_shell],
+            open_to([*interpreters.values(), *by_shell], place, sandbox, confined=True),
             [*ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
             search=variables["PATH"],
             above=os.fspath(place) if isolation == IN_PLACE else "",
+            root=os.fspath(place),
+            lent=compared(place, links) if isolation == WORKTREE else (),
         ),
     )
 

@@ -23,6 +23,7 @@ from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, SandboxSettings
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
+from agent_harness.verification.runner.check_home import kept_of_home, variables_of_check
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
     WITNESS_VARIABLE,
@@ -47,6 +48,7 @@ _WANTED = re.compile(
     rb"|Could not resolve host|getaddrinfo failed|no such host"
 )
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
+_NO_HOME = b'\n[the harness ran this with a home folder made anew; to give checks yours: sandbox.writable: ["~"]]\n'
 NOT_FOUND = 127
 Stop = Callable[[], bool]
 _Found = tuple[Report | None, str | None]  # the report, or why there is none
@@ -91,7 +93,9 @@ def place_for(
         with in_place(git, commit) as space:
             yield space
     else:
-        with workspace(git, commit, overlays=overlays, links=environment.links, neutral=neutral) as space:
+        with workspace(
+            git, commit, overlays=overlays, links=environment.links, neutral=neutral, base=environment.base
+        ) as space:
             yield space
 
 
@@ -232,11 +236,11 @@ def reach_of_checkout(space: Workspace, project: Path, lent: Iterable[str], sand
     """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
     folders = (project / link for link in lent)
     own = [space.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
-    return Reach(own, [project, *_repository_of(project)], sandbox)
+    return Reach(own, [project, *_repository_of(project), *([space.borrowed] if space.borrowed else [])], sandbox)
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Git's own folder, which lies elsewhere for a linked work tree: the checkout borrows its objects."""
+    """Git's own folder, which lies elsewhere for a linked work tree."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
@@ -271,13 +275,14 @@ def run_command(
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
     reach: Reach,
-    own_temporary: bool = True,
+    plain: bool = False,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
-    Its temporary files have a folder of their own, which is gone afterwards, unless it finds one by itself; of the rest
-    of the disk it changes what ``reach`` says, where there is a sandbox. What looks like the want of a network is
-    explained at the end of the output. ``Refused`` where a sandbox must be, and cannot.
+    Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
+    changes what ``reach`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
+    temporary files by itself. What looks like the want of a network, or of something in the person's home, is explained
+    at the end of the output. ``Refused`` where a sandbox must be, and cannot.
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
@@ -287,17 +292,30 @@ def run_command(
             environ=variables,
             reads=reach.reads,
             names=[command] if isinstance(command, str) else command,
+            namespaces=not plain,
+            of_home=kept_of_home(variables),
+        )
+        own = variables_of_check(
+            variables,
+            temporary.path,
+            reach.sandbox,
+            inside=inside,
+            shielded=confined.kind != "none",
+            plain=plain,
         )
         done = _completed(
             command,
             cwd=cwd,
-            env={**variables, "TMPDIR": inside} if own_temporary else variables,
+            env=own if plain else {**own, "TMPDIR": inside},
             timeout_seconds=timeout_seconds,
             stop=stop,
             sandbox=confined,
         )
-    missed = confined.network == LOOPBACK and done.exit_code
-    return replace(done, output=done.output + _NO_NETWORK) if missed and _WANTED.search(done.output) else done
+    if done.exit_code and confined.network == LOOPBACK and _WANTED.search(done.output):
+        done = replace(done, output=done.output + _NO_NETWORK)
+    if done.exit_code and own["HOME"] != variables.get("HOME") and f"{own['HOME']}/".encode() in done.output:
+        done = replace(done, output=done.output + _NO_HOME)
+    return done
 
 
 def _completed(command: str | list[str], **terms: Any) -> process.Completed:

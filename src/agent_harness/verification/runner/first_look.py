@@ -14,7 +14,7 @@ from dataclasses import replace
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject
-from agent_harness.verification.runner.installed import PROGRAM, Installed, look
+from agent_harness.verification.runner.installed import PROGRAM, Installed, look, with_changes
 from agent_harness.verification.runner.interpreters import Interpreter
 
 
@@ -33,9 +33,9 @@ class FirstLook:
         """
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         has_own = shared != now.interpreters
-        outside = look(shared, now.programs, search=now.search, known=now.entries) if has_own else now
+        outside = look(shared, now.programs, search=now.search, root=now.root, known=now.entries) if has_own else now
         tells = _scope(outside)
-        found, there, mine = outside.entries.as_dict(), now.entries.as_dict(), before.entries.as_dict()
+        found, there, mine = outside.entries, now.entries, before.entries
 
         def is_shared(key: str, value: str) -> bool:
             is_same = found.get(key) == there.get(key)  # else one of the place's own goes before it
@@ -46,13 +46,13 @@ class FirstLook:
             first = {key: value for key, value in self._with(known, outside, here).items() if is_shared(key, value)}
             differs = {key for key in {**here, **first} if here.get(key) != first.get(key)}
             changed = {key: first.get(key) for key in differs if mine.get(key) == there.get(key)}
-            return replace(before, entries=before.entries.with_changes(changed))
+            return replace(before, entries=with_changes(before.entries, changed))
         return before
 
     def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
         """What a person has released counts from now on as it is."""
         with suppress(OSError, HarnessError), self._held() as known:
-            first, there = _texts(known.get("entries")), now.entries.as_dict()
+            first, there = _texts(known.get("entries")), now.entries
             for key in first.keys() | there.keys():
                 value = there.get(key, "")
                 if frees(_path_of(key, value or first[key])) and not self._is_inside(key, value):
@@ -98,9 +98,8 @@ def _path_of(key: str, value: str) -> str:
 def _scope(places: Installed) -> Callable[[str, str], bool]:
     """Whether a look at these places tells of an entry."""
     names = {*places.programs}
-    programs = {places.entries.get(PROGRAM + name) for name in names}
-    own = {file for each in places.interpreters for file in (each.executable, f"{each.prefix}/pyvenv.cfg")} | programs
-    folders = tuple({f"{at}/" for each in places.interpreters for at in (*each.sites, *each.library)})
+    own = {file for each in places.interpreters for file in (each.executable, f"{each.prefix}/pyvenv.cfg")}
+    folders = tuple({f"{at}/" for each in places.interpreters for at in each.sites})
 
     def tells(key: str, value: str) -> bool:
         if key.startswith(PROGRAM):

@@ -1,10 +1,10 @@
-"""What is installed where tests run, at one moment.
+"""What is installed where a check starts an interpreter, at one moment: what an agent could have changed of it.
 
-A plain run of tests loads programs, an interpreter with its library, ``.pth`` and ``sitecustomize`` files, pytest with
-all that it requires, and a plugin of every distribution that registers one. ``look`` writes all of this down, and every
-other file of code that is installed beside it: by size, times and inode, which no program of a user can give back to a
-file that it has changed. Few contents are read; what a file has to hold is in the ``RECORD`` of its installer, which is
-asked where a file differs (``installed_changes.py``). Source: features.md C54.
+A run of tests loads an interpreter, ``.pth`` and start-up files, pytest with all that it requires, and a plugin of
+every distribution that registers one. ``look`` writes these down, and in an environment that lies in the project every
+other file of code as well: by size, times and inode, which no program of a user can give back to a changed file.
+What a file has to hold is in the ``RECORD`` of its installer, which is asked where a file differs
+(``installed_changes.py``). What no agent can write is not looked at (``open_to``). Source: features.md C54.
 """
 
 import base64
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from agent_harness.verification.runner.entries import Collected, Entries, parted
+from agent_harness.kernel.process.sandbox import SandboxSettings, left_open
 from agent_harness.verification.runner.interpreters import Interpreter, program_path
 from agent_harness.verification.runner_config import SETTINGS_FILES
 
@@ -27,13 +27,13 @@ _CODE = (".py", ".pyc", ".so", ".pyd")
 _METADATA = (".dist-info", ".egg-info")
 START = frozenset({"sitecustomize.py", "usercustomize.py"})
 _SETTINGS_ABOVE = (*SETTINGS_FILES, "conftest.py")
-_NOT_LOADED = frozenset(  # parts of the library that no run of tests loads, or that are sites
-    {"site-packages", "dist-packages", "test", "idlelib", "lib2to3", "turtledemo", "ensurepip", "pydoc_data"}
-)
 _PLUGINS = re.compile(r"^\[pytest11\]\s*$(.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 _REQUIRES = re.compile(r"^Requires-Dist:\s*([\w.-]+)([^\n]*)", re.MULTILINE)
 _IMPORTED = re.compile(r"\bimport[ \t]+([A-Za-z_]\w*)|__import__\(['\"]([A-Za-z_]\w*)")
 PROGRAM, RUNNER, PLUGIN = "program ", "runner ", "plugin "  # before a name; a path begins with a slash
+LENT = "lent "  # before a folder of the project, a tab, and a path in it
+_MOST_LENT = 60_000  # files of folders that are lent
+_REBUILT = frozenset({".cache", ".vite", ".turbo", "__pycache__"})  # by whatever runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,37 +41,45 @@ class Installed:
     """What is installed in some places at one moment."""
 
     interpreters: tuple[Interpreter, ...] = ()
+    pythons: tuple[str, ...] = ()  # the interpreters that were there, also those that no agent can change
     programs: tuple[str, ...] = ()  # as commands name them
     search: str = ""  # the PATH on which they are found
     above: str = ""  # a project whose tests run in place: settings in the folders above it count
+    root: str = ""  # the project: all code of the environments in it counts
+    lent: tuple[str, ...] = ()  # folders of it that checkouts get, and that are no Python environment
     sites: tuple[str, ...] = ()  # the folders of packages
     left: frozenset[str] = frozenset()  # entries that an earlier session has changed, as they were before it
-    entries: Entries = field(default_factory=Entries)
+    entries: Mapping[str, str] = field(default_factory=dict)
 
-    def now(self) -> "Installed":
-        """The same places as they are now."""
-        return look(self.interpreters, self.programs, search=self.search, above=self.above, known=self.entries)
-
-    def programs_now(self) -> "Installed":
-        """The programs alone as they are now."""
-        return look((), self.programs, search=self.search, known=self.entries)
-
-    def programs_of(self, other: "Installed") -> "Installed":
-        """What is known of those entries that a look at the programs alone has."""
-        wanted = dict.fromkeys((*(PROGRAM + name for name in self.programs), *other.entries))
-        return replace(self, entries=Entries({key: self.entries[key] for key in wanted if key in self.entries}))
+    def now(self, *, programs_only: bool = False) -> "Installed":
+        """The same places as they are now, or only the programs."""
+        seen = look(
+            () if programs_only else self.interpreters,
+            self.programs,
+            search=self.search,
+            above="" if programs_only else self.above,
+            root=self.root,
+            lent=self.lent,
+            known=self.entries,
+        )
+        return replace(seen, pythons=self.pythons)
 
     def includes(self, other: "Installed") -> bool:
         """Whether whatever is looked at in the other places is looked at here, too."""
-        same = (self.search, self.above) == (other.search, other.above)
+        same = (self.search, self.above, self.root) == (other.search, other.above, other.root)
+        same = same and {*other.lent} <= {*self.lent}
         return same and {*other.interpreters} <= {*self.interpreters} and {*other.programs} <= {*self.programs}
 
-    def together(self, other: "Installed") -> "Installed":
-        """The other places and these, with nothing of what is there; these are left out where they are elsewhere."""
-        if (self.search, self.above) != (other.search, other.above):
-            return other
-        both = dict.fromkeys((*other.interpreters, *self.interpreters))
-        return replace(other, interpreters=(*both,), programs=(*dict.fromkeys((*other.programs, *self.programs)),))
+
+def open_to(
+    found: Iterable[Interpreter | None], project: str | os.PathLike[str], settings: SandboxSettings, *, confined: bool
+) -> list[Interpreter]:
+    """Those of the interpreters that an agent of this project may change; ``confined``: it works in a sandbox."""
+    known = [each for each in dict.fromkeys(found) if each]
+    if not confined:
+        return known
+    is_open = left_open([project], settings=settings)
+    return [each for each in known if any(map(is_open, (each.executable, each.prefix, *each.sites)))]
 
 
 def look(
@@ -80,43 +88,47 @@ def look(
     *,
     search: str = "",
     above: str = "",
-    known: Entries | None = None,
+    root: str = "",
+    lent: Sequence[str] = (),
+    known: Mapping[str, str] | None = None,
 ) -> Installed:
     """What is installed for these interpreters; ``known`` are entries of before, whose contents are not read again."""
     places, names = tuple(dict.fromkeys(interpreters)), tuple(dict.fromkeys(programs))
-    reader = _Reader(known or Entries())
+    reader = _Reader(known or {})
     for name in names:
-        path = program_path(name, root=Path("/"), path=search) or ""
-        reader.note(PROGRAM + name, path)
-        reader.read(path)
-    for interpreter in places:
-        reader.read(interpreter.executable)
-        reader.read(f"{interpreter.prefix}/pyvenv.cfg")
+        reader.program(name, program_path(name, root=Path("/"), path=search) or "")
     sites = _sites(places)
+    inside = tuple(f"{each}/" for each in (root, os.path.realpath(root)) if root)
+    whole = {site for site in sites if f"{site}/".startswith(inside)} if inside else set()
     found = [each for site in sites for each in distributions(site)]
     runners = _runners(found)
     tops: set[str] = set()
     for each in runners:
-        reader.note(RUNNER + each.name, each.as_runner())
+        reader.found[RUNNER + each.name] = each.as_runner()
         tops |= each.tops
     for each in reversed(found):  # the first of a name counts
-        reader.read(f"{each.place}/RECORD")
+        if each.site in whole:
+            reader.read(f"{each.place}/RECORD")
         if each.plugins:
-            reader.note(PLUGIN + each.name, "\t".join((" ".join(each.plugins), each.place)))
+            reader.found[PLUGIN + each.name] = "\t".join((" ".join(each.plugins), each.place))
+    for path in (path for each in places for path in (each.executable, f"{each.prefix}/pyvenv.cfg")):
+        reader.read(path)
     for site in sites:
-        reader.site(site, tops)
-    for library in dict.fromkeys(path for each in places for path in each.library):
-        reader.folder(library, leave_out=_NOT_LOADED, compiled=True)
-    for folder in Path(above).parents if above else ():
-        for name in _SETTINGS_ABOVE:
-            reader.read(str(folder / name))
+        reader.site(site, tops, whole=site in whole)
+    reader.imported()
+    for path in (f"{folder}/{name}" for folder in Path(above).parents for name in _SETTINGS_ABOVE if above):
+        reader.read(path)
+    for link in lent:
+        reader.lent(root, link)
     return Installed(
         interpreters=places,
         programs=names,
         search=search,
         above=above,
+        root=root,
+        lent=tuple(lent),
         sites=tuple(sites),
-        entries=reader.found(),
+        entries=reader.found,
     )
 
 
@@ -131,69 +143,86 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 class _Reader:
     """Collects entries: the stamp of a file, and the digest of those few whose contents cannot be had otherwise."""
 
-    def __init__(self, known: Entries) -> None:
-        self._collected = Collected(known)
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.found: dict[str, str] = {}
         self._known = known
+        self._imports: list[str] = []
 
-    def found(self) -> Entries:
-        """All of them."""
-        return Entries.of_folders(self._collected.folders)
-
-    def note(self, key: str, value: str) -> None:
-        """What is known under a name; it takes the place of what was noted before."""
-        folder, name = parted(key)
-        self._collected.add(folder, {name: value})
+    def program(self, name: str, path: str) -> None:
+        """Where a program is found, and what it holds."""
+        known = self._known.get(PROGRAM + name, "").rpartition("\t")[0]
+        self.found[PROGRAM + name] = f"{self._content(path, known.partition(chr(9))[2])}\t{path}" if path else ""
 
     def read(self, path: str) -> None:
         """A file with its digest; nothing where there is none."""
-        try:
-            stamp = stamp_of(os.stat(path)) if path else ""
-        except OSError:
-            return
-        if stamp:
-            known = self._known.get(path, "")
-            self.note(path, known if known.startswith(f"{stamp} ") else f"{stamp} {_digest(path)}")
+        if content := self._content(path, self._known.get(path, "")):
+            self.found[path] = content
 
-    def site(self, site: str, runners: Collection[str]) -> None:
-        """All code of a folder of packages, and the code that an interpreter runs from it when it starts."""
-        start: list[str] = []
-        own: dict[str, str] = {}
+    def _content(self, path: str, known: str) -> str:
+        try:
+            stamp = stamp_of(os.stat(path))
+        except OSError:
+            return ""
+        return known if known.startswith(f"{stamp} ") else f"{stamp} {_digest(path)}"
+
+    def site(self, site: str, runners: Collection[str], *, whole: bool) -> None:
+        """The code that an interpreter runs from a folder of packages when it starts, and the runners' or all."""
         for entry in _listed(site):
             if entry.name.endswith(".pth") or entry.name in START:
                 self.read(entry.path)
-                start += _imported(Path(entry.path)) if entry.name.endswith(".pth") else ()
-            elif entry.is_symlink():
-                target = os.path.realpath(entry.path)
-                own[entry.name] = f"-> {target}"
-                if entry.name in runners:
-                    self.folder(target)
-            elif entry.is_dir():
-                if entry.name != "__pycache__" and not entry.name.endswith(_METADATA):
-                    self.folder(entry.path, compiled=entry.name in runners)
-            elif entry.name.endswith(_CODE):
-                own[entry.name] = stamp_of(entry.stat())
-        self._note_all(site, own)
-        for name in start:
-            for path in (f"{site}/{name}.py", *map(str, sorted(Path(site, name).rglob("*.py")))):
-                self.read(path)
+                for name in _imported(Path(entry.path)) if entry.name.endswith(".pth") else ():
+                    for path in (f"{site}/{name}.py", *map(str, sorted(Path(site, name).rglob("*.py")))):
+                        self._imports.append(path)
+            elif whole or entry.name in runners:
+                self._entry(entry, is_runner=entry.name in runners)
 
-    def folder(self, folder: str, *, leave_out: Collection[str] = (), compiled: bool = False) -> None:
-        """All code below a folder."""
-        files: dict[str, str] = {}
-        for entry in _listed(folder):
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in leave_out and (compiled or entry.name != "__pycache__"):
-                    self.folder(entry.path, compiled=compiled)
-            elif entry.name.endswith(_CODE):
-                try:
-                    files[entry.name] = stamp_of(entry.stat())
-                except OSError:  # a link to nothing
+    def imported(self) -> None:
+        """The code that the ``.pth`` files of all folders import, with its content."""
+        for path in self._imports:
+            self.read(path)
+
+    def _entry(self, entry: os.DirEntry[str], *, is_runner: bool) -> None:
+        if entry.is_symlink():
+            target = os.path.realpath(entry.path)
+            self.found[entry.path] = f"-> {target}"
+            if is_runner:
+                self.folder(target, compiled=False)
+        elif entry.is_dir():
+            if entry.name != "__pycache__" and not entry.name.endswith(_METADATA):
+                self.folder(entry.path, compiled=is_runner)
+        elif entry.name.endswith(_CODE):
+            self.found[entry.path] = stamp_of(entry.stat())
+
+    def lent(self, root: str, link: str) -> None:
+        """What lies in a folder that is lent: what an installer keeps of a file, and then what nobody can keep."""
+        top = os.path.join(root, link)
+        waiting, room = [top], _MOST_LENT
+        while waiting and room > 0:
+            for entry in _listed(waiting.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [entry.path] if entry.name not in _REBUILT else []
                     continue
-        self._note_all(folder, files)
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                room -= 1
+                said = f"{found.st_size}.{found.st_mtime_ns} {found.st_ctime_ns}.{found.st_ino}"
+                self.found[f"{LENT}{link}\t{entry.path[len(top) + 1 :]}"] = said
 
-    def _note_all(self, folder: str, files: Mapping[str, str]) -> None:
-        if files:
-            self._collected.add(os.path.join(folder, ""), files)
+    def folder(self, folder: str, *, compiled: bool) -> None:
+        """All code below a folder."""
+        waiting = [folder]
+        while waiting:
+            for entry in _listed(waiting.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    if compiled or entry.name != "__pycache__":
+                        waiting.append(entry.path)
+                elif entry.name.endswith(_CODE):
+                    try:
+                        self.found[entry.path] = stamp_of(entry.stat())
+                    except OSError:  # a link to nothing
+                        continue
 
 
 def _listed(folder: str) -> list[os.DirEntry[str]]:
@@ -215,6 +244,11 @@ def _digest(path: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return "unreadable"
+
+
+def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """The same entries but for these; ``None`` leaves one out."""
+    return {key: value for key, value in {**entries, **changes}.items() if value is not None}
 
 
 def text_of(path: Path) -> str:

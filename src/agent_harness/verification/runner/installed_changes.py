@@ -22,6 +22,7 @@ from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification import sources
 from agent_harness.verification.check import without_plugins
 from agent_harness.verification.runner.installed import (
+    LENT,
     PLUGIN,
     PROGRAM,
     RUNNER,
@@ -64,6 +65,7 @@ _COMPILES = (
 )
 _COMPILE_SECONDS = 120.0
 _IS_READ = re.compile(r" [0-9a-f]{64}$")  # an entry whose contents are known
+_FEW = 20  # files of a folder of dependencies: fewer are no installation of a tool that installs
 _NAMED = 3  # changes written out in a message
 
 
@@ -92,6 +94,8 @@ class Differences:
     plugins: Mapping[str, NewPlugin] = field(default_factory=dict)  # by entry
     packages: tuple[str, ...] = ()  # distributions that came, went or changed, and steer nothing
     compiled: tuple[str, ...] = ()  # compiled code of what runs tests
+    lent: Mapping[str, str] = field(default_factory=dict)  # by entry: paths in lent folders that came or changed
+    renewed: tuple[str, ...] = ()  # lent folders that were installed anew
     pythons: tuple[str, ...] = ()  # the interpreters that were there before
     known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
 
@@ -101,6 +105,7 @@ class Differences:
             self,
             steering={key: each for key, each in self.steering.items() if not frees(each.path)},
             plugins={key: each for key, each in self.plugins.items() if not frees(each.path)},
+            lent={key: path for key, path in self.lent.items() if not frees(path)},
         )
 
     @property
@@ -131,16 +136,29 @@ class Differences:
         if self.packages:
             message = f"Installed packages changed during the session: {', '.join(self.packages[:5])}."
             found.append(Finding("packages_changed", IMPORTANT, message, {"packages": list(self.packages[:50])}))
+        if self.renewed:
+            message = f"Installed anew during the session, and not compared: {', '.join(self.renewed[:5])}."
+            found.append(Finding("packages_changed", WARN, message, {"packages": list(self.renewed)}))
+        if self.lent:
+            paths = sorted(self.lent.values())[:50]
+            message = f"Checks run without what came into installed dependencies: {', '.join(paths[:_NAMED])}."
+            found.append(Finding("dependencies_left_out", WARN, message, {"paths": paths}))
         return found
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
     """How ``now`` differs from ``before``; paths in the project are relative to it."""
-    old, new = before.entries.differing(now.entries)
-    keys = sorted({*old, *new}, key=lambda key: (key.startswith("/"), key))
-    differing = [key for key in keys if not _same(key, old.get(key), new.get(key))]
+    old, new = before.entries, now.entries
+    apart = {key for key, _ in old.items() ^ new.items()}
+    differing = [
+        key
+        for key in sorted(apart, key=lambda key: (key.startswith("/"), key))
+        if not _same(key, old.get(key), new.get(key))
+    ]
     if not differing:
-        return Differences(pythons=tuple(each.executable for each in before.interpreters), known=before.left)
+        return Differences(pythons=before.pythons, known=before.left)
+    lent, renewed = _lent_changes(old, [key for key in differing if key.startswith(LENT)])
+    differing = [key for key in differing if not key.startswith(LENT)]
     case = _InstalledComparison(before, now, project)
     for key in differing:
         case.judge(key)
@@ -149,9 +167,27 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
         plugins=case.plugins,
         packages=tuple(sorted(case.packages)),
         compiled=tuple(case.compiled),
-        pythons=tuple(each.executable for each in before.interpreters),
+        lent=lent,
+        renewed=renewed,
+        pythons=before.pythons,
         known=before.left,
     )
+
+
+def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What differs in folders that are lent, and those of them of which an installer has written most again."""
+    by_folder: dict[str, list[str]] = {}
+    for key in differing:
+        by_folder.setdefault(key.removeprefix(LENT).partition("\t")[0], []).append(key)
+    lent: dict[str, str] = {}
+    renewed: list[str] = []
+    for folder, keys in by_folder.items():
+        there = sum(1 for key in old if key.startswith(f"{LENT}{folder}\t"))
+        if sum(1 for key in keys if key in old) * 2 > there > _FEW:
+            renewed.append(folder)
+        else:
+            lent |= {key: key.removeprefix(LENT).replace("\t", "/", 1) for key in keys}
+    return lent, tuple(renewed)
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:
@@ -162,6 +198,8 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
         return old.split("\t")[:2] == new.split("\t")[:2]
     if key.startswith(PLUGIN):
         return old.split("\t")[0] == new.split("\t")[0]
+    if key.startswith(PROGRAM):
+        return old.partition(" ")[2] == new.partition(" ")[2]
     return old.partition(" ")[2] == new.partition(" ")[2] != ""
 
 
@@ -176,7 +214,6 @@ class _InstalledComparison:
         self._old, self._new, self._given = before.entries, now.entries, os.fspath(project)
         self._project = os.path.realpath(project)
         self._interpreters = before.interpreters
-        self._programs = {path for key, path in self._new.items() if _is(key, PROGRAM)}
         self._sites = sorted({*before.sites, *now.sites}, key=len, reverse=True)
         self._owners: dict[str, dict[str, Distribution]] = {}
         rows = {key.removeprefix(RUNNER): text.split("\t") for key, text in self._old.items() if _is(key, RUNNER)}
@@ -200,8 +237,10 @@ class _InstalledComparison:
         name = key.partition(" ")[2]
         if _is(key, PROGRAM):
             if old:
-                undo = f"remove {new}" if new else f"install {name} again"
-                self._steers(key, new or old, f"{name} was {old}, and is {new or 'gone'} now", undo)
+                was, is_now = old.rpartition("\t")[2], (new or "").rpartition("\t")[2]
+                undo = f"remove {is_now}" if is_now not in ("", was) else f"install {name} again"
+                said = f"{was} was changed" if is_now == was else f"{name} was {was}, and is {is_now or 'gone'} now"
+                self._steers(key, is_now or was, said, undo)
         elif _is(key, PLUGIN):
             self._plugin(key, old, new)
         elif _is(key, RUNNER):
@@ -217,7 +256,7 @@ class _InstalledComparison:
             self.compiled += [key] if new is not None else []
         elif site := next((each for each in self._sites if key.startswith(f"{each}/")), None):
             self._in_site(key, site, old, new)
-        elif old is not None or key not in self._programs:
+        else:
             self._steers(key, key, self._said(key, old, new), self._undone(key, old))
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
@@ -382,4 +421,4 @@ def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> 
 
 
 def _folders_of(interpreter: Interpreter) -> tuple[str, ...]:
-    return tuple(f"{folder}/" for folder in (*interpreter.sites, *interpreter.library))
+    return tuple(f"{folder}/" for folder in interpreter.sites)

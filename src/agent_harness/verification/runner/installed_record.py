@@ -6,15 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
-from agent_harness.verification.runner.entries import Entries
 from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import Installed, stamp_of
+from agent_harness.verification.runner.installed import LENT, PROGRAM, Installed, stamp_of, with_changes
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.interpreters import Interpreter
 
@@ -38,6 +36,7 @@ class InstalledRecord:
         self.path = path
         self.first = first
         self._state = _CLOSED
+        self._seen: Installed | None = None  # by the last whole look of a session that this object knows
 
     @property
     def is_open(self) -> bool:
@@ -95,9 +94,12 @@ class InstalledRecord:
             return None
         return Installed(
             interpreters=tuple(each for each in interpreters if each),
+            pythons=tuple(map(str, found.get("pythons", ()))),
             programs=tuple(map(str, found.get("programs", ()))),
             search=str(found.get("search", "")),
             above=str(found.get("above", "")),
+            root=str(found.get("root", "")),
+            lent=tuple(map(str, found.get("lent", ()))),
             entries=found["entries"],
         )
 
@@ -113,8 +115,12 @@ class InstalledRecord:
         if known is None:
             return Differences()
         is_open = bool(self._read().get("open"))
-        now = known.programs_now() if is_open and programs_only else known.now()
-        known = known.programs_of(now) if is_open and programs_only else known
+        now = known.now(programs_only=is_open and programs_only)
+        if is_open and programs_only:  # the rest is looked at by the next one that runs something
+            rest = {key: text for key, text in known.entries.items() if not key.startswith((PROGRAM, LENT))}
+            now = replace(now, entries={**rest, **now.entries})
+        else:
+            self._seen = now
         if self.is_open:
             self._state = _SAME if now.entries == known.entries else _DIFFERS
         before = known if is_open else self.before(now, project=project)
@@ -125,14 +131,14 @@ class InstalledRecord:
     def before(self, now: Installed, *, project: Path) -> Installed:
         """What counts as installed before: ``now``, but for what an agent has changed that may have been at work."""
         found = self._read()
-        entries, left = found.get("entries", Entries()), found.get("left", {})
+        entries, left = found.get("entries", {}), found.get("left", {})
         if found.get("open"):
             kept = _of_concern(differences(replace(now, entries=entries), now, project=project))
             kept |= {key for key, value in left.items() if now.entries.get(key, "") == value}
         else:
             kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
         back = {key: entries.get(key) for key in kept}
-        return replace(now, entries=now.entries.with_changes(back), left=frozenset(left))
+        return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
         """The same, written down as the state before a session that begins, of a run that is called ``by``."""
@@ -149,16 +155,19 @@ class InstalledRecord:
         project: Path,
         frees: Callable[[str], bool] = lambda _: False,
         by: str = "",
+        again: bool = True,
     ) -> None:
         """Notes what a session that ends has changed, but for what is released; without ``before``, since it began.
 
-        ``by`` names the run that may go on with what it leaves.
+        ``by`` names the run that may go on with what it leaves. Without ``again`` the last look of this session counts,
+        if there is one: nothing that could write there has been at work since.
         """
         before = before or self.places()
         self._state = _CLOSED
         if before is None:
             return
-        now = before.now()
+        now = before.now() if again or self._seen is None else self._seen
+        self._seen = None
         changed = differences(before, now, project=project)
         found = changed.without(frees)
         if self.first and found != changed:
@@ -167,7 +176,7 @@ class InstalledRecord:
             now, found = now.now(), replace(found, compiled=())
         kept = _of_concern(found)
         left = {key: now.entries.get(key, "") for key in kept}
-        merged = now.entries.with_changes({key: before.entries.get(key) for key in kept})
+        merged = with_changes(now.entries, {key: before.entries.get(key) for key in kept})
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
@@ -177,7 +186,7 @@ class InstalledRecord:
             as_is = stamp_of(os.lstat(self.path))
             if _LAST.get(self.path, ("", {}))[0] != as_is:
                 with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                    _remember(self.path, as_is, _record_in(file))
+                    _remember(self.path, as_is, _record_in(file.read()))
         except (OSError, ValueError, RecursionError, HarnessError):
             return {}
         return _LAST[self.path][1]
@@ -196,17 +205,19 @@ class InstalledRecord:
             "by": by,
             "at": time.time(),
             "interpreters": [each.as_record() for each in seen.interpreters],
+            "pythons": seen.pythons,
             "programs": seen.programs,
             "search": seen.search,
             "above": seen.above,
+            "root": seen.root,
+            "lent": seen.lent,
             "left": left,
-            "folders": len(seen.entries.folders),
+            "entries": dict(seen.entries),
         }
         with suppress(OSError, HarnessError):
             if self.path:
-                head = b"%s\n" % json.dumps(record).encode()
-                files.replace(self.path, chain([head], seen.entries.lines()), follow=False)
-                _remember(self.path, stamp_of(os.lstat(self.path)), {**record, "entries": seen.entries})
+                files.replace(self.path, [json.dumps(record).encode()], follow=False)
+                _remember(self.path, stamp_of(os.lstat(self.path)), record)
 
 
 _LAST: dict[str, tuple[str, dict[str, Any]]] = {}  # the record that was read or written last, by its path
@@ -218,22 +229,17 @@ def _remember(path: str, as_is: str, record: dict[str, Any]) -> None:
     _LAST[path] = (as_is, record)
 
 
-def _record_in(file: BinaryIO) -> dict[str, Any]:
-    """The record of a file: a line of JSON, and one for each folder of entries, or an only line that has them, too.
-
-    ``ValueError`` where it is none, or not whole.
-    """
-    head = json.loads(file.readline())
-    found = head if isinstance(head, dict) else {}
-    entries = Entries.from_lines(file) if "folders" in found else Entries(_texts(found.get("entries")))
-    if len(entries.folders) != found.get("folders", len(entries.folders)):
-        raise ValueError("it is not whole")
-    return {**found, "entries": entries, "left": _texts(found.get("left"))} if found else {}
+def _record_in(content: bytes) -> dict[str, Any]:
+    """The record of a file; ``ValueError`` where it is none."""
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        return {}
+    return {**found, "entries": _texts(found.get("entries")), "left": _texts(found.get("left"))}
 
 
 def _of_concern(found: Differences) -> set[str]:
     """The entries that decide in the sessions to come."""
-    return {*found.steering, *found.plugins, *found.compiled}
+    return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 
 def _texts(found: object) -> dict[str, str]:

@@ -18,6 +18,7 @@ from agent_harness.verification import sources
 from agent_harness.verification.workspace import Workspace
 
 __all__ = [
+    "compared",
     "ignored_paths",
     "import_folders",
     "left_behind",
@@ -25,6 +26,7 @@ __all__ = [
     "Mapped",
     "mapped",
     "mapped_in",
+    "without",
 ]
 _IMPORTING = re.compile(r"import[ \t]+([A-Za-z_]\w*)")
 _LIMIT_BYTES = 1024 * 1024
@@ -32,6 +34,11 @@ _DEPENDENCIES = frozenset(
     {".venv", "venv", "env", ".env", "node_modules", "bower_components", "vendor", ".tox", ".nox", ".bundle", ".eggs"}
     | {"__pypackages__", ".conda", ".pixi", ".direnv", ".yarn", ".pnp.cjs", ".pnp.loader.mjs", "elm-stuff", "deps"}
     | {".gradle", ".m2", ".stack-work", "Pods", "Carthage", ".dart_tool", ".packages", "jspm_packages", ".envrc"}
+)
+_LOCKS = frozenset(
+    {"package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "deno.lock"}
+    | {"composer.lock", "Gemfile.lock", "go.sum", "mix.lock", "Podfile.lock", "Cartfile.resolved", "pubspec.lock"}
+    | {"elm.json", "Cargo.lock", "poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "vendor.lock", "modules.txt"}
 )
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _CACHES = frozenset(
@@ -162,6 +169,21 @@ def ignored_paths(git: Git) -> list[str]:
 def lendable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
     """Those of the ignored paths that hold what the project needs and cannot be got from a commit."""
     return tuple(path for path in ignored if _is_needed(root, path) and not (root / path).is_symlink())
+
+
+def compared(root: Path, lent: Iterable[str]) -> tuple[str, ...]:
+    """Those of the lent folders that are compared file by file: a Python environment is looked at by itself."""
+    folders = (path for path in lent if (root / path).is_dir())
+    return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
+
+
+def without(lent: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
+    """What of the lent folders is left out of a checkout of the work: what came or changed while it was done.
+
+    Nothing where the work changes a lock file as well, since then it is what an installer has brought.
+    """
+    is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
+    return () if is_locked else tuple(lent)
 
 
 def left_behind(ignored: Iterable[str], lent: Iterable[str]) -> list[str]:

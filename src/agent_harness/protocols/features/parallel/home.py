@@ -9,7 +9,7 @@ it is there once; everything else that is taken home can be repeated. A feature 
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -531,7 +531,12 @@ class FeatureHome:
     # ---- landing
 
     def checks(
-        self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
+        self,
+        base: str,
+        commit: str,
+        members: Sequence[str] | None,
+        before: Mapping[str, str] | None = None,
+        unseen: Collection[str] = (),
     ) -> list[JsonObject]:
         """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
         if members is None and commit in self._verified:

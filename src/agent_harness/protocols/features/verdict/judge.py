@@ -24,6 +24,7 @@ from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
+from agent_harness.verification.grade import Grade, grade_of
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
 from agent_harness.verification.runner import environment, execution
 from agent_harness.verification.runner.environment import IN_PLACE, released
@@ -150,6 +151,7 @@ FIXABLE = PROTECTED | {
     "environment_changed",
     "over_limit",
     "plugin_needed",
+    "dependency_needed",
     "shadowing_file",
     "test_emptied",
 }
@@ -659,11 +661,14 @@ class Judge:
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
+        grade = self._grade(verdict) if verdict.accepted and verdict.proof is not None else None
         return ClaimVerdict(
             id=new_run_id(),
             item=item_of(under_way),
             verdict=ledger.ACCEPTED if verdict.accepted else ledger.REJECTED,
             codes=tuple(dict.fromkeys(codes)),
+            grade=grade.word if grade else None,
+            basis=grade.basis if grade else None,
             base=verdict.base,
             candidate=verdict.candidate,
             red_base=verdict.red.commit if verdict.red else None,
@@ -674,6 +679,16 @@ class Judge:
             isolation=self._environment.isolation,
             sandbox=told(self._environment.sandbox),
             tools={**self._environment.tools, "git": self._project.git.text("version").split()[2]},
+        )
+
+    def _grade(self, verdict: Verdict) -> Grade:
+        """The word for an accepted feature: proven, unless a person has set ``requires_red`` to false."""
+        return grade_of(
+            red_before=verdict.red_before,
+            noticed=verdict.noticed,
+            noticed_of=verdict.noticed_of,
+            not_asked=verdict.not_asked,
+            trusted=self._project.config.verification.trust == FAST,
         )
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent, Brief, ToolRules
-from agent_harness.errors import StateDamaged
+from agent_harness.errors import PersonNeeded, StateDamaged
 from agent_harness.kernel import files
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
@@ -371,7 +371,9 @@ class SessionWork(ABC):
     def unfinished(self, ending: Ending) -> Result:
         """Handed off, in the way of this kind of session."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
-        return self._hand_off(reason, ending.provider.sentence if ending.provider else None)
+        result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
+        needs_person = ending.provider is not None and ending.provider.kind == "money"
+        return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
         """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""

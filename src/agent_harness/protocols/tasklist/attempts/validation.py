@@ -18,8 +18,8 @@ from agent_harness.protocols.tasklist.attempts.commits import fingerprint
 from agent_harness.protocols.tasklist.claims import surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
+from agent_harness.verification.command.folder import KeptFiles, judge_folder, run_in_place
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.folder import KeptFiles, judge_folder, run_in_place
 from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of
 from agent_harness.verification.judge import examine_command, judge_command, run_at
 from agent_harness.verification.remembered import Remembered

@@ -381,7 +381,7 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
         return None  # nothing is there but the harness's own files: the claim need not load the guard
     from agent_harness.protocols.tasklist.attempts.attempt import folder_of
     from agent_harness.protocols.tasklist.claims import surroundings
-    from agent_harness.verification.folder import keep
+    from agent_harness.verification.command.folder import keep
 
     surroundings.look(worker, task)
     return keep(folder_of(worker), task.validation_command).as_record()

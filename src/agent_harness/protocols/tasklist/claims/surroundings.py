@@ -6,49 +6,68 @@ left open for the next: a look before each proof and one at the end of the run f
 
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError
+from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, place_of
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import IN_PLACE
-from agent_harness.verification.command import Differences, FirstLook, InstalledRecord, around, released, stands_alone
+from agent_harness.verification.command import (
+    Differences,
+    FirstLook,
+    InstalledRecord,
+    around,
+    lent_by,
+    released,
+    starts_python,
+)
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import Task
 
 
+_MOST_OPEN = 200  # tasks whose checks are read
 _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process has looked at
 
 
 def look(worker: "Worker", task: "Task") -> None:
-    """Looks around before anybody works on the task; not again where the attempt before it has changed nothing."""
-    record, command = _record_at(proven.installed_path(worker.layout, worker.id, make=True)), task.validation_command
-    if record.path is None or command is None:
+    """Looks around before anybody works on the task; not again where the attempt before it has changed nothing.
+
+    The checks of all tasks that are open count: what this attempt plants may be meant for a later one.
+    """
+    record = _record_at(proven.installed_path(worker.layout, worker.id, make=True))
+    if record.path is None or task.validation_command is None:
         return
     record.first = FirstLook(*worker.first_look) if worker.first_look else None
-    by, folder = worker.goes_on, folder_of(worker)
-    known = record.places() if record.is_unchanged or record.was_left(by) else None
-    if known and stands_alone(command) and record.goes_on(known, by):
-        return
-    in_place = place_of(worker) is None or worker.store.look().config.isolation == IN_PLACE
-    wanted = around([(command, folder)], in_place=in_place)
+    by, folder, state = worker.goes_on, folder_of(worker), worker.store.look()
+    open_ones = (each for each in state.tasks if each.status != "completed" and not each.given_up)
+    later = (each.validation_command for each in islice(open_ones, _MOST_OPEN))
+    wanted = around(
+        [(command, folder) for command in dict.fromkeys((task.validation_command, *later)) if command],
+        in_place=_in_place(worker),
+        settings=settings_from(state.config.sandbox),
+        lent=lent_by(folder) if worker.git and not _in_place(worker) else (),
+        confined=bool(worker.goes_on),  # whoever claims for himself is held by no sandbox of ours
+    )
     if record.goes_on(wanted, by):
         return
     if record.is_open:
         record.end(project=Path(folder))
-    record.begin((known.together(wanted) if known else wanted).now(), project=Path(folder), by=by)
+    record.begin(wanted.now(), project=Path(folder), by=by)
 
 
 def since(worker: "Worker", task: "Task") -> Differences:
     """What has changed since then, but for what the task may change."""
+    folder = folder_of(worker)
     return _record_of(worker).changes(
-        project=Path(folder_of(worker)),
+        project=Path(folder),
         frees=released(task.may_change),
-        programs_only=stands_alone(task.validation_command or ""),
+        programs_only=not starts_python(task.validation_command or "", folder),
     )
 
 
@@ -56,11 +75,17 @@ def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
     """What an attempt has changed stays a change for the next one, unless a person's word for it was used.
 
     Where it has changed nothing and the run goes on, it is left open: what comes after the look before its proof counts
-    as changed by the next one.
+    as changed by the next one. A check in a checkout and a sandbox changes nothing that is installed.
     """
     record, has_more = _record_of(worker), task.may_change or (task.cleanup and not completed)
     if has_more or not (worker.goes_on and record.is_unchanged):
-        record.end(project=Path(folder_of(worker)), frees=released(task.may_change if completed else ()))
+        frees = released(task.may_change if completed else ())
+        again = _in_place(worker) or kind_for(settings_from(worker.store.look().config.sandbox)) is None
+        record.end(project=Path(folder_of(worker)), frees=frees, again=again)
+
+
+def _in_place(worker: "Worker") -> bool:
+    return place_of(worker) is None or worker.store.look().config.isolation == IN_PLACE
 
 
 def rest(worker: "Worker", *, is_left_open: bool = False) -> None:

@@ -5,7 +5,7 @@ A task counts as completed once it has landed.
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -331,14 +331,23 @@ class TaskListHome:
         return landing.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
-        self, base: str, commit: str, members: Sequence[str] | None, before: Mapping[str, str] | None = None
+        self,
+        base: str,
+        commit: str,
+        members: Sequence[str] | None,
+        before: Mapping[str, str] | None = None,
+        unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """The members' validations, those of tasks whose commits touched the same files, and ``check``."""
+        """The members' validations, those of ``unseen`` and of tasks whose commits touched the same, and ``check``."""
         state = self._list()
         done = {task.id: task.completed_commit for task in state.tasks if task.status == "completed"}
         done |= {item: sha for item, sha in (before or {}).items() if item in state.by_id}
         changed = frozenset(self._git.differences(base, commit)) if members is not None else None
-        near = [state.by_id[item] for item, sha in done.items() if changed is None or changed & self._paths(sha)]
+        near = [
+            state.by_id[item]
+            for item, sha in done.items()
+            if changed is None or item in unseen or changed & self._paths(sha)
+        ]
         found = [state.by_id[item] for item in members or () if item in state.by_id] + near
         proofs = self._as_kept(found)
         checks = [{"name": task.id, "task": task.raw} for task in proofs if task.validation_command]

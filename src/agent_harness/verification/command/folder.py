@@ -19,7 +19,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.guard import decides, findings_on
 from agent_harness.verification.command.named_files import Named, named_by
-from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_plugins
+from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.runner.environment import IN_PLACE
 from agent_harness.verification.runner.execution import Stop
 from agent_harness.verification.verdict import CRITICAL, Finding, JudgedStep, Verdict
@@ -71,8 +71,8 @@ def judge_folder(
         return Verdict(accepted=False, findings=tuple(found), steps=(guard,), where=IN_PLACE)
     done = run_in_place(root, check, stop=stop)
     runner = _runner(root, check, stop)
-    if not done.accepted and runner.blocked[0] and runner.with_plugins().run_here().exit_code == 0:
-        told = needs_plugins(runner)
+    if not done.accepted and runner.blocked[0] and runner.with_what_came().run_here().exit_code == 0:
+        told = needs_what_came(runner)
         found.append(Finding(told.code, CRITICAL, told.message, told.data))
     guard = JudgedStep(step="guard", state="warned" if found else "passed")
     return replace(done, findings=(*found, *done.findings), steps=(guard, *done.steps))

@@ -1,0 +1,107 @@
+"""The variables and the home folder that a check is given.
+
+A check has a home made anew: it holds a git identity, and links to what build tools have fetched and to the toolchains
+of the person. No settings of a tool are there, no state of a program, and nothing else that an agent may have left in
+the person's home: what a check needs is in the commit, or is a dependency. A person who wants checks to have the real
+home names it in ``sandbox.writable``. ``CI`` is ``true`` unless the person has set it, so that tools which watch by
+default, or ask, run once and end.
+"""
+
+import os
+import pwd
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent_harness.kernel.process.sandbox import SandboxSettings
+
+_KEPT = (  # below the home folder: toolchains, and what tools have fetched or built; no settings
+    *(".local/bin", ".local/lib", ".local/pipx", ".pyenv", ".rbenv", ".nodenv", ".nvm", ".volta", ".fnm", ".sdkman"),
+    *(".asdf", ".asdfrc", ".tool-versions", ".config/mise", ".rustup", ".ghcup", ".opam", ".juliaup", ".swiftly"),
+    *(".cargo/bin", ".cargo/registry", ".cargo/git", "go/bin", "go/pkg", "sdk", ".dotnet", ".nuget/packages"),
+    *(".gradle/caches", ".gradle/wrapper", ".gradle/jdks", ".gradle/native", ".m2/repository", ".m2/wrapper", ".ivy2"),
+    *(".sbt/boot", ".coursier", ".konan", ".android", ".npm/_cacache", ".npm/_npx", ".node-gyp", ".electron-gyp"),
+    *(".yarn/berry", ".yarn-cache", ".pnpm-store", ".bun", ".deno", ".bundle/cache", ".gem", ".composer/cache"),
+    *(".composer/vendor", ".mix", ".hex", ".stack", ".cabal/bin", ".cabal/packages", ".cabal/store", ".pub-cache"),
+    *(".julia", ".ccache", "miniconda3", "anaconda3", "miniforge3", ".conda", ".poetry", ".linuxbrew"),
+    *(f".local/share/{name}" for name in ("uv", "pnpm", "virtualenv", "virtualenvs", "mise", "rtx", "fnm", "nvm")),
+    *(f".local/share/{name}" for name in ("pypoetry", "pdm", "hatch", "NuGet", "coursier", "gem", "cargo")),
+    *(f".cache/{name}" for name in ("go-build", "pip", "uv", "pypoetry", "pdm", "hatch", "pre-commit", "ccache")),
+    *(f".cache/{name}" for name in ("ms-playwright", "Cypress", "puppeteer", "electron", "node", "node-gyp", "yarn")),
+    *(f".cache/{name}" for name in ("pnpm", "deno", "bazel", "bazelisk", "composer", "coursier", "zig", "sccache")),
+    *(f".cache/{name}" for name in ("huggingface", "torch", "golangci-lint", "typescript", "ruby-build", "mise")),
+)
+_BASES = {  # the variables that move a part of the home, and what it is without them
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_CACHE_HOME": ".cache",
+    "CARGO_HOME": ".cargo",
+    "GRADLE_USER_HOME": ".gradle",
+}
+_SETTINGS = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig", "NPM_CONFIG_GLOBALCONFIG", "PIP_CONFIG_FILE", "GOENV")
+_IDENTITY = "[user]\n\tname = {name}\n\temail = {name}@localhost\n[init]\n\tdefaultBranch = main\n"
+
+
+def variables_of_check(
+    variables: Mapping[str, str],
+    folder: str,
+    settings: SandboxSettings,
+    *,
+    inside: str = "",
+    shielded: bool = False,
+    plain: bool = False,
+) -> dict[str, str]:
+    """The variables of a check whose home is made in ``folder``, which the check knows as ``inside``.
+
+    ``shielded``: no agent could change git's settings of the user. ``plain``: as in a person's own shell, without what
+    only checks are told.
+    """
+    found = dict(variables) if plain else {"CI": "true", **variables}
+    real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    if real in map(os.path.expanduser, settings.writable):
+        return found
+    own = Path(folder, _login())  # no name by which code could tell whose home it is
+    seen = f"{inside or folder}/{own.name}"
+    _furnish(own, real, {name: variables[name] for name in _BASES if variables.get(name)}, shielded=shielded)
+    found |= {name: f"{seen}/{below}" for name, below in _BASES.items() if name in found}
+    for name in _SETTINGS:
+        if found.get(name, "").startswith(f"{real}/"):
+            del found[name]
+    return {**found, "HOME": seen}
+
+
+def kept_of_home(variables: Mapping[str, str]) -> list[str]:
+    """What a check may see of the person's hidden folders: what its own home links to, and git's settings."""
+    real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
+    found = [target for _, target in _targets(real, places)]
+    return [*found, f"{real}/.gitconfig", f"{places['.config']}/git", f"{places['.cache']}/agent-harness"]
+
+
+def _targets(real: str, places: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in _KEPT:
+        base = next((each for each in places if name.startswith(f"{each}/")), None)
+        yield name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}"
+
+
+def _furnish(own: Path, real: str, moved: Mapping[str, str], *, shielded: bool) -> None:
+    places = {below: moved.get(name, f"{real}/{below}") for name, below in _BASES.items()}
+    own.mkdir(mode=0o700)
+    for name, target in _targets(real, places):
+        if os.path.exists(target):  # noqa: PTH110  most are not there
+            link = own / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):
+                link.symlink_to(target)
+    given = (f"{real}/.gitconfig", f"{places['.config']}/git/config") if shielded else ()
+    included = "".join(f'[include]\n\tpath = "{path}"\n' for path in given if '"' not in path and "\n" not in path)
+    (own / ".gitconfig").write_text(_IDENTITY.format(name=own.name) + included)
+
+
+def _login() -> str:
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "user"
+    return name if name.isidentifier() else "user"

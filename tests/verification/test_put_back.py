@@ -1,0 +1,175 @@
+"""Checks of which only the exit status is known, on real commits: one that does not notice is not believed."""
+
+import shutil
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.judge import judge_command
+from agent_harness.verification.verdict import FAST, Verdict
+
+from .sample import JudgedProject
+
+Files = Mapping[str, str | bytes | None]
+Make = Callable[..., JudgedProject]
+
+CHECK = "from work import add\nassert add(2, 3) == 5\n"
+WORK = "def add(a, b):\n    return a + b\n"
+LEAVES = "import os\nos._exit(0)\n"
+TABLE = """\
+import csv
+from work import price
+for name, want in csv.reader(open("prices.csv")):
+    assert price(name) == want
+"""
+NODE_TEST = """\
+const test = require("node:test");
+const { add } = require("./work.js");
+test("adds", () => { if (add(2, 3) !== 5) throw new Error("no"); });
+"""
+SKIPPED = """\
+import unittest
+import work
+
+
+@unittest.skip("later")
+class Adds(unittest.TestCase):
+    def test_add(self):
+        pass
+"""
+READS_THE_CHECK = """\
+test -z "$(git status --porcelain)" && git show HEAD:check.sh | sed -n 's/.* = \\([0-9]*\\).*/\\1/p'
+"""
+READS_THE_TEST = """\
+const text = require("fs").readFileSync("work.test.js", "utf8");
+exports.add = () => Number(text.match(/!== (\\d+)/)[1]);
+"""
+
+
+def judged(make_repo: Make, command: str, base: Files, work: Files, **options: object) -> Verdict:
+    repo = make_repo({"README.md": "demo\n", **base}, resolved=False)
+    check = CommandCheck(command=command, timeout_seconds=60.0, **options)  # type: ignore[arg-type]
+    return judge_command(repo.client, check, base=repo.base, candidate=repo.commit(work))
+
+
+def codes(verdict: Verdict) -> list[str]:
+    return [finding.code for finding in verdict.findings]
+
+
+def test_a_check_that_fails_with_other_values_has_noticed(make_repo: Make) -> None:
+    verdict = judged(make_repo, "python3 check.py", {"check.py": CHECK}, {"work.py": WORK})
+
+    assert (verdict.accepted, codes(verdict), verdict.noticed) == (True, [], True)
+    assert verdict.noticed_of == "1 of 1 expected values"
+
+
+@pytest.mark.parametrize(
+    ("command", "base", "work", "told"),
+    [
+        ("python3 check.py", {"check.py": CHECK}, {"work.py": LEAVES}, "the expected values of check.py are changed"),
+        ("python3 -c 'import work; assert work.add(2, 3) == 5'", {}, {"work.py": LEAVES}, "the words of the command"),
+        ("sh check.sh", {"check.sh": '. ./work.sh\n[ "$(add)" = 5 ]\n'}, {"work.sh": "exit 0\n"}, "check.sh"),
+        ("sh prog | diff - want.txt", {"want.txt": "total 12\n"}, {"prog": "cat want.txt\n"}, "want.txt"),
+        (  # git in the checkout does not tell that the check is another one
+            "sh check.sh",
+            {"check.sh": '[ "$(sh prog)" = 5 ]\n'},
+            {"prog": READS_THE_CHECK},
+            "check.sh",
+        ),
+    ],
+)
+def test_a_check_that_passes_whatever_it_expects_rejects(
+    make_repo: Make, command: str, base: Files, work: Files, told: str
+) -> None:
+    verdict = judged(make_repo, command, base, work)
+
+    assert (verdict.accepted, codes(verdict), verdict.noticed) == (False, ["weak_test"], False)
+    assert told in verdict.reasons[0].message
+
+
+def test_kinds_are_changed_one_by_one_where_all_of_them_cancel_out(make_repo: Make) -> None:
+    check = 'sh prog > out\nwhile read -r line; do grep -qx "$line" out || exit 1; done < want.txt\n'
+    command = 'sh check.sh && [ "$(cat want.txt)" = "$(sh prog)" ] || [ "$(cat want.txt)" = 17 ]'
+    verdict = judged(make_repo, command, {"check.sh": check, "want.txt": "12\n"}, {"prog": "echo 12\n"})
+
+    assert (verdict.accepted, verdict.noticed) == (True, True)
+
+
+def test_a_check_without_values_is_known_by_its_exit_status_alone(make_repo: Make) -> None:
+    verdict = judged(make_repo, "test -f out.txt", {}, {"out.txt": "x\n"})
+
+    assert (verdict.accepted, verdict.noticed) == (True, None)
+    assert verdict.not_asked.startswith("by exit status alone")
+
+
+def test_fast_trust_asks_nothing(make_repo: Make) -> None:
+    verdict = judged(make_repo, "python3 check.py", {"check.py": CHECK}, {"work.py": LEAVES}, trust=FAST)
+
+    assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, None, "trust: fast")
+
+
+def test_data_that_was_there_is_put_back_while_the_code_stays(make_repo: Make) -> None:
+    base = {"check.py": TABLE, "prices.csv": "apple,12\n", "work.py": "def price(name):\n    return ''\n"}
+    wrong = {"work.py": "def price(name):\n    return '7'\n", "prices.csv": "apple,7\n"}
+    verdict = judged(make_repo, "python3 check.py", base, wrong)
+
+    assert (verdict.accepted, codes(verdict)) == (False, ["data_changed"])
+    assert "prices.csv" in verdict.reasons[0].message
+    assert verdict.reasons[0].data["paths"] == ["prices.csv"]
+
+
+@pytest.mark.parametrize(
+    ("command", "codes_found"),
+    [
+        ("test -s out.txt && awk -f check.awk prices.txt out.txt", ["data_changed"]),
+        ("diff prices.txt out.txt", ["data_changed"]),
+        ("grep -q 9 prices.txt out.txt", []),  # both are what the task is about
+    ],
+)
+def test_data_that_the_check_compares_with_the_work_decides_without_code(
+    make_repo: Make, command: str, codes_found: list[str]
+) -> None:
+    base = {"check.awk": "NR==FNR{p[$1]=$2;next} p[$1]!=$2{bad=1} END{exit bad}", "prices.txt": "a 1\nb 2\n"}
+    verdict = judged(make_repo, command, base, {"prices.txt": "a 9\nb 2\n", "out.txt": "a 9\nb 2\n"})
+
+    assert codes(verdict) == codes_found
+
+
+@pytest.mark.parametrize(
+    ("work", "options"),
+    [
+        ({"work.py": "def price(name):\n    return '7'\n", "prices.csv": "apple,7\n"}, {"may_change": ("prices.csv",)}),
+        ({"work.py": "def price(name):\n    return '12'\n", "notes.txt": "other\n"}, {}),
+        ({"work.py": "def price(name):\n    return '12'\n", "more.csv": "pear,7\n"}, {}),
+    ],
+)
+def test_data_that_may_change_or_is_not_asked_for_is_free(
+    make_repo: Make, work: Files, options: Mapping[str, object]
+) -> None:
+    base = {
+        "check.py": TABLE,
+        "prices.csv": "apple,12\n",
+        "notes.txt": "x\n",
+        "work.py": "def price(name):\n    return ''\n",
+    }
+    verdict = judged(make_repo, "python3 check.py", base, work, **options)
+
+    assert (verdict.accepted, codes(verdict)) == (True, [])
+
+
+def test_a_run_without_a_test_is_no_proof(make_repo: Make) -> None:
+    verdict = judged(make_repo, "python3 -m unittest test_add", {}, {"work.py": WORK, "test_add.py": SKIPPED})
+
+    assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"])
+    assert "unittest skipped all of its 1 tests" in verdict.reasons[0].message
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+def test_code_that_knows_its_runner_by_a_mark_answers_otherwise(make_repo: Make) -> None:
+    verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": READS_THE_TEST})
+    assert (verdict.accepted, codes(verdict)) == (False, ["weak_test"])
+
+    marked = "exports.add = (a, b) => (process.env.NODE_TEST_CONTEXT ? a + b : 0);\n"
+    verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": marked})
+    assert (verdict.accepted, codes(verdict)) == (False, ["answers_differ"])
