@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 
 from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
@@ -424,7 +423,6 @@ def _imports(top: str, inside: str) -> str:
     return f"PYTHONPATH={folders}{own} "
 
 
-@lru_cache(maxsize=8)
 def _editable(top: str, search_path: str) -> tuple[str, ...]:
     from pathlib import Path  # both cost a start, and are needed for what is proven
 
