@@ -1,12 +1,16 @@
 """A task list whose file is gone altogether: its backup is found, nothing takes its place, and it comes back."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from agent_harness.cli import main
 from agent_harness.hooks import dispatch
 from agent_harness.hooks.event import Event
+from agent_harness.testing import run_in_process
+from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 
@@ -66,3 +70,21 @@ def test_without_a_good_backup_a_person_is_asked(lost: TaskListProject) -> None:
         assert (ran.code, hint in ran.json["error"]["hint"]) == (6, True), ran
     ran = lost.harness("task", "recover")
     assert (ran.code, "unrecoverable" in ran.json["error"]["message"]) == (6, True), ran
+
+
+def test_a_list_of_which_nothing_is_left_in_the_folder_comes_back_from_its_copy(tmp_path: Path) -> None:
+    """``git clean -fdx`` takes list, backup and log; a repository that is made anew in its place is another project."""
+    repo = Repo.with_files(tmp_path / "app", {"app.py": "one\n"})
+    words = {"cwd": repo.path}
+    assert run_in_process(main.main, "harness", "add", "One", "--validate", "test -e done", **words).code == 0
+    assert run_in_process(main.main, "harness", "task", "set", "task-001", "priority=P0", **words).code == 0
+    repo.git("clean", "-fdx", "-q")
+    for command in (("init", "."), ("status",)):
+        refused = run_in_process(main.main, "harness", *command, **words)
+        assert "harness task recover" in refused.text, command
+    assert run_in_process(main.main, "harness", "task", "recover", **words).code == 0
+    assert run_in_process(main.main, "harness", "status", "--json", **words).json["tasks"][0]["id"] == "task-001"
+    shutil.rmtree(repo.path)
+    again = Repo.with_files(tmp_path / "app", {"app.py": "two\n"})
+    assert run_in_process(main.main, "harness", "init", ".", cwd=again.path).code == 0
+    assert run_in_process(main.main, "harness", "status", "--json", cwd=again.path).json["tasks"] == []

@@ -80,7 +80,35 @@ def kept_copy(folder: str) -> str | None:
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
     path = os.path.join(home, LIST) if home else ""
-    return path if os.path.isfile(path) else None
+    return path if os.path.isfile(path) and _knows_of_list(folder) else None
+
+
+def _knows_of_list(folder: str) -> bool:
+    """Whether the repository of a folder was told of a list once: one that was made anew in its place was not.
+
+    Outside of a repository nobody can tell, and the copy counts.
+    """
+    from pathlib import Path
+
+    from agent_harness.kernel.git.locate import locate
+
+    repository = locate(Path(folder))
+    if repository is None:
+        return True
+    if (repository.shared_dir / "refs/harness").exists():
+        return True
+    for path in (
+        repository.shared_dir / "info/exclude",
+        repository.shared_dir / "packed-refs",
+        Path(folder, ".gitignore"),
+    ):
+        try:
+            text = path.read_bytes()
+        except OSError:
+            continue
+        if LIST.encode() in text or b"refs/harness/" in text:
+            return True
+    return False
 
 
 def _of_repository(start: object) -> list[str]:
