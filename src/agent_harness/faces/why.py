@@ -10,6 +10,7 @@ project itself needs, and nothing of the harness. Source: ``faces.md`` 3, F-STOR
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -423,12 +424,22 @@ def _imports(top: str, inside: str) -> str:
     return f"PYTHONPATH={folders}{own} "
 
 
+_found: dict[tuple[str, str, int], tuple[str, ...]] = {}  # the latest, since a report asks once for each item
+_KEPT_SECONDS = 5
+
+
 def _editable(top: str, search_path: str) -> tuple[str, ...]:
-    from pathlib import Path  # both cost a start, and are needed for what is proven
+    key = (top, search_path, int(time.monotonic()) // _KEPT_SECONDS)
+    roots = _found.get(key)
+    if roots is None:
+        from pathlib import Path  # both cost a start, and are needed for what is proven
 
-    from agent_harness.verification.runner.lending import mapped_in
+        from agent_harness.verification.runner.lending import mapped_in
 
-    return mapped_in(Path(top), _lent(top), search_path).roots
+        roots = mapped_in(Path(top), _lent(top), search_path).roots
+        _found.clear()
+        _found[key] = roots
+    return roots
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
