@@ -100,7 +100,7 @@ def test_nothing_that_exists_is_overwritten(grown: CalcProject) -> None:
     done = grown.harness("init", "--adopt", "--json")
     assert done.code == 0, done.text
     assert {name: (grown.root / name).read_text() for name in kept} == kept
-    assert done.json["created"] == ["reset.sh", ".gitignore"]
+    assert done.json["created"] == ["reset.sh"], "a .gitignore was there already"
 
 
 def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(grown: CalcProject) -> None:
@@ -110,14 +110,46 @@ def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(gr
     )
     grown.put({".harness.yaml": settings})
     grown.commit("Wrong command")
+    head = grown.head
     refused = grown.harness("init", "--adopt")
     assert refused.code == 4, refused.text
     assert "harness init --adopt" in refused.err
     assert not (grown.root / ".harness/session_state.json").exists()
+    assert (grown.head, grown.changes()) == (head, []), "nothing is committed that could not be run"
     grown.put({".harness.yaml": settings.replace("no-such-program", "python -m pytest")})
     done = grown.harness("init", "--adopt")
     assert done.code == 0, done.text
     assert grown.changes() == []
+
+
+JUNIT = "<testsuite><testcase classname='test' name='mul'/></testsuite>"
+REPORTS = f'import sys\nopen(sys.argv[1], "w").write("{JUNIT}")\n'
+
+
+def test_another_runner_than_pytest_is_named_by_a_person(bare: CalcProject) -> None:
+    """UAH-003. The first try leaves the settings alone; a feature then needs the name of its test file."""
+    bare.git("init", "-q", "-b", "main")
+    bare.put({"run.py": REPORTS, "test/mul.test.js": "test('mul')\n", ".gitignore": "node_modules\n"})
+    bare.commit("Not Python")
+    head = bare.head
+    refused = bare.harness("init", "--adopt")
+    assert refused.code == 4, refused.text
+    assert "Known here are pytest, and every runner that writes JUnit XML to {report}" in refused.err
+    assert "Nothing was committed; .harness.yaml is new." in refused.err
+    assert (bare.head, bare.changes()) == (head, ["?? .harness.yaml"])
+    runner = "testing:\n  full: python run.py {report}\n  feature: python run.py {report} {test_file}\n"
+    bare.put({".harness.yaml": f"project:\n  name: own\n{runner}"})
+    done = bare.harness("init", "--adopt")
+    assert done.code == 0, done.text
+    assert "Created: .gitignore" not in done.out
+    assert "Added to .gitignore" in done.out
+    unnamed = bare.harness("add-feature", "User can subtract")
+    assert unnamed.code == 2, unnamed.text
+    assert "harness add-feature 'User can subtract' --test-file FILE" in unnamed.err
+    added = bare.harness("add-feature", "User can subtract", "--test-file", "test/sub.test.js")
+    assert added.code == 0, added.text
+    assert "a stub is made for pytest alone" in added.out
+    assert not (bare.root / "test/sub.test.js").exists()
 
 
 @pytest.mark.parametrize("trouble", ["dirty", "no commit", "below", "link"])

@@ -200,6 +200,38 @@ def test_beads_that_are_no_work_are_listed(tmp_path: Path) -> None:
     assert {each.why for each in found.left_out} == {"message, no work", "gate, no work", "merge-request, no work"}
 
 
+ROADMAP = """# Roadmap
+## Phases
+- [x] **Phase 1: Base** - the frame
+- [ ] **Phase 2: Shop** - TBD
+- [ ] **Phase 2.1: Fix** - urgent
+- [ ] **Phase 3: [Name]** - [One-line description]
+### Phase 1: Base
+**Depends on**: Nothing (first phase)
+Plans:
+- [x] 01-01: scaffold
+- [ ] 01-02: tests
+### Phase 2: Shop
+**Depends on**: Phase 1
+Plans:
+- [ ] 02-01: cart
+- [ ] 02-02: TBD
+- [ ] 02-03: [Brief description]
+### Phase 2.1: Fix
+**Depends on:** Phase 2
+"""
+
+
+def test_the_phases_of_a_road_map_order_their_plans(tmp_path: Path) -> None:
+    """A phase and its own plans were tasks side by side, and so were placeholders."""
+    found = read(written(tmp_path, ".planning/ROADMAP.md", ROADMAP), with_done=True)
+    needs = listed(found)
+    (fix,) = needs.keys() - {"01-01", "01-02", "02-01"}
+    assert fix.startswith("phase-2-1-fix")
+    assert (needs["02-01"], needs[fix]) == (("01-01", "01-02"), ("02-01",))
+    assert sorted(left_out(found).values()) == ["a placeholder, no work yet"] * 3 + ["its plans are the work"] * 2
+
+
 def test_a_long_section_of_spec_kit_costs_no_square(tmp_path: Path) -> None:
     lines = [f"- [ ] T{part}{n:03d} [P] do" for part in (1, 2) for n in range(300)]
     lines.insert(300, "## Next")

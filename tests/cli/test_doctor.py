@@ -150,11 +150,13 @@ def test_git_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     lock.touch()
     os.utime(lock, (1, 1))
     (Path.home() / ".gitconfig").unlink()
+    repo.git("config", "commit.gpgSign", "true")
     for name in ("user.email", "user.name"):
         repo.git("config", "--unset", name, check=False)
     _, rows = told(repo.path, capsys, monkeypatch)
     assert rows["git lock"]["mend"].startswith("rm ")
     assert rows["identity"]["mend"].startswith("git config --global user.email")
+    assert "commits of the harness are not signed" in rows["signing"]["message"]
     lock.unlink()
 
 

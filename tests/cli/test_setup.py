@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,19 @@ def test_without_a_terminal_and_without_yes_it_only_says_the_plan(
 ) -> None:
     answer = setup(capsys)
     assert states(answer) == {"agent": "there", "project": "planned", "hooks": "left"}
-    assert (answer["changed"], answer["next"]) == (False, "harness setup --yes")
+    assert (answer["changed"], answer["next"]) == (False, "harness setup --yes --kind tasks")
     assert list(here.iterdir()) == []
 
 
 def test_with_yes_it_makes_a_list_and_registers_hooks_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = setup(capsys, "--yes")
+    asked_for_nothing = setup(capsys, "--yes")
+    assert (states(asked_for_nothing)["project"], asked_for_nothing["changed"]) == ("planned", False)
+    assert list(here.iterdir()) == [], "no repository, no list and no hooks unasked"
+    unhooked = states(setup(capsys, "--yes", "--kind", "tasks"))
+    assert unhooked == {"agent": "there", "repository": "done", "project": "done", "hooks": "planned"}
+    for name in (".git", "harness-tasks.json"):
+        (shutil.rmtree if name == ".git" else os.remove)(here / name)
+    answer = setup(capsys, "--yes", "--kind", "tasks", "--hooks")
     assert states(answer) == {"agent": "there", "repository": "done", "project": "done", "hooks": "done"}
     assert (here / ".git/HEAD").is_file()
     assert (here / "harness-tasks.json").is_file()

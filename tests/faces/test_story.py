@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,6 +128,22 @@ def test_why_a_task_is_proven_and_how_to_check_it(listed: Place) -> None:
     assert [each["must"] for each in found["check"]] == ["pass", "fail", "pass"]
     assert all(each["command"] in told.out for each in found["check"]), "what is shown is what is run"
     executed(listed, found["check"])
+
+
+def test_the_lines_test_the_commit_also_with_an_editable_install(listed: Place) -> None:
+    """An environment that leads imports to the folder would have the folder tested, and not the commit."""
+    site = listed.root / ".venv/lib/python3/site-packages"
+    site.mkdir(parents=True)
+    (site / "editable.pth").write_text(f"{listed.root / 'src'}\n")
+    probe = 'sh -c \'test "$PYTHONPATH" = "$PWD/src"\''
+    try:
+        check = listed.why("task-001")["check"]
+        for each in check[:2]:
+            each["command"] = each["command"].replace(shlex.join(["sh", "-c", PROVES]), probe)
+        check[1]["must"] = "pass"
+        executed(listed, check)
+    finally:
+        shutil.rmtree(listed.root / ".venv")
 
 
 def test_what_a_verdict_printed(listed: Place) -> None:

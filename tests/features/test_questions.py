@@ -53,3 +53,16 @@ def test_a_setting_is_changed_and_the_rest_stays_as_written() -> None:
     for kept in ("# mine", "name: 'x'  # so", "# dear", "testing: {full: pytest}"):
         assert kept in after
     assert "costs:" in with_value("project:\n  name: x\n", "costs", "per_session_usd", 1.5).decode()
+
+
+def test_a_run_says_the_question_about_its_own_feature_first() -> None:
+    """The command names the feature, since another question would be answered without it."""
+    kept = questions.question("built_already", "of one", feature_id=1)
+    own = questions.question("claim_rejected", "of two", feature_id=2)
+    assert questions.foremost([kept, own], {2}) is own
+    assert questions.foremost([kept, own], {3}) is kept
+    assert questions.foremost([], {3}) is None
+    assert questions.text(own, among=[kept, own]).endswith("harness resume --choose WORD --feature 2")
+    assert questions.text(own, among=[own]).endswith("harness resume --choose WORD")
+    stops = questions.question("feature_stuck", "of three", feature_id=3)
+    assert questions.foremost([stops, own], {2}) is stops

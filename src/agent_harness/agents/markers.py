@@ -26,6 +26,10 @@ _SUMMARY = re.compile(
     r"|subtests passed)(?:, )?){1,9}"
     r" in \d{1,9}(?:\.\d{1,9})?s(?: \([\d:]{1,20}\))?[ \t]?=*"
 )
+_OTHER_SUMMARY = re.compile(  # node --test, cargo test, go test
+    r"[#\u2139] pass \d{1,9}|test result: ok\. \d{1,9} passed;.{0,200}"
+    r"|ok[ \t]+\S{1,200}[ \t]+(?:\(cached\)|\d[\d.]{0,9}s)"
+)
 _SHELLS = frozenset(("bash", "shell", "sh", "run", "exec", "exec_command", "execute", "terminal", "run_command"))
 _WRITERS = ("write", "edit", "multiedit", "write_file", "edit_file", "apply_patch", "create", "str_replace", "insert")
 _READERS = ("read", "read_file", "view", "open")
@@ -52,6 +56,14 @@ def pytest_result(line: str) -> str | None:
         return None
     line = line.strip(" \t>|`*\u2502")[:400]
     return line.strip("= \t") if _SUMMARY.fullmatch(line) else None
+
+
+def run_result(line: str) -> str | None:
+    """The result of a test run that a line states, of pytest or another runner; ``None`` for other lines."""
+    if (found := pytest_result(line)) is not None:
+        return found
+    line = line.strip(" \t>|`*\u2502\r")[:400]
+    return line if _OTHER_SUMMARY.fullmatch(line) else None
 
 
 def shell_command(call: ToolCall) -> str | None:

@@ -17,6 +17,7 @@ from shlex import quote
 from typing import Any
 
 from agent_harness.backlog.items import Backlog, BacklogItem, LeftOut, Sorter, one_line
+from agent_harness.backlog.roadmap import by_phase, is_roadmap
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS
@@ -416,7 +417,8 @@ def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _markdown(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    return file.name, _markdown_items(text, sorter)
+    items = _markdown_items(text, sorter)
+    return file.name, by_phase(items, text, sorter) if is_roadmap(items) else items
 
 
 def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:

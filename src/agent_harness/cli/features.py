@@ -10,6 +10,7 @@ import click
 from agent_harness.cli.options import Several
 from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show, summed_up
 from agent_harness.errors import NotAProject, UsageError
+from agent_harness.kernel.json import JsonObject
 
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
@@ -102,7 +103,7 @@ def run(
         return code
     if found.get("complete"):
         _what_now(project)
-    return _answered_now(project, code) if found.get("escalation") else code
+    return _answered_now(project, code, found["escalation"]) if found.get("escalation") else code
 
 
 def _somebody_is_there() -> bool:
@@ -118,13 +119,13 @@ def _project() -> "FeatureLayout":
     return api.find(NOTHING_HERE, HOW_TO_BEGIN)
 
 
-def _answered_now(project: "FeatureProject", code: int) -> int:
+def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
     """Lets the person at the terminal answer the question at once; the exit code. Enter leaves it stored (C12)."""
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
         return code
-    project.resume(chosen)
+    project.resume(chosen, feature_id=asked.get("feature_id"))
     return 0 if code == 3 else code
 
 
@@ -164,6 +165,8 @@ def resume(choose: str | None, *, budget: float | None, feature_id: int | None, 
     with screen(as_json=as_json).watching(list):
         found = opened(as_json).resume(choose, budget_usd=budget, feature_id=feature_id)
     code = int(found.get("exit_code") or 0)
+    if not as_json and found.get("next"):
+        show(f"next: {found['next']}")
     answer(as_json, code == 0, found)
     return code
 

@@ -206,7 +206,7 @@ Examples:
 )
 @click.argument("description")
 @click.option("--category", metavar="WORD", help="Default: core.")
-@click.option("--test-file", metavar="FILE", help="Default: named after the feature, beside the other tests.")
+@click.option("--test-file", metavar="FILE", help="Default for pytest: named after the feature, beside the others.")
 @click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
 @click.option("--depends-on", "depends_on", cls=Several, type=int, metavar="N", help="Features that come before.")
 @click.option("--priority", type=int, metavar="N", help="The lower, the sooner; without one, after all that have one.")
@@ -256,7 +256,7 @@ def add_feature(
     may_change: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Add a feature behind the last one, with a failing test stub, as one commit. Starts no session."""
+    """Add a feature behind the last one as one commit, for pytest with a failing test stub. Starts no session."""
     found = features.opened(as_json).add_feature(
         description,
         category=category,

@@ -348,9 +348,10 @@ def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
     """
 
     def answer(question: str) -> bool:
-        click.echo(f"{terminal.printable(question)} [{default_shown}]: {'yes' if yes else ''}", nl=yes, err=True)
         if yes:
+            click.echo(f"{terminal.printable(question)} yes, by --yes", err=True)
             return True
+        click.echo(f"{terminal.printable(question)} [{default_shown}]: ", nl=False, err=True)
         given = _line()
         if not sys.stdin or not sys.stdin.isatty():
             show(given.strip() or "no", err=True)

@@ -10,6 +10,7 @@ project itself needs, and nothing of the harness. Source: ``faces.md`` 3, F-STOR
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -41,7 +42,7 @@ REASONS = {
     "check_changed": "it changed what the check runs",
     "cleanup_claimed": "a cleanup claimed a feature",
     "cleanup_worse": "the cleanup left more lint than there was",
-    "compiled_file": "a compiled file takes the place of a source",
+    "compiled_file": "compiled code was left out",
     "criteria_unmet": "criteria are not met",
     "cut_short": "the worker was stopped in the middle",
     "damaged_commit": "the commit is damaged",
@@ -321,7 +322,8 @@ def _passed(step: VerdictStep) -> str:
     if step.step == "proof":
         return "proof passed" if step.passed is None else f"proof {step.passed} passed"
     if step.step == "suite":
-        return "suite passed" if step.passed is None else f"{step.passed} tests of the suite pass"
+        several = "suite passed" if step.passed is None else f"{step.passed} tests of the suite pass"
+        return "1 test of the suite passes" if step.passed == 1 else several
     return {"red": "red before", "criterion": f"{step.name} met"}.get(step.step, "")
 
 
@@ -349,10 +351,10 @@ def checks(
     top = _top(item.folder or root)
     if top is None:
         return
-    command = _one_command(str(commands[0].command))
     place = _free(os.path.join(os.path.dirname(top), f"check-{_plain(item.id)}"))
     shown = quoted(os.path.relpath(place, root))
     inside = os.path.relpath(item.folder or root, top)
+    command = f"{_imports(top, inside)}{_one_command(str(commands[0].command))}"
     folder = shown if inside == "." else quoted(os.path.join(os.path.relpath(place, root), inside))
     git = "git" if _top(root) == top else f"git -C {quoted(top)}"
     added = shown if git == "git" else quoted(place)
@@ -410,6 +412,34 @@ def _plain(name: str) -> str:
 
 def _lent(top: str) -> list[str]:
     return [each for each in LENT if os.path.isdir(os.path.join(top, each))]
+
+
+def _imports(top: str, inside: str) -> str:
+    """Where Python finds the checkout first, when an environment has an editable install of the folder; as judged."""
+    roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
+    if not roots:
+        return ""
+    folders = ":".join('"$PWD"' if each == "." else f'"$PWD"/{quoted(each)}' for each in roots)
+    own = ':"$PYTHONPATH"' if os.environ.get("PYTHONPATH") else ""
+    return f"PYTHONPATH={folders}{own} "
+
+
+_found: dict[tuple[str, str, int], tuple[str, ...]] = {}  # the latest, since a report asks once for each item
+_KEPT_SECONDS = 5
+
+
+def _editable(top: str, search_path: str) -> tuple[str, ...]:
+    key = (top, search_path, int(time.monotonic()) // _KEPT_SECONDS)
+    roots = _found.get(key)
+    if roots is None:
+        from pathlib import Path  # both cost a start, and are needed for what is proven
+
+        from agent_harness.verification.runner.lending import mapped_in
+
+        roots = mapped_in(Path(top), _lent(top), search_path).roots
+        _found.clear()
+        _found[key] = roots
+    return roots
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 from agent_harness.agents import usage
 from agent_harness.agents.base import Agent, Brief, Turn
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, ToolCall, ToolResult, Usage
-from agent_harness.agents.markers import pytest_result
+from agent_harness.agents.markers import run_result
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit
@@ -39,7 +39,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True when the test file was named and a pytest result line was seen, in whatever order."""
+        """True when the test file was named and a result line of a test runner was seen, in whatever order."""
         return self.named and self.result is not None
 
     @property
@@ -63,9 +63,7 @@ class Evidence:
         return replace(self, named=True) if found else self
 
     def _with_result(self, text: str) -> "Evidence":
-        if " in " not in text:
-            return self
-        found = [one for one in map(pytest_result, text.split("\n")) if one]
+        found = [one for one in map(run_result, text.split("\n")) if one]
         return replace(self, result=found[-1]) if found else self
 
 
@@ -96,7 +94,7 @@ class Outcome:
 
     @property
     def evidence_shown(self) -> bool:
-        """True when the stream named the test file and showed a pytest result line."""
+        """True when the stream named the test file and showed the result line of a test runner."""
         return self.evidence is not None and self.evidence.shown
 
 

@@ -369,6 +369,9 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
         yield CheckResult("repository", "wrong", f"your own git says here: {said}", "git config --list --show-origin")
     if git.head() is not None and git.branch() is None:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
+    if git.settings().get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):
+        said = "commit.gpgsign is on, and commits of the harness are not signed"
+        yield CheckResult("signing", "warning", said, "git rebase --exec 'git commit --amend --no-edit -S' BASE")
     lock = os.path.join(path, ".git", "index.lock")
     if _age(lock) > OLD_LOCK_SECONDS:
         fix = f"rm {shlex.quote(lock)}  # when no git command is running here"

@@ -31,10 +31,11 @@ KINDS = ("tasks", "features", "none")
     epilog="""\b
 Examples:
   harness setup                                     asks, step by step
-  harness setup --yes --kind tasks                  a task list here, hooks for the clients that are there
+  harness setup --yes                               a task list, when this is a git repository
+  harness setup --yes --kind tasks --hooks          a repository and a list, hooks for the clients that are there
   harness setup --yes --kind features --spec SPEC.md""",
 )
-@click.option("--yes", is_flag=True, help="Take the default of every question.")
+@click.option("--yes", is_flag=True, help="Ask nothing; make no repository and register no hooks unless named.")
 @click.option("--kind", type=click.Choice(KINDS), help="What to make here, where nothing is: tasks, features or none.")
 @click.option("--spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE", help="Features.")
 @click.option("--agent", metavar="SPEC", help="Which agent; else the first that is found.")
@@ -105,7 +106,10 @@ class _Walk:
         if there is not None:
             self.note("project", "there", f"{there.kind} at {there.path}")
             return
-        wanted = self._kind(kind, spec)
+        if self.yes and kind is None and not _in_repository():
+            self.note("project", "planned", "this folder is no git repository: harness setup --yes --kind tasks")
+            return
+        wanted = self._kind(kind)
         if wanted == "none":
             self.note("project", "left", "none was wanted")
         elif wanted == "tasks":
@@ -113,7 +117,7 @@ class _Walk:
         else:
             self._features(spec, agent)
 
-    def _kind(self, kind: str | None, spec: Path | None) -> str:
+    def _kind(self, kind: str | None) -> str:
         if kind is not None or not self.asks:
             return kind or "tasks"
         self.say(
@@ -133,9 +137,7 @@ class _Walk:
 
     def _repository(self) -> None:
         """Offers `git init` where no repository is, and says what is lost without one."""
-        from agent_harness.kernel.git import Git
-
-        if Git(Path.cwd()).is_repository:
+        if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
         if shutil.which("git") is None:
@@ -188,7 +190,7 @@ class _Walk:
         folder = str(Path.cwd())
         if any(install.installed(client, scope, folder, os.environ) for scope in ("user", "project")):
             self.note("hooks", "there", f"registered with {client}")
-        elif wanted or self.wants(f"Register the hooks with {client}, for all of your projects?"):
+        elif wanted or (self.asks and self.wants(f"Register the hooks with {client}, for all of your projects?")):
             try:
                 done = install.install(client, "user", folder, os.environ)
             except HarnessError as error:
@@ -208,7 +210,10 @@ class _Walk:
         there = root.find()
         if there is None:
             planned = any(step["state"] == "planned" for step in self.steps)
-            following = "harness setup --yes" if planned else "harness demo"
+            bare = self.yes or not _in_repository()
+            following = (
+                ("harness setup --yes --kind tasks" if bare else "harness setup --yes") if planned else "harness demo"
+            )
         elif there.kind == "tasklist":
             following = self._first_task(there.path)
         else:
@@ -221,6 +226,12 @@ class _Walk:
 
         empty = not api.check(folder)["tasks"]
         return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"
+
+
+def _in_repository() -> bool:
+    from agent_harness.kernel.git import Git
+
+    return Git(Path.cwd()).is_repository
 
 
 # -- and out again -----------------------------------------------------------------------------------------------------

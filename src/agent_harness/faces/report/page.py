@@ -120,7 +120,7 @@ def _said(found: JsonObject) -> str:
         rejected += (
             f"; {overruled} that we accepted a person has since taken back"
             if overruled
-            else "; none of those was accepted"
+            else "; no rejected claim counts as done"
         )
     return f"{rejected}. Written from records, not from an agent's words."
 

@@ -36,6 +36,7 @@ from agent_harness.protocols.features.records import FeatureList, Question, Sess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from agent_harness.protocols.features.project import Project
@@ -163,12 +164,17 @@ def stops(asked: Question | None) -> bool:
     return asked is not None and asked.kind not in OFFERED
 
 
-def text(asked: Question) -> str:
-    """The question, one option a line with what it does (UAH-402), and the command that answers it."""
+def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
+    """The question, one option a line with what it does (UAH-402), and the command that answers it.
+
+    The command names the feature when another question of those ``among`` which it waits would be answered first.
+    """
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
     said = [*head, asked.message, *asked.details, "", "Options:", *options]
-    return "\n".join([*said, f"Answer with: harness resume --choose WORD{_of_feature(asked)}"])
+    later = any(each is not asked for each in among[:1])
+    of = f" --feature {asked.feature_id}" if later and asked.feature_id is not None else _of_feature(asked)
+    return "\n".join([*said, f"Answer with: harness resume --choose WORD{of}"])
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
@@ -181,6 +187,13 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
     return [*first, *([circle] if circle else []), *state.kept_candidates, *(q for q in stored if q not in first)]
+
+
+def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
+    """The one of those that wait which a run says in full: about what it has worked on, unless another stops all."""
+    own = (asked for asked in waiting if asked.feature_id in worked_on)
+    first = [asked for asked in waiting[:1] if stops(asked)]
+    return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:

@@ -317,11 +317,13 @@ def _summary(project: Project, results: Sequence[Result], recovered: JsonObject 
     last = results[-1] if results else None
     escalation.about_size(project)
     state, document = project.store.state(), project.store.features()
-    first, *others = [*questions.waiting(state, document), None]
-    if first:
-        project.say(questions.text(first))
-    for asked in filter(None, others):
-        project.say(f"After that: {asked.message}")
+    waiting = questions.waiting(state, document)
+    first, own = next(iter(waiting), None), questions.foremost(waiting, {r.feature_id for r in results})
+    if own:
+        project.say(questions.text(own, among=waiting))
+    for asked in waiting:
+        if asked is not own:
+            project.say(f"After that: {asked.message}")
     kept = {asked.feature_id for asked in state.kept_candidates}
     unanswered = any(r.asked and r.feature_id in kept for r in results)
     return {
@@ -329,7 +331,7 @@ def _summary(project: Project, results: Sequence[Result], recovered: JsonObject 
         "recovered": recovered,
         "features": {"passing": passing, "total": total},
         "skipped": _skipped(document),
-        "escalation": first and first.record,
+        "escalation": own and own.record,
         "exit_code": 3 if unanswered or questions.stops(first) else last.exit_code if last else 0,
     }
 

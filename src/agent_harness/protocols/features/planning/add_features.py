@@ -8,6 +8,7 @@ UAH-257, UAH-266, C48.
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, count
@@ -34,7 +35,7 @@ from agent_harness.protocols.features.engine.locking import settled
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.records import Baseline, Feature, FeatureList
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.plan import PlanWork
@@ -217,7 +218,7 @@ def add(
         "id": document.next_id(),
         "category": category or "core",
         "description": text,
-        "test_file": test_file or NewTestFiles(document).new(text),
+        "test_file": test_file or NewTestFiles(document, project.store.baseline()).new(text),
         "verification_steps": list(steps),
         "size_estimate": size or _size(steps),
     }
@@ -237,6 +238,8 @@ def add(
     added = Feature(feature)
     project.store.event("feature_added", feature_id=added.id, message=text)
     project.say(f"Added {added.name}: {text}\nTest file: {added.test_file}")
+    if not stubs and not os.path.lexists(project.root / added.test_path):
+        project.say("It is not there yet; a stub is made for pytest alone. Write it, or leave it to the agent.")
     for line in records.flags([added], max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
     escalation.offer_split(project)
@@ -253,7 +256,7 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
     marks.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
-    names, next_id = NewTestFiles(document), document.next_id()
+    names, next_id = NewTestFiles(document, project.store.baseline()), document.next_id()
     new: list[JsonObject] = []
     for each in wanted:
         if each["source"] in came:
@@ -316,19 +319,28 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """New names of test files, beside most of the other features' tests."""
+    """New names of test files, beside most of the other features' tests.
 
-    def __init__(self, document: FeatureList) -> None:
+    When there are none yet, the tests that the suite reported say whether tests are written in Python here.
+    """
+
+    def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]
         self._known = set(known)
+        reported = baseline.passing | baseline.known_failures if baseline and not known else frozenset()
         self._python = all(file.endswith(".py") for file in known)
+        if reported:
+            self._python = any(".py::" in node for node in reported)
         folder = Counter(os.path.dirname(file) for file in known).most_common(1)
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """One for a feature; ``UsageError`` where tests are not written in Python."""
+        """One for a feature; ``UsageError`` when tests are not written in Python."""
         if not self._python:
-            raise UsageError("Name the feature's test file", hint="harness add-feature TEXT --test-file FILE")
+            raise UsageError(
+                "The tests here are not pytest's: name the feature's test file",
+                hint=f"harness add-feature {shlex.quote(text)} --test-file FILE",
+            )
         stem = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("_") or "feature"
         names = chain((f"test_{stem}.py",), (f"test_{stem}_{number}.py" for number in count(2)))
         found = next(path for each in names if (path := os.path.join(self._folder, each)) not in self._known)

@@ -1,8 +1,9 @@
 """`harness init --adopt`: a project that has code and tests already becomes a feature project; no agent, no cost.
 
-What is missing is written and committed; nothing that exists is overwritten. The suite runs once at HEAD: what passes
-is protected from now on, what fails is recorded as known and demanded of nobody. An adoption that was interrupted, or
-that ended because the tests could not be run, is resumed by the same command. Source: features.md C23, C48.
+The suite runs once at HEAD: what passes is protected from now on, what fails is recorded as known and demanded of
+nobody. Then what is missing is written and committed; nothing that exists is overwritten. When the tests could not be
+run, only the settings are left, uncommitted, to be corrected. An adoption that was interrupted, or that ended so, is
+resumed by the same command. Source: features.md C23, C48.
 """
 
 import os
@@ -24,10 +25,16 @@ from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import proven
+from agent_harness.protocols.features.verdict.judge import Suite
 
 MESSAGE = "harness: project adopted"
 ADOPTED = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]
 TESTS = ("tests", "test", "testing")
+AGAIN = "set testing.full in .harness.yaml, then harness init --adopt"
+RUNNERS = (
+    "Known here are pytest, and every runner that writes JUnit XML to {report}, such as "
+    "`node --test --test-reporter=junit --test-reporter-destination={report}`."
+)
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
@@ -39,21 +46,32 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
     layout = initializer.layout_of(root)
     git = Git(root)
     _refuse_unsafe(root, layout, git)
-    written = _write_missing(root, layout)
+    written = _settings_file(root, layout)
     config = load(root)
     project = Project.open(root, config, say)
-    found = records.problems(project.store.features(), require_test_file=config.features.require_test_file)
-    if found:
-        raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
-    for name in written:
-        say(f"Created: {name}")
-    own = [name for name in _own_names(layout) if name in repository.dirty_paths(git)]
-    if own:
-        repository.commit_files(git, own, MESSAGE)
+    if os.path.exists(layout.features):
+        found = records.problems(project.store.features(), require_test_file=config.features.require_test_file)
+        if found:
+            raise ConfigurationError(found[0], hint=f"edit {project.features_name}, then harness init --adopt")
     say(f"Running the suite once: {config.testing.full}")
+    repository.keep_out_of_sight(git, project.state_name)
     with locked(project):
         project.store.settle_in()
-        measured = _measure(project, allow_failing=allow_failing)
+        facts = _run_suite(project, written, allow_failing=allow_failing)
+        written += _write_missing(root, layout)
+        before = _bytes(root / ".gitignore")
+        initializer.ignore(root, initializer.ignored_lines(layout))
+        extended = _bytes(root / ".gitignore") != before
+        if extended and not before:
+            written.append(".gitignore")
+        for name in written:
+            say(f"Created: {name}")
+        if extended and before:
+            say("Added to .gitignore: what the harness keeps to itself")
+        own = [name for name in _own_names(layout) if name in repository.dirty_paths(git)]
+        if own:
+            repository.commit_files(git, own, MESSAGE)
+        measured = _record(project, facts)
     passing, total = project.store.features().counts()
     say(f"Known to pass: {len(measured['passing'])} tests. Known failures: {len(measured['failing'])}.")
     for node in measured["failing"][:10]:
@@ -98,12 +116,19 @@ def _own_names(layout: FeatureLayout) -> list[str]:
     return [*map(layout.relative, paths), "init.sh", "reset.sh", ".gitignore"]
 
 
+def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
+    """The settings, when there are none; what was written."""
+    if os.path.exists(layout.settings):
+        return []
+    files.replace(layout.settings, _settings(root, _name(root)))
+    return [layout.relative(layout.settings)]
+
+
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
-    """Every file of the contract that is not there; what was written."""
+    """Every other file of the contract that is not there; what was written."""
     written = []
-    name = root.resolve().name or "project"
+    name = _name(root)
     for path, text in (
-        (layout.settings, _settings(root, name)),
         (layout.features, _no_features(name)),
         (layout.progress, progress.header(name) + progress.entry(0, ADOPTED)),
     ):
@@ -116,9 +141,11 @@ def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
             files.replace(place, initializer.SCRIPT.format(what=what))
             place.chmod(place.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
             written.append(script)
-    before = _bytes(root / ".gitignore")
-    initializer.ignore(root, initializer.ignored_lines(layout))
-    return [*written, *([".gitignore"] if _bytes(root / ".gitignore") != before else [])]
+    return written
+
+
+def _name(root: Path) -> str:
+    return root.resolve().name or "project"
 
 
 def _bytes(path: Path) -> bytes:
@@ -143,19 +170,23 @@ def _no_features(name: str) -> str:
     return files.dumps(whole)
 
 
-def _measure(project: Project, *, allow_failing: bool) -> JsonObject:
-    """The state of the adopted project; ``Refused``, to be resumed, when the suite cannot be run or nothing passes."""
+def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
+    """The tests at HEAD; ``Refused``, to be resumed, when the suite cannot be run or nothing passes."""
     facts = takeover.suite_at_head(project)
+    left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
-        raise Refused(
-            f"The tests could not be run: {facts.problem or 'the command ran no test'}",
-            hint="set testing.full in .harness.yaml, then harness init --adopt",
-        )
+        why = facts.problem or "the command ran no test"
+        raise Refused(f"The tests could not be run: {why}. {RUNNERS}{left}", hint=AGAIN)
     if not facts.passing and not allow_failing:
         raise Refused(
-            f"No test passes here, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}",
+            f"No test passes here, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}.{left}",
             hint=f"make `{project.config.testing.full}` work, then harness init --adopt  (or add --allow-failing)",
         )
+    return facts
+
+
+def _record(project: Project, facts: Suite) -> JsonObject:
+    """The state of the adopted project, written last."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))

@@ -47,7 +47,7 @@ class FeatureWork(SessionWork):
 
     def _again(self, ruling: Ruling) -> str:
         if ruling.asks:
-            self._project.say("No evidence was shown; asking the agent for it once.")
+            self._project.say(f"No evidence was shown; asking the agent for it once. {self._what_counts()}")
             return evidence_prompt(self._project, self._under_way)
         fix_round = self.turns.so_far.fix_rounds
         self._project.say(f"Fix round {fix_round}: the failure goes back to the agent.")
@@ -249,9 +249,16 @@ class FeatureWork(SessionWork):
         reason = reason if reason == "rate_limited" else wip.recorded(reason)
         return self._result("partial", reason, message, settlement, settled, exit_code=code)
 
+    def _what_counts(self) -> str:
+        file = self._under_way.feature.test_file
+        command = self._project.config.test_command(file)
+        return f"What counts is the output of `{command}`, or of the whole suite when it shows {file}."
+
     def _no_evidence(self) -> Result:
         name = self._under_way.feature.name
-        failure = f"{name} was claimed without evidence: the agent showed no run of its test file."
+        failure = (
+            f"{name} was claimed without evidence: the agent showed no run of its test file. {self._what_counts()}"
+        )
         self._project.store.event(
             "verification_failed",
             "critical",

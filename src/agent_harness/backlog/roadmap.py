@@ -1,0 +1,74 @@
+"""The road map of GSD (``.planning/ROADMAP.md``): phases with their plans, read from its checklist.
+
+A plan belongs to the phase that its number begins with (``02-01``, ``02.1-01``). A phase that has plans is no work of
+its own. ``**Depends on**: Phase 1`` makes the items of a phase wait for those of another. Source: ``docs/import.md``.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from agent_harness.backlog.items import BacklogItem, LeftOut, Sorter
+
+_PHASE = re.compile(r"\**Phase\s+(?P<number>\d+(?:\.\d+)?)\b[:\s]*(?P<rest>.*)", re.IGNORECASE)
+_PLAN = re.compile(r"(?P<number>\d+(?:\.\d+)?)-\d+[\w.]*")
+_HEADING = re.compile(r"#{2,6}\s+(?P<text>.*)")
+_DEPENDS = re.compile(r"\**Depends on\**:?\**\s*(?P<phases>.*)", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\**(?:TBD|\[[^\]]*\])\**(?:\s*[-:].*)?", re.IGNORECASE)
+
+
+def is_roadmap(items: Iterable[BacklogItem]) -> bool:
+    """Whether a checklist has phases."""
+    return any(_PHASE.match(each.title) for each in items)
+
+
+def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
+    """The plans, and the phases that have none; what is no work yet is listed as left out."""
+    phases: dict[str, list[BacklogItem]] = {}
+    others: list[BacklogItem] = []
+    whole: list[tuple[str, BacklogItem]] = []
+    for each in items:
+        phase, plan = _PHASE.match(each.title), _PLAN.fullmatch(each.id)
+        if _PLACEHOLDER.fullmatch(phase["rest"] if phase else each.title):
+            sorter.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="a placeholder, no work yet"))
+        elif phase:
+            whole.append((_plain(phase["number"]), each))
+        elif plan:
+            phases.setdefault(_plain(plan["number"]), []).append(each)
+        else:
+            others.append(each)
+    for number, each in whole:
+        if phases.get(number):
+            sorter.left_out.append(LeftOut(what=each.title, why="its plans are the work"))
+        else:
+            phases[number] = [each]
+    first = _waits(text)
+    kept = [
+        replace(each, needs=tuple(dict.fromkeys((*each.needs, *_of(phases, first.get(number, ()))))))
+        for number, found in phases.items()
+        for each in found
+    ]
+    place = {each.id: at for at, each in enumerate(items)}
+    return sorted(chain(kept, others), key=lambda each: place[each.id])
+
+
+def _of(phases: dict[str, list[BacklogItem]], wanted: Iterable[str]) -> Iterator[str]:
+    return (each.id for number in wanted for each in phases.get(number, ()))
+
+
+def _waits(text: str) -> dict[str, list[str]]:
+    """The phases that a phase waits for, as the text below its heading says."""
+    found: dict[str, list[str]] = {}
+    number = ""
+    for line in text.splitlines():
+        if heading := _HEADING.match(line.strip()):
+            phase = _PHASE.match(heading["text"])
+            number = _plain(phase["number"]) if phase else ""
+        elif number and (said := _DEPENDS.match(line.strip())):
+            found[number] = [_plain(each) for each in re.findall(r"\d+(?:\.\d+)?", said["phases"])]
+    return found
+
+
+def _plain(number: str) -> str:
+    return number.lstrip("0") or "0"
