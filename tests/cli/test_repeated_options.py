@@ -7,7 +7,7 @@ import pytest
 
 from agent_harness.cli import app, parallel, story, tasks
 from agent_harness.cli.lth import LTH
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.verbs import HELP, Option, Program
 from agent_harness.errors import UsageError
 from agent_harness.testing import run_in_process

@@ -245,7 +245,7 @@ def judged(tmp_path: Path) -> TaskListProject:
         task("task-002", title="Sell it", validation={"command": "test -f sold.txt"}, max_attempts=1),
         task("task-003", title="Tell it", validation={"command": None}),
         git=True,
-        session_config={"fix_rounds": 0, "requires_red": "off"},
+        session_config={"fix_rounds": 0},
     )
     usage = '{"type": "usage", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.25}'
     project.harness("run", "--max-tasks", "2", "--agent", project.agent(f"touch done.txt; echo '{usage}'"))

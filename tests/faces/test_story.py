@@ -172,7 +172,7 @@ def test_why_a_task_is_not_proven(listed: Place) -> None:
 def test_why_a_long_task_is_done_and_how_to_check_it(long_task: Place) -> None:
     told = long_task.harness("why")
     assert told.code == 0, told.text
-    assert told.out.startswith("book A book: proven"), told.out
+    assert told.out.startswith("book A book: checked"), told.out
     assert "REJECTED criteria_unmet: not met: built" in told.out
     assert "accepted: built met" in told.out
     found = long_task.why("book")

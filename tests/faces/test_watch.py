@@ -286,7 +286,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
         assert project.harness("run", "--max-tasks", "1", "--agent", agent).code in (0, 9)
     watched = Terminal(project.root, "watch")
     try:
-        watched.shows(lambda text: "2/3 proven" in text)
+        watched.shows(lambda text: "0/3 proven, 2 checked" in text)
         watched.press("g")
         watched.shows(lambda text: "> 2 " in text)
         watched.press("d")

@@ -277,7 +277,7 @@ _ROOMS = {
     "kernel.json",
     "kernel.json.jsontext",
 }
-_ROOMS |= {"kernel.root", "protocols", "protocols.tasklist", "protocols.tasklist.layout"}
+_ROOMS |= {"kernel.root", "kernel.project_signs", "protocols", "protocols.tasklist", "protocols.tasklist.layout"}
 _STATE = {"hooks.messages", "kernel.clock", "kernel.files", "kernel.graph", "kernel.journal", "kernel.lease"}
 _STATE |= {
     "kernel.digest",

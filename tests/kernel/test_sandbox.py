@@ -137,11 +137,13 @@ def test_a_check_writes_to_its_own_places_only(kind: str, home: Path, project: P
 
 
 def test_a_check_sees_no_temporary_file_of_others_but_what_it_needs(
-    kind: str, home: Path, project: Path, tmp_path: Path
+    kind: str, home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the project lies among the temporary files of all, its own part of them is there, and nothing beside."""
     if kind == "landlock":
         pytest.skip("Landlock hides nothing")
+    monkeypatch.delenv("TMPDIR")  # the folder of all, in which the project lies
+    monkeypatch.setattr(tempfile, "tempdir", None)
     top = next(each for each in (tmp_path, *tmp_path.parents) if each.parent == Path(tempfile.gettempdir()))
     with tempfile.NamedTemporaryFile(prefix="flag-") as flag, TemporaryFolder() as named, TemporaryFolder() as scratch:
         Path(named.path, "tool").touch()

@@ -819,7 +819,7 @@ assert repo.git("show", f"{rescue.commit}:d/b") == "agent"
 
 
 def test_what_an_attempt_closed_is_opened_again() -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # that of the test is closed to other users
         Path(folder).chmod(0o777)
         words = [sys.executable, "-c", CLOSING, folder]
         done = subprocess.run(words, env={**os.environ, "HOME": folder}, capture_output=True, text=True, check=False)

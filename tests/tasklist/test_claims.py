@@ -17,6 +17,7 @@ from agent_harness.errors import (
     NotOwner,
     PersonNeeded,
     Refused,
+    SessionHeld,
     StateDamaged,
     UsageError,
 )
@@ -184,7 +185,7 @@ def test_a_lost_race_gives_the_next_task_and_leaves_no_ref_behind(tmp_path: Path
     ("members", "error", "said"),
     [
         ({"halt": {"category": "CONFIG", "message": "no command"}}, PersonNeeded, "halted by CONFIG: no command"),
-        ({"session": LIVE | {"owner": "s9"}}, Busy, "owner=s9"),
+        ({"session": LIVE | {"owner": "s9"}}, SessionHeld, "owner=s9"),
         ({"session_config": {"max_sessions": 1}}, LimitReached, "max_sessions"),
         ({"session_config": {"concurrency_mode": "concurrent"}}, UsageError, "missing HARNESS_WORKER_ID"),
         ({"tasks": []}, NothingEligible, "no tasks yet"),

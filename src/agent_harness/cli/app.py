@@ -12,7 +12,7 @@ import click
 
 from agent_harness import __version__
 from agent_harness.cli import failure
-from agent_harness.cli.options import once, strict
+from agent_harness.cli.machine.options import once, strict
 from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {

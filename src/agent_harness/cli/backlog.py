@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
 from agent_harness.errors import NotAProject, Refused, UsageError

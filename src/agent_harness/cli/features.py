@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import footer_of, forget_typed, json_option, patience, say_to, screen, show, summed_up
 from agent_harness.errors import NotAProject, UsageError
 from agent_harness.kernel.json import JsonObject

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from agent_harness.cli import features
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import (
     agent_option,
     ask,

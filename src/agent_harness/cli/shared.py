@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
 from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
 

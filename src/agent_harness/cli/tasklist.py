@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.status import has_hooks
 from agent_harness.cli.tasks import open_list, show
 from agent_harness.cli.terminal import Positive, json_option, root_option

@@ -10,7 +10,7 @@ from glob import escape
 
 import click
 
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import json_option, show
 from agent_harness.errors import Refused, UsageError
 

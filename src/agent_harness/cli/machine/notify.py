@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent_harness.cli.options import Several
+from agent_harness.cli.machine.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import Positive, json_option, show
 from agent_harness.errors import HarnessError, Refused, UsageError

@@ -174,13 +174,16 @@ def verdict_on(
     )
 
 
-def _graded(checks: list[JsonObject]) -> tuple[str, str]:
-    """Return the word for a claim that holds, and the reason: that of the first criterion that is not proven."""
+def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
+    """Return the word for a claim that holds, and the reason: that of the first criterion that is not proven.
+
+    There is none if a person decided every criterion.
+    """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
             return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the code before'}"
-    told = next((str(each["basis"]) for each in checks if each.get("basis")), "a person decided every criterion")
-    return ("proven" if any(each.get("grade") for each in checks) else "checked"), told
+    told = next((str(each["basis"]) for each in checks if each.get("basis")), None)
+    return ("proven" if told else None), told
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:

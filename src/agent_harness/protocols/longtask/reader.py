@@ -66,7 +66,11 @@ class LongTaskSource:
         asks = status == "needs-human" or (seen is not None and seen.due.decision == "needs-human")
         said = seen.due.reason if seen else ""
         if state == picture.PROVEN and (line := ledger.last_about(layout.ledger(make=False), task.id)):
-            state, said = (picture.CHECKED, str(line.basis)) if line.grade == picture.CHECKED else (state, said)
+            state, said = (
+                (picture.CHECKED, str(line.basis))
+                if line.grade == picture.CHECKED and not line.by_person
+                else (state, said)
+            )
         if asks and held.blocker:
             said = held.blocker.text("message") or said
         question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer=LOOKS)

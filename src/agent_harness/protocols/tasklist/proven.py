@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.errors import ConfigurationError
+from agent_harness.errors import ConfigurationError, HarnessError
 from agent_harness.kernel import digest, files, journal, trusted_state
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.tasklist.layout import STATE_FILE, safe_name, written
@@ -201,22 +201,20 @@ def keep_list(layout: TaskListLayout) -> None:
 
     What can be written there by nobody, as in the sandbox of an agent, stays as it was.
     """
-    import shutil
-
     home = _home(layout, make=False)
     if not home:
         return
     path = os.path.join(home, STATE_FILE)
     try:
-        shutil.copyfile(layout.tasks, f"{path}.new")
+        with open(f"{path}.new", "wb") as copy:
+            copy.write(files.read_bytes(layout.tasks))
         os.replace(f"{path}.new", path)
-    except OSError:  # a full disk, of which the list itself has told
+    except (OSError, HarnessError):  # a full disk, of which the list itself has told
         return
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
     """The copy of the list; ``None`` where there is none that is whole."""
-    from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
