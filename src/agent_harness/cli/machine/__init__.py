@@ -1,1 +1,1 @@
-"""The commands that make a machine and its agent clients ready, and say what is wrong; how often options may be given."""
+"""The commands that make a machine and its clients ready, and say what is wrong; how often an option may be given."""

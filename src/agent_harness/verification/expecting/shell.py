@@ -63,6 +63,7 @@ _FAILING_SET = re.compile(
 )
 _WANTED = re.compile(r"(?i)(?:want|expect|golden|exp)(?:ed|s)?[\w.]*")
 _FUNCTION = re.compile(r"(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)\s*[{(]|function\s+([A-Za-z_][\w-]*)\s*\{")
+_COMPARED = re.compile(r"(?:\[\[?|test)\s+(\"[^\"\n]{0,200}\"|\S+)\s+(?:=|==|!=|-eq|-ne)\s+(\S+)")
 _VARIABLE = re.compile(r"\"?\$\{?(\w+)\}?\"?")
 
 
@@ -416,7 +417,7 @@ def _functions(text: str) -> dict[str, set[int]]:
         one = text.rfind("}", match.end(), line if line > 0 else last)
         body = text[match.end() : one if one > 0 else end if end > 0 else last]
         places = set[int]()
-        for compared in re.finditer(r"(?:\[\[?|test)\s+(\S+)\s+(?:=|==|!=|-eq|-ne)\s+(\S+)", body):
+        for compared in _COMPARED.finditer(body):
             for side in compared.groups():
                 if variable := _VARIABLE.fullmatch(side.rstrip(";")):
                     places |= _places(variable[1], body)
