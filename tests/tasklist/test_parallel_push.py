@@ -82,6 +82,21 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
 
 
 @pytest.mark.scenario
+def test_agents_begin_and_end_while_a_push_goes_on(tmp_path: Path) -> None:
+    """The remote answers only once an agent has worked that begins on what is pushed."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    place, flag = with_remote(work), tmp_path / "worked"
+    hook = place / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nuntil test -e {flag}; do sleep 0.1; done\n")
+    hook.chmod(0o755)
+    ran = run(work, f"{WORKS}\n[ $HARNESS_TASK_ID = a ] || touch {flag}\n", 2, "--json")
+    assert ran.code == 0, ran
+    assert work.statuses() == ["completed"] * 2
+    assert tip(place) == work.repo.git("rev-parse", "HEAD")
+
+
+@pytest.mark.scenario
 def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on(tmp_path: Path) -> None:
     """The colleague's file fails the check of every landing; a person mends it, and the rest is pushed."""
     work = project(tmp_path, job("a"), job("b"))

@@ -305,7 +305,8 @@ class Coordinator:
             self._end_needless(is_over)
             if moved:
                 continue
-            if not self._under and not (self._seats.waits and ending is None):
+            waits = self._lander.is_pushing and not is_over
+            if not self._under and not waits and not (self._seats.waits and ending is None):
                 if ending is None and self._lander.try_last():
                     continue
                 return ending or self._all_refused() or self._nothing_left()
@@ -360,6 +361,7 @@ class Coordinator:
             apart=self._lander.apart,
             held_up=self._lander.held_up,
             may_begin=may_begin,
+            pushing=self._lander.is_pushing,
             most_attempts=self._terms.max_attempts,
         )
 

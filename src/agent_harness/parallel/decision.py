@@ -83,6 +83,7 @@ class Facts:
     slots: int  # free places for attempts
     checking: bool  # a run of checks is under way that the next step of the landing waits for
     may_begin: bool  # no stop was asked for, and no limit is reached
+    pushing: bool = False  # a push goes on
     most_attempts: int | None = None
     test_runs: int = 1  # runs of checks that can be under way at once, less those that are
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
@@ -102,6 +103,8 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     nothing_begins = not facts.items or (left <= 0 < facts.slots)
     landing = _landing_step(plan, at_rest=facts.may_begin and nothing_begins, held_up=facts.held_up)
     if facts.checking and (plan.joined or not isinstance(landing, PushLanded)):
+        landing = None
+    if facts.pushing and isinstance(landing, PushLanded):
         landing = None
     steps: list[Step] = [landing] if landing else []
     if landing and not isinstance(landing, RunChecks):

@@ -442,6 +442,11 @@ class Lander:
         self._held_until = time.monotonic() + clock.scaled(AGAIN_SECONDS)
         self._ledger.note("released", singly=False)
 
+    @property
+    def is_pushing(self) -> bool:
+        """Whether a push goes on: nothing lands meanwhile, and agents go on."""
+        return self._pusher.is_pushing
+
     def push(self) -> bool:
         """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
         with self._stop.held():

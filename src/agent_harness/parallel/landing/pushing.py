@@ -1,12 +1,13 @@
 """What has landed goes to the remote; what the remote has meanwhile goes below it, and is verified first. SC-39."""
 
 import os
+import threading
 from collections.abc import Callable
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.joining import PushTarget, on_top_of
+from agent_harness.kernel.git.joining import Pushed, PushTarget, on_top_of
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.terminal import printable
@@ -19,6 +20,23 @@ from agent_harness.parallel.plan import JoinedHead
 
 JOINS = 3
 """So often in a row what has landed is put on top of what the remote has meanwhile."""
+
+
+class PushUnderWay:
+    """One push, in a thread of its own: a remote may take its time, and the run goes on."""
+
+    def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
+        self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was ended")
+        self._git, self._target = Git(git.root), target
+        self._thread = threading.Thread(target=self._run, name="push", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.done = self._target.push(self._git, self.commit)
+
+    @property
+    def goes_on(self) -> bool:
+        return self._thread.is_alive()
 
 
 class Pusher:
@@ -42,9 +60,15 @@ class Pusher:
         self._ledger = ledger
         self._refs = refs
         self._say = say
+        self._under_way: PushUnderWay | None = None
+
+    @property
+    def is_pushing(self) -> bool:
+        """Whether the remote has not answered yet."""
+        return self._under_way is not None and self._under_way.goes_on
 
     def push(self) -> bool:
-        """The next step of it; whether the plan knows more now."""
+        """The next step of it; whether the run can go on with another step now."""
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)
@@ -52,20 +76,30 @@ class Pusher:
         if target is None or (self._branch.tip and not self._branch.holds(commit)):
             self._ledger.note("pushed", head=known.head)  # nobody asks for it any more
             return True
-        done = target.push(self._git, commit)
+        if self._under_way is None or self._under_way.commit != commit:
+            self._under_way = PushUnderWay(self._git, target, commit)
+            return True
+        if self._under_way.goes_on:
+            return False
+        done, self._under_way = self._under_way.done, None
+        self._answered(done, commit, target)
+        return True
+
+    def _answered(self, done: Pushed, commit: str, target: PushTarget) -> None:
+        """Takes in what the remote has answered."""
+        known = self._ledger.plan
         if done.ok:
             self._ledger.note("pushed", head=known.head)
             self._home.note_push("pushed", commit, f"Pushed {commit[:10]}.")
-            return True
+            return
         if done.rejected:
             self._home.note_push("push_failed", commit, done.message)
             self._join(commit, target, done.message)
-            return True
+            return
         self._ledger.note("pushed", head=known.head, remote=target.remote, away=_reason(done.message))
         told = str((known.left_unpushed or {}).get("message"))
         self._home.note_push("push_failed", commit, told)
         self._say(told)
-        return True
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
         """Puts what has landed on top of what the remote has, as objects; it is verified before the branch has it."""
