@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_harness.kernel import journal, trusted_state
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.long_task_project import LongTaskProject, book
 from agent_harness.testing.repo import Repo
@@ -338,3 +340,23 @@ def test_the_log_of_an_item_of_which_nothing_was_said_says_that_it_waits(tmp_pat
         assert process.stdout is not None  # with stderr in it
         line = process.stdout.readline()
     assert line == "Nothing was said of task-001 yet; waiting for a run that works on it (Ctrl-C ends)\n"
+
+
+def test_why_proven_work_did_not_land(tmp_path: Path) -> None:
+    """Each time with its reason; of the last one what the check printed, without secrets."""
+    project = TaskListProject(tmp_path / "list", task("task-001"), task("task-002"), git=True)
+    assert project.harness("session", "start").code == 0
+    home = Path(trusted_state.existing(project.layout.tasks, project.layout.root) or "")
+    bounced = [
+        {"why": "conflict", "files": ["shared.txt"], "met": ["task-002"]},
+        {"why": "red", "failing": ["task-002"], "output": "PASSWORD=hunter2hunter2\nno header\n", "met": []},
+    ]
+    for number, mend in enumerate(bounced, 1):
+        event = {"n": number, "at": "2026-01-01T00:00:00Z", "type": "bounced", "item": "task-001", "mend": mend}
+        journal.append(str(home / "parallel/ledger.jsonl"), event)
+    told = project.harness("why", "task-001").out
+    assert re.search(r"^not landed .* conflict in shared.txt, with task-002$", told, re.MULTILINE), told
+    assert re.search(r" red: task-002\n.*\n +no header$", told, re.MULTILINE), told
+    assert "hunter2" not in told
+    assert len(project.harness("why", "task-001", "--json").json["not_landed"]) == 2
+    assert "not landed" not in project.harness("why", "task-002").out

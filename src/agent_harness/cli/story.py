@@ -87,7 +87,8 @@ def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
 def _why(*, item: str | None = None, full: bool = False, output: float | None = None, json: bool = False) -> int:
     from agent_harness.faces import why
 
-    picture = _look()
+    reader = _reader()
+    picture = reader.look()
     chosen = why.item_of(picture, item)
     if output is not None:
         kept = why.outputs(picture, chosen, int(output))
@@ -97,6 +98,8 @@ def _why(*, item: str | None = None, full: bool = False, output: float | None = 
             _show([line for name, text in kept for line in (f"-- {name}", *text.rstrip("\n").split("\n"))])
         return 0
     found = why.explain(picture, chosen)
+    if several := why.not_landed(reader.home, chosen.id) if not found["proven"] else []:
+        found["not_landed"] = several
     if json:
         _say_json("why", found)
     else:

@@ -35,6 +35,7 @@ MOST_LINES = 30
 """Of an answer that nobody asked for in full."""
 
 INDENT = 11
+_PRINTED = 8  # last lines of what a check printed
 
 REASONS = {
     "answers_differ": "a call answered otherwise outside of its test",
@@ -527,11 +528,45 @@ def outputs(picture: ProjectPicture, item: Item, number: int) -> list[tuple[str,
 # ---- for a person
 
 
+def not_landed(home: str | None, item: str) -> list[JsonObject]:
+    """Return why proven work on an item did not land in the last run of several agents, oldest first.
+
+    ``home`` is the project's folder outside of it. A journal that cannot be read tells of nothing.
+    """
+    from agent_harness.kernel import journal
+    from agent_harness.kernel.redact import redact
+
+    found: list[JsonObject] = []
+    with suppress(HarnessError, OSError):
+        for event in journal.read(os.path.join(home, "parallel", "ledger.jsonl")) if home else ():
+            mend = event.get("mend")
+            if event.get("type") == "bounced" and event.get("item") == item and isinstance(mend, dict):
+                row: JsonObject = {"at": event.get("at"), "why": str(mend.get("why"))}
+                row |= {name: [str(each) for each in mend.get(name) or ()] for name in ("failing", "files", "met")}
+                found.append(row | {"output": redact(str(mend.get("output") or ""))})
+    return found
+
+
+def _landing_lines(found: JsonObject) -> list[str]:
+    """When and why it did not land, and what the check printed the last time."""
+    rows: list[str] = []
+    for each in found.get("not_landed") or ():
+        at = clock.parse(each["at"])
+        when = f"{at.astimezone():%m-%d %H:%M}" if at else ""
+        with_ = f", with {', '.join(each['met'])}" if each["met"] else ""
+        where = f" in {', '.join(each['files'][:3])}" if each["files"] else ""
+        failed = f": {', '.join(each['failing'][:3])}" if each["failing"] else ""
+        rows.append(f"{when}  {each['why'].replace('_', ' ')}{where}{with_}{failed}")
+    if rows and (printed := found["not_landed"][-1]["output"].strip().splitlines()):
+        rows += [f"     {line[:200]}" for line in printed[-_PRINTED:]]
+    return [_row("" if number else "not landed", each) for number, each in enumerate(rows)]
+
+
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
     """The answer for a person: at most ``MOST_LINES`` unless all of it was asked for."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
-    tail = [*_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
+    tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
     room = MOST_LINES - len(head) - len(tail) - 1
     if not full and len(story) > room + 1:
         name = quoted(str(found["item"]))
