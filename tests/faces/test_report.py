@@ -314,7 +314,9 @@ def test_a_run_ends_with_the_page_where_the_settings_have_it(tmp_path: Path) -> 
         task("task-003", title="Tell it", validation={"command": "test -f told.txt"}),
         git=True,
     )
-    agent = project.agent("touch done.txt sold.txt told.txt")
+    agent = project.agent(
+        "case $HARNESS_TASK_ID in *1) touch done.txt ;; *2) touch sold.txt ;; *) touch told.txt ;; esac"
+    )
     page = project.root / ".harness/report.html"
     assert "report  " not in project.harness("run", "--once", "--agent", agent).out
     assert not page.exists()

@@ -172,7 +172,7 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     listed.harness("run", "--max-tasks", "1", "--agent", "scripted:script.yaml")
     (transcript,) = (listed.root / ".harness/sessions").glob("*task-001.1.log")
     assert transcript.stat().st_size > 3 * 65_536
-    watched.shows(lambda text: "task-001 proven" in text)
+    watched.shows(lambda text: "task-001 checked" in text)
     watched.press("g\t")
     watched.shows(lambda text: "== transcript of task-001 ==" in text and "tab pane" in text)
     with transcript.open("a") as file:
@@ -258,7 +258,7 @@ def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListPro
         listed.edit(done, status="completed")
     watched.shows(lambda text: "== transcript ==" in text and "no item is chosen" in text)
     watched.press("\x1b")
-    watched.shows(lambda text: "1/3 proven" in text and "enter open" in text)
+    watched.shows(lambda text: "0/3 proven, 1 checked" in text and "enter open" in text)
     watched.press("w")
     watched.shows(lambda text: "no item is chosen" in text and "enter open" not in text)
     for again in ("task-001", "task-002", "task-003"):
@@ -385,7 +385,7 @@ def test_a_run_is_watched_and_goes_on_when_the_view_is_killed(listed: TaskListPr
         run.kill()
         run.wait()
         other.program.close(force=True)
-    assert listed.harness("watch", "--once").out.startswith("list  1/3 proven")
+    assert listed.harness("watch", "--once").out.startswith("list  0/3 proven, 1 checked")
 
 
 def test_all_projects_a_line_each_and_who_needs_a_person_first(listed: TaskListProject, tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ class Faces:
         """By face, the messages of the questions that wait."""
         found = {
             "watch": [each["message"] for each in self.watch["questions"]],
-            "report": [each["message"] for each in self.report["waits"]],
-        }
+            "report": [each["message"] for each in self.report["waits"]][: len(self.watch["questions"])],
+        }  # what a person has to do beside answers comes after them
         if self.kind == "features":
             found["status"] = [each["message"] for each in self.status["questions"]]
         if self.kind == "tasklist":
