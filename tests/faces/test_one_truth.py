@@ -45,7 +45,7 @@ class Listed(TaskListProject):
     @property
     def waiting(self) -> str:
         """An agent that has begun, and goes on once it may."""
-        here = shlex.quote(str(self.root))
+        here = shlex.quote(str(self.root.parent))  # an agent in a workspace changes nothing of the project
         wait = f"touch {here}/begun; while [ ! -e {here}/go ]; do sleep 0.05; done"
         return self.agent(f"{USES}; {wait}; touch $HARNESS_TASK_ID")
 
@@ -53,9 +53,9 @@ class Listed(TaskListProject):
     def at_work(self, *words: str) -> "Iterator[subprocess.Popen[str]]":
         """A run whose agent is at work until the block ends."""
         with self.start("run", "--agent", self.waiting, *words) as run:
-            until(lambda: (self.root / "begun").exists() or run.poll() is not None)
+            until(lambda: (self.root.parent / "begun").exists() or run.poll() is not None)
             yield run
-            (self.root / "go").touch()
+            (self.root.parent / "go").touch()
 
     def ran(self, agent: str, *words: str) -> CommandResult:
         return self.harness("run", "--agent", self.agent(agent), *words)

@@ -207,7 +207,7 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     watched.press("\t")
     watched.shows(lambda text: "== " not in text)
     watched.press("\r")
-    watched.shows(lambda text: "task-001 Make it: proven" in text and "tab transcript" in text)
+    watched.shows(lambda text: "task-001 Make it: checked" in text and "tab transcript" in text)
     watched.press("\t")
     watched.shows(lambda text: "pulled away" in text and "tab story" in text)
     watched.press("/")
@@ -215,16 +215,16 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     watched.press("needle\n")
     watched.shows(lambda text: "the needle is here" in text)
     watched.press("\t")
-    watched.shows(lambda text: "task-001 Make it: proven" in text)
+    watched.shows(lambda text: "task-001 Make it: checked" in text)
     watched.press("\x1b")
-    watched.shows(lambda text: "1/3 proven" in text)
+    watched.shows(lambda text: "0/3 proven, 1 checked" in text)
     watched.press("\t\x1b")
     watched.shows(lambda text: "-- tasks --" in text and "== " not in text)
-    for key, what in (("w", "task-001 Make it: proven"), ("c", "unknown")):
+    for key, what in (("w", "task-001 Make it: checked"), ("c", "unknown")):
         watched.press(key)
         watched.shows(lambda text, what=what: what in text and "esc back" in text)
         watched.press("\x1b")
-        watched.shows(lambda text: "1/3 proven" in text)
+        watched.shows(lambda text: "0/3 proven, 1 checked" in text)
     watched.press("u")
     watched.shows(lambda text: "Type yes:" in text)
     watched.press("no\n\n")
@@ -234,7 +234,7 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     watched.press("d")
     watched.shows(lambda text: "Enter: back to the picture" in text)
     watched.press("\n")
-    watched.shows(lambda text: "1/3 proven" in text)
+    watched.shows(lambda text: "0/3 proven, 1 checked" in text)
     watched.press("q")
     assert watched.ended() == 0
 
