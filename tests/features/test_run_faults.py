@@ -127,13 +127,23 @@ def test_a_disk_that_is_full_ends_the_run_in_one_line_and_the_same_command_goes_
     assert len((tmp_path / "log").read_text().splitlines()) >= 2
 
 
+@pytest.fixture
+def without_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one, an agent in a workspace changes nothing of the project."""
+    monkeypatch.setenv("HARNESS_SANDBOX", "off")
+
+
 # ---- two at once -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_second_run_is_refused_also_where_an_agent_takes_the_lock_away(tmp_path: Path, kind: str) -> None:
+def test_a_second_run_is_refused_also_where_an_agent_takes_the_lock_away(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of either kind beside either kind; the first one goes on, and each feature is proven once."""
+    if kind == "parallel":  # in a sandbox, an agent in a workspace takes nothing away
+        monkeypatch.setenv("HARNESS_SANDBOX", "off")
     made = project(tmp_path, "ham")
     at, go, taken = (tmp_path / name for name in ("at", "go", "taken"))
     waits = f"touch {at}; until [ -e {taken}.wanted ]; do sleep 0.05; done; rm -f {made.root}/.harness/lock; "
@@ -180,6 +190,7 @@ def spoil(folder: Path) -> None:
         file.write("rubbish\n")
 
 
+@pytest.mark.usefixtures("without_sandbox")
 @pytest.mark.scenario
 def test_rubbish_in_the_files_of_a_run_that_goes_on_changes_nothing_of_it(tmp_path: Path) -> None:
     """SC-12, SC-13: what the coordinator has written counts, in the project by being put back; a request that is none
@@ -217,6 +228,7 @@ def test_rubbish_in_the_files_of_a_run_that_goes_on_changes_nothing_of_it(tmp_pa
     each_is_proven_once(made, 1, 2)
 
 
+@pytest.mark.usefixtures("without_sandbox")
 @pytest.mark.scenario
 def test_a_baseline_that_an_agent_empties_lets_nobody_break_what_passed(tmp_path: Path) -> None:
     """The one forgets the tests of the project for all; the next breaks them, and does not land."""

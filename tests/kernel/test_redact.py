@@ -165,3 +165,10 @@ def test_two_hundred_thousand_hostile_characters_are_no_problem(piece: str) -> N
     text = piece * (200_000 // len(piece))
     assert len(redact(text)) <= len(text)
     redact(text + "@" + text[:1000] + '"')
+
+
+def test_a_token_that_a_printed_value_continues_on_the_next_line_is_masked() -> None:
+    token = "lCPR3fxzV2A6cYIc2tlE11B1jb7G6f7Lejm2X8czV04"
+    shown = f"E               'Authorization: Bearer '\nE               '{token}\\n'\nE               'more'\n"
+    assert token not in redact(shown)
+    assert "'more'" in redact(shown)

@@ -112,7 +112,7 @@ def test_the_way_to_have_a_failed_task_tried_again_is_named_and_works(tmp_path: 
     assert work.harness("task", "reset", "a", "b").json["reset"] == ["a", "b"]
     assert work.statuses() == ["pending", "pending", "failed", "completed"]
     assert work.harness("task", "reset", "--failed").json["reset"] == ["c"]
-    ran = work.harness("run", "--agent", work.agent("echo right > work.txt"))
+    ran = work.harness("run", "--agent", work.agent("echo right $HARNESS_TASK_ID > work.txt"))
     assert work.statuses() == ["completed"] * 4
 
 

@@ -154,7 +154,8 @@ def _known_shapes(text: str) -> str:
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
-_BEARER = re.compile(r"\b(bearer|basic)([ \t]{1,4}+)([\w.~+/=-]{8,}+)", re.IGNORECASE)
+_WRAPPED = r"(?:[\"'][ \t]{0,4}\n[E+ \t-]{0,60}[\"'])?"  # as pprint continues a text on the next line
+_BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,}}+)", re.IGNORECASE)
 
 
 def _credentials(text: str) -> str:

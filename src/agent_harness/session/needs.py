@@ -29,6 +29,8 @@ _CODES = (3, 4, 6)
 """Exit codes of runs that a person has to look at: a decision, an environment, a state that is damaged."""
 _REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", "session_held"})
 """Reasons with other exit codes that go with nothing but a person's doing."""
+_TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
+"""Reasons that the state of the project tells for as long as they hold."""
 
 
 class Need(namedtuple("Need", ("message", "command"))):
@@ -94,7 +96,7 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
         return
     path = os.path.join(home, LAST_RUN)
     with suppress(OSError, HarnessError):  # a disk that is full, for example; the run has said it already
-        if end:
+        if end and end.get("reason") not in _TOLD_OTHERWISE:
             files.write_json(path, end, follow=False)
         elif os.path.lexists(path):
             os.unlink(path)
