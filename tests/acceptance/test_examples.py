@@ -307,7 +307,8 @@ PREPARED: dict[str, Typed] = {
     "harness demo": Typed(at=nothing),
     "harness demo --plain": Typed(at=nothing),
     "harness setup": Typed(at=repository),
-    "harness setup --yes --kind tasks": Typed(at=repository),
+    "harness setup --yes": Typed(at=repository),
+    "harness setup --yes --kind tasks --hooks": Typed(at=repository),
     "harness setup --yes --kind features --spec SPEC.md": Typed(
         at=unplanned, first="export HARNESS_AGENT=command:my-agent"
     ),
