@@ -347,7 +347,7 @@ def test_why_proven_work_did_not_land(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("task-001"), task("task-002"), git=True)
     assert project.harness("session", "start").code == 0
     home = Path(trusted_state.existing(project.layout.tasks, project.layout.root) or "")
-    bounced = [
+    bounced: list[dict[str, Any]] = [
         {"why": "conflict", "files": ["shared.txt"], "met": ["task-002"]},
         {"why": "red", "failing": ["task-002"], "output": "PASSWORD=hunter2hunter2\nno header\n", "met": []},
     ]
