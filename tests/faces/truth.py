@@ -169,6 +169,17 @@ class Faces:
             found["status"] = [self.status["halt"]["message"]] if self.status["halt"] else []
         return found
 
+    def needed(self) -> dict[str, list[str]]:
+        """By face, the messages of what a person has to do beside answers."""
+        first = len(self.watch["questions"])
+        found = {
+            "watch": [each["message"] for each in self.watch["needs"]],
+            "report": [each["message"] for each in self.report["waits"]],
+        }
+        if self.kind != "longtask":
+            found["status"] = [each["message"] for each in self.status["needs"]]
+        return {face: messages[first:] for face, messages in found.items()}
+
     def untold(self) -> list[str]:
         """What was judged or decided and is not in the log, and what the log says was done and is not proven."""
         judged = [item for item, each in self.why.items() if each["claims"] and not self.log[item]]
@@ -191,6 +202,7 @@ class Faces:
             "next": self.next(),
             "next of items": self.next_of_items(),
             "questions": self.asked(),
+            "needs": self.needed(),
         }
         found = self.untold()
         for what, by_face in told.items():
