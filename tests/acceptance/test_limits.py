@@ -17,7 +17,7 @@ import pytest
 
 from agent_harness.errors import Refused
 from agent_harness.kernel.process import limits, sandbox
-from agent_harness.kernel.temporary import PREFIX
+from agent_harness.kernel.temporary import PREFIX, remove_tree
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.repo import Repo
 
@@ -182,6 +182,7 @@ def test_a_check_that_leaves_a_deep_folder_does_not_end_the_run(kind: str, repo:
     ran = harness(repo, "run", "--agent", agent)
     assert task(repo)["status"] == "completed", ran
     assert not list(place.glob(f"{PREFIX}*"))
+    remove_tree(repo.path)  # pytest cannot remove a folder that deep, and fails at the end of a later run
 
 
 def test_what_an_agent_leaves_among_temporary_files_proves_nothing(kind: str, repo: Repo, place: Path) -> None:
