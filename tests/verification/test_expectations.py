@@ -97,6 +97,9 @@ _LINES = [
     ("sh", "grep -m 1 -A 2 -e foo out || exit 1", "grep -m 1 -A 2 -e all out || exit 1"),
     ("sh", '[ "$x" != yes ] && exit 1', '[ "$x" != yzs ] && exit 1'),
     ("sh", "[ `./p 1` -eq 20 ] || exit 1 # = 20", "[ `./p 1` -eq 10 ] || exit 1 # = 20"),
+    ("sh", "x=`./p | grep \\`./q\\` | grep -c ab`", "x=`./p | grep \\`./q\\` | grep -c qw`"),
+    ("sh", "case $(./p) in ab | c) ;; *) exit 1 ;; esac", "case $(./p) in qw | x) ;; *) exit 1 ;; esac"),
+    ("sh", "./p | diff - /dev/fd/3 3<<-E\n\tab\n\tE", "./p | diff - /dev/fd/3 3<<-E\n\tqb\n\tE"),
     (
         "py",
         "assert f('x') == 'y', 'm == 3'\nassert g() != 4\nassert 3 not in h()",
@@ -267,6 +270,9 @@ def test_runs_without_a_test_are_seen(command: str, output: str, told: str | Non
     ("path", "piece"),
     [
         ("a.js", "assert.equal(("),
+        ("a.js", "assert.equal("),
+        ("a.py", "x = f()\nif x != 3: raise SystemExit(1)\n"),
+        ("a.py", "assert f() == 'ä'; "),
         ("a.js", "=/["),
         ("a.js", "`$"),
         ("a.c", "if (a == 1 && "),

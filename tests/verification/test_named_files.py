@@ -36,6 +36,10 @@ def named(command: str, files: Mapping[str, str]) -> Named:
         ("bash ci/run.sh", {"ci/run.sh": 'D=$(dirname "$(readlink -f "$0")"); . $D/lib.sh', "ci/lib.sh": ""}, ...),
         ("sh ci/run.sh", {"ci/run.sh": 'cd "$(git rev-parse --show-toplevel)"; sh ci/b.sh', "ci/b.sh": ""}, ...),
         ("S=a.sh; sh $S && sh ${S}", {"a.sh": ""}, ...),
+        ("(cd sub && sh a.sh); x=$(cd sub; ls); sh b.sh", {"sub/a.sh": "", "b.sh": ""}, ...),
+        ("timeout -s KILL 5 nice sh a.sh && eval 'sh b.sh'", {"a.sh": "", "b.sh": ""}, ...),
+        ("sh <<E\nsh a.sh\nE\ncat > x.sh <<E\nsh b.sh\nE\nsh x.sh", {"a.sh": "", "b.sh": ""}, ...),
+        ("command -v sh a.sh; cat <<E\nsh a.sh\nE", {"a.sh": ""}, set[str]()),
         (
             "for each in cases/*.sh; do sh $each || exit 1; done",
             {"cases/a.sh": "", "cases/b.sh": ". cases/c", "cases/c": ""},

@@ -9,20 +9,16 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+
+from agent_harness.kernel.shell.reader import ShellCommand, read
+from agent_harness.kernel.shell.wrappers import LAUNCHERS, name_of, program_at
 
 WITNESS = "agent_harness_witness"
-LAUNCHERS = frozenset({"poetry", "uv", "pdm", "hatch", "pipenv", "rye", "pixi"})
-_WRAPPERS = frozenset({"timeout", "nice", "stdbuf", "env", "xvfb-run", "coverage"})
 _PYTEST = frozenset({"pytest", "py.test"})
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _IMPORTS = re.compile(r"(?<![\w$])PYTHONPATH=(?=\S)")
 _REPORT = "{report}"
-_LAUNCHER_VALUED = (
-    "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project"
-)
-_LAUNCHER_TAKES_VALUE = frozenset([*_LAUNCHER_VALUED.split(), "--directory", "--env-file", "-e", "--env", "-C"])
 KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 
@@ -45,7 +41,7 @@ class Command:
     @property
     def launched(self) -> bool:
         """A launcher such as ``poetry run`` stands in front of the program."""
-        return self.program > 0 and _name(self.words[0]) in LAUNCHERS
+        return self.program > 0 and name_of(self.words) in LAUNCHERS
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -60,21 +56,20 @@ class Command:
 
 def parse(text: str) -> Command:
     """The command in ``text``; anything with shell syntax keeps its text and has no words."""
-    if _needs_shell(text):
+    found = read(text)
+    command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
+    if command is None or not _is_plain(text, command):
         return Command(text=text)
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return Command(text=text)
+    words = [word.text for word in command.words]
     variables: list[tuple[str, str]] = []
     if words[:1] == ["env"] and len(words) > 2 and _VARIABLE.fullmatch(words[1]):
         words.pop(0)
     while words and (match := _VARIABLE.fullmatch(words[0])):
         variables.append((match[1], match[2]))
         words.pop(0)
-    start = _program_start(words)
+    start = program_at(words)
     program, arguments = _runner_at(words, start) or (0, 0)
-    if not arguments and start and _name(words[0]) in LAUNCHERS and not words[start].startswith("-"):
+    if not arguments and start < len(words) and name_of(words) in LAUNCHERS:
         program = start
     return Command(
         text=text,
@@ -86,50 +81,28 @@ def parse(text: str) -> Command:
     )
 
 
-def _program_start(words: Sequence[str]) -> int:
-    """The first word that can name the program: behind ``poetry run``, ``timeout`` and their like."""
-    first = _name(words[0]) if words else ""
-    if first in LAUNCHERS and "run" in words[:-1]:
-        return words.index("run") + 1
-    return 1 if first in _WRAPPERS and len(words) > 1 else 0
-
-
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
     """Where the program word of pytest stands, and where pytest's own arguments begin; ``None`` for other commands."""
-    if start == 0 and words and _name(words[0]) not in _PYTEST and not _PYTHON.match(_name(words[0])):
-        return None
-    for at in range(start, len(words)):
-        if _name(words[at]) in _PYTEST and (start or at == 0) and words[at - 1] not in _LAUNCHER_TAKES_VALUE:
-            return at, at + 1
+    name = name_of(words[start:])
+    if name in _PYTEST:
+        return start, start + 1
+    for at in range(start + 1, len(words)) if _starts_modules(name) else ():
         if tuple(words[at : at + 2]) == ("-m", "pytest"):
-            programs = [i for i in range(at) if _PYTHON.match(_name(words[i])) or _name(words[i]) == "coverage"]
-            return (programs[-1], at + 2) if programs else None
+            return max(i for i in range(start, at) if _starts_modules(name_of(words[i:]))), at + 2
+        if name == "coverage" and name_of(words[at:]) in _PYTEST:
+            return at, at + 1
     return None
 
 
-def _name(word: str) -> str:
-    return PurePath(word).name
+def _starts_modules(name: str) -> bool:
+    return name == "coverage" or bool(_PYTHON.match(name))
 
 
-def _needs_shell(text: str) -> bool:
-    """True when a character outside quotes means something to ``sh``; braces and brackets do not, as in test ids."""
-    quote, skip = "", False
-    for at, character in enumerate(text):
-        if skip:
-            skip = False
-        elif quote == "'":
-            quote = "" if character == "'" else quote
-        elif character == "\\":
-            skip = True
-        elif quote == '"':
-            if character in "$`":
-                return True
-            quote = "" if character == '"' else quote
-        elif character in "'\"":
-            quote = character
-        elif character in "|&;<>()$`*?\n" or (character in "~#" and (at == 0 or text[at - 1].isspace())):
-            return True
-    return bool(quote)
+def _is_plain(text: str, command: ShellCommand) -> bool:
+    """Whether a program can be started with these words; braces and brackets mean nothing, as in test ids."""
+    around = command.keys or command.redirects or command.after or command.before or command.patterns
+    means = any(word.expands or word.wildcard or word.tilde for word in command.words)
+    return not (around or means or text[command.words[-1].end :].strip())
 
 
 def report_options(

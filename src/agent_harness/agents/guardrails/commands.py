@@ -13,19 +13,8 @@ from pathlib import Path
 
 from agent_harness.agents.base import ToolRules
 from agent_harness.agents.guardrails.paths import WorkingFolder, expanded, found_and_removed, removed, rm_operands
-from agent_harness.agents.guardrails.shell import (
-    DEEPEST,
-    KEYWORDS,
-    SHELLS,
-    Simple,
-    UnreadableCommand,
-    Word,
-    commands,
-    executed,
-    name_of,
-    script_of,
-    unwrapped,
-)
+from agent_harness.kernel.shell.reader import DEEPEST, KEYWORDS, ShellCommand, ShellWord, read
+from agent_harness.kernel.shell.wrappers import SHELLS, executed, name_of, script_of, unwrapped
 
 _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are options of their own
 
@@ -38,9 +27,22 @@ class Form:
     redirects: tuple[tuple[str, str], ...]
 
 
-def forms_of(simple: Simple) -> Form:
+class UnreadableCommand(ValueError):
+    """A text that no shell would take, in a few words."""
+
+
+def commands(text: str) -> tuple[ShellCommand, ...]:
+    """The commands of a text; raises ``UnreadableCommand``."""
+    found = read(text)
+    if found.fault:
+        raise UnreadableCommand(found.fault)
+    return found.commands
+
+
+def forms_of(command: ShellCommand) -> Form:
     """A parsed command as the comparison sees it."""
-    return Form(tuple(word.text for word in simple.words), tuple((sign, to.text) for sign, to in simple.redirects))
+    words = tuple(word.written for word in command.words)
+    return Form(words, tuple((sign, to.written) for sign, to in command.redirects))
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
@@ -60,7 +62,7 @@ def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str
 
 def _patterns(entry: str) -> list[Form]:
     try:
-        return [forms_of(simple) for simple in commands(entry)]
+        return [forms_of(command) for command in commands(entry)]
     except UnreadableCommand:
         return [Form(tuple(entry.split()), ())]
 
@@ -131,17 +133,18 @@ class _Judge:
     def text(self, text: str) -> str | None:
         return self.script(commands(text))
 
-    def script(self, script: Sequence[Simple]) -> str | None:
+    def script(self, script: Sequence[ShellCommand]) -> str | None:
         """The first reason against the commands of a script."""
         seen: list[list[Form]] = []
-        for simple in script:
-            self._enter(simple.before)
-            piped = seen[-1][-1].words if seen and simple.before[-1:] in (("|",), ("|&",)) else ()
-            forms = [forms_of(simple)]
-            reason = _redirects(simple) or self._substituted(simple) or self._command(simple, forms, piped)
+        for command in script:
+            self._enter(command.before)
+            piped = seen[-1][-1].words if seen and command.before[-1:] in (["|"], ["|&"]) else ()
+            forms = [forms_of(command)]
+            reason = _redirects(command) or self._substituted(command) or self._command(command, forms, piped)
             if reason:
                 return reason
-            seen.append(forms)
+            if command.words or command.redirects:
+                seen.append(forms)
         if entry := denied_entry(self.denied, seen):
             return f"the settings deny {entry!r} (tools.shell.denied_commands)"
         return None
@@ -154,20 +157,19 @@ class _Judge:
             elif operator == ")" and len(self.place.folders) > 1:
                 self.place.folders.pop()
 
-    def _substituted(self, simple: Simple) -> str | None:
+    def _substituted(self, command: ShellCommand) -> str | None:
         """The reason against what its substitutions run."""
-        words = (*simple.words, *(target for _, target in simple.redirects))
-        return next((reason for word in words if word.runs and (reason := self.inner().script(word.runs))), None)
+        return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
-    def _command(self, simple: Simple, forms: list[Form], piped: Sequence[str]) -> str | None:
+    def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
         """The reason against one command and what it starts in turn; adds each of its forms to ``forms``."""
-        words = self._own_words(simple.words)
+        words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
                 return None
-            texts = [word.text for word in words]
+            texts = [word.written for word in words]
             forms.append(Form(tuple(texts), forms[0].redirects))
-            scripts = (script_of(texts), _fed(texts, simple.input, piped))
+            scripts = (script_of(texts), _fed(texts, command.document, piped))
             if reason := (
                 _program(words, self.place)
                 or next((found for each in scripts if each and (found := self.inner().text(each))), None)
@@ -181,39 +183,39 @@ class _Judge:
             words = self._own_words(words[count:])
         raise UnreadableCommand("it is nested too deeply")
 
-    def _executed(self, words: Sequence[Word]) -> str | None:
+    def _executed(self, words: Sequence[ShellWord]) -> str | None:
         """The reason against what ``find -exec`` starts; ``{}`` stands for what is found."""
-        texts = [word.text for word in words]
+        texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
-            inner = Simple(tuple(word for word in words[start:end] if word.text != "{}"))
+            inner = ShellCommand([word for word in words[start:end] if word.text != "{}"])
             reason = (found_and_removed(texts, self.place) if removing else None) or self.inner().script([inner])
             if reason:
                 return reason
         return None
 
-    def _own_words(self, words: Sequence[Word]) -> list[Word]:
+    def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
         """The words from the program on: without keywords and assignments before it, and with its name known."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
         if rest and "$" in rest[0].text and not rest[0].quoted:
-            rest[:1] = [Word(each) for each in expanded(rest[0].text, self.place, "unknown").split()]
+            rest[:1] = [ShellWord(each) for each in expanded(rest[0].written, self.place, "unknown").split()]
         if rest and rest[0].text in _DECLARING:
             for word in rest[1:]:
                 self._assigned(word)
         return rest
 
-    def _assigned(self, word: Word) -> bool:
+    def _assigned(self, word: ShellWord) -> bool:
         """Takes down an assignment; False when the word is none."""
-        found = _ASSIGNMENT.fullmatch(word.text)
+        found = _ASSIGNMENT.fullmatch(word.written)
         if found:
             self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")
         return found is not None
 
 
-def _redirects(simple: Simple) -> str | None:
-    written = (target.text for sign, target in simple.redirects if sign == "<>" or "<" not in sign)
+def _redirects(command: ShellCommand) -> str | None:
+    written = (target.written for sign, target in command.redirects if sign == "<>" or "<" not in sign)
     return next((reason for path in written if (reason := _device(path))), None)
 
 
@@ -224,15 +226,17 @@ def _device(path: str) -> str | None:
     return None
 
 
-def _program(words: Sequence[Word], place: WorkingFolder) -> str | None:
+def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
     """The reason against a program with these words."""
-    texts = [word.text for word in words]
+    texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:
         return f"{name} is not for agents"
     if name == "rm":
         gone = [words[index] for index in rm_operands(texts) or ()]
-        reasons = (f"{texts[0]} {word.text}: {why}" for word in gone if (why := removed(word.text, word.tilde, place)))
+        reasons = (
+            f"{texts[0]} {word.written}: {why}" for word in gone if (why := removed(word.written, word.tilde, place))
+        )
         return next(reasons, None)
     if name == "find" and "-delete" in texts:
         return found_and_removed(texts, place)
@@ -240,19 +244,19 @@ def _program(words: Sequence[Word], place: WorkingFolder) -> str | None:
     return next((reason for path in written if (reason := _device(path))), None)
 
 
-def _fed(texts: Sequence[str], given: str | None, piped: Sequence[str]) -> str | None:
+def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
     """What a shell without a script of its own reads from its standard input, as far as the text tells."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):
         return " ".join(word for word in piped[1:] if not word.startswith("-"))
-    return given
+    return given.written if given else None
 
 
-def _moved(words: Sequence[Word], place: WorkingFolder) -> None:
+def _moved(words: Sequence[ShellWord], place: WorkingFolder) -> None:
     if words[0].text not in ("cd", "pushd"):
         return
     operands = [word for word in words[1:] if not word.text.startswith("-")]
-    shown = expanded(operands[0].text, place, "unknown") if operands else "~"
+    shown = expanded(operands[0].written, place, "unknown") if operands else "~"
     path = os.path.expanduser(shown) if not operands or operands[0].tilde else shown
     place.folders[-1] = os.path.realpath(os.path.join(place.cwd, path))

@@ -16,6 +16,7 @@ from typing import Self
 from agent_harness.kernel.git.status import matcher
 from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.command.makefile import weakened
 from agent_harness.verification.command.named_files import (
     EVERYTHING,
     AbsentFile,
@@ -24,7 +25,6 @@ from agent_harness.verification.command.named_files import (
     named_by,
     package_scripts,
 )
-from agent_harness.verification.command.parsing import weakened
 from agent_harness.verification.guard import (
     TEST_FOLDERS,
     Guard,

@@ -18,10 +18,12 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise, product
 from pathlib import PurePosixPath
 
+from agent_harness.kernel.shell.reader import ShellCommand, read
+from agent_harness.kernel.shell.wrappers import SHELLS, executed, name_of, script_file_at, script_of, unwrapped
 from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
-from agent_harness.verification.check import LAUNCHERS
-from agent_harness.verification.command.parsing import DEFAULT_GOAL, Makefile, placed, simple_commands
+from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
+from agent_harness.verification.command.script_place import placed
 from agent_harness.verification.guard import TEST_FOLDERS
 from agent_harness.verification.runner_config import is_test_file
 
@@ -30,7 +32,7 @@ __all__ = ["EVERYTHING", "AbsentFile", "Named", "joined", "named_by"]
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
 _MOST_WAYS = 50  # files that a pattern or a loop stands for
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", ".", "source"})
+_SHELLS = SHELLS | {".", "source"}
 _INTERPRETERS = re.compile(
     r"(python|pypy)[0-9.]*$|node(js)?$|ruby$|perl$|php$|Rscript$|lua[0-9.]*$|julia$|ts-node$|tsx$|bun$|deno$|groovy$"
 )
@@ -91,15 +93,9 @@ _RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {
     "tsc": ("tsconfig.json",),
 }
 _SETTINGS_FROM = frozenset({"-c", "--config", "--config-file", "--rcfile", "--settings", "-f", "--file", "--makefile"})
-_WRAPPERS = frozenset(
-    {"env", "timeout", "nice", "stdbuf", "xvfb-run", "nohup", "ionice", "sudo", "strace", "caffeinate"}
-)
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_DURATION = re.compile(r"[0-9.]+[smhd]?$")
 _COMPARING = frozenset({"diff", "cmp", "comm"})
 _EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
 _JUDGE_NAME = re.compile(r"(^|[/_.-])(check|verify|validate|test|tests|lint|ci|assert|spec|selftest)([/_.-]|$)")
-_SHELL_OPTION = re.compile(r"[-+][a-z]*o$|--(rcfile|init-file)$")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
 _ASSIGNED = re.compile(r"(\w+)=([^$`]*)")
@@ -109,7 +105,6 @@ _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci
 """Folders whose programs judge the work and are no part of it, with the modules that lie beside them."""
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
-_EXECS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
 _ASKING = frozenset({"[", "[[", "test"})
 _IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
@@ -222,25 +217,45 @@ def _read(found: _Names, text: str, folder: str) -> None:
         return
     starts_work = found.sets_up and bool(found.texts)
     found.texts.append(text)
-    commands = simple_commands(text)
-    waits = any(each.words[0] == "wait" for each in commands)
+    _list(found, read(text).commands, folder, filtered=starts_work)
+
+
+def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
+    """Adds what commands name; ``filtered``: something else decides by what they print."""
+    waits = any(each.name == "wait" for each in commands)
+    folders = [folder]  # one for each open subshell
     for command in commands:
-        filtered = command.filtered or starts_work or (command.left_running and not waits)
-        for word in command.words:
-            if assigned := _ASSIGNED.fullmatch(word):
-                found.values[assigned[1]] = [assigned[2]]
-            else:
-                break
-        if command.words[:1] == ("for",) and command.words[2:3] == ("in",):
-            found.values[command.words[1]] = [
-                each for word in command.words[3:] for each in _files(found, word, folder)
-            ]
-            continue
-        for words in map(_without_wrappers, _ways(found, command.words, folder)):
-            if words[:1] == ["cd"]:
-                folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
-            for each in _started(found, words, folder) if words and words[0] != "cd" else ():
-                _command(found, each, folder, filtered=filtered)
+        for sign in command.before:
+            if sign == "(":
+                folders.append(folders[-1])
+            elif sign == ")" and len(folders) > 1:
+                folders.pop()
+        for inner in command.substitutes():
+            _list(found, inner, folders[-1], filtered=True)
+        alone = command.after in ("|", "|&") or (command.after == "&" and not waits)
+        folders[-1] = _simple(found, command, folders[-1], filtered=filtered or alone)
+
+
+def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
+    """Adds what one command names; the folder of the next one."""
+    given = command.plain
+    for word in given:
+        if assigned := _ASSIGNED.fullmatch(word):
+            found.values[assigned[1]] = [assigned[2]]
+        else:
+            break
+    if given[:1] == ["for"] and given[2:3] == ["in"]:
+        found.values[given[1]] = [each for word in given[3:] for each in _files(found, word, folder)]
+        return folder
+    for words in map(_without_wrappers, _ways(found, given, folder)):
+        if words[:1] == ["cd"]:
+            folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
+        for each in _started(found, words, folder) if words and words[0] != "cd" else ():
+            _command(found, each, folder, filtered=filtered)
+        is_shell = name_of(words) in SHELLS and not script_file_at(words)
+        if command.document and (is_shell or command.after == "|" or any(">" in sign for sign, _ in command.redirects)):
+            _read(found, command.document.text, folder)
+    return folder
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
@@ -266,28 +281,16 @@ def _files(found: _Names, word: str, folder: str) -> list[str]:
 def _without_wrappers(words: Sequence[str]) -> list[str]:
     """The words from the program on: behind variables, ``timeout 60``, ``poetry run`` and their like."""
     rest = list(words)
-    while rest:
-        name = PurePosixPath(rest[0]).name
-        if name in LAUNCHERS and "run" in rest[:-1]:
-            rest = rest[rest.index("run") + 1 :]
-        elif name in ("npx", "bunx", "pnpx") or name in _WRAPPERS or _VARIABLE.match(rest[0]):
-            rest = _without_options(rest[1:])
-        else:
-            return rest
+    while name_of(rest) != "xargs" and (count := unwrapped(rest)):
+        rest = rest[count:]
     return rest
-
-
-def _without_options(words: list[str]) -> list[str]:
-    while words and (words[0].startswith("-") or _DURATION.match(words[0])):
-        words = words[1:]
-    return words
 
 
 def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
     name, rest = PurePosixPath(words[0]).name or words[0], words[1:]
     program = name.removesuffix(".exe")
-    if program in _SHELLS:
-        _shell(found, program, rest, folder)
+    if program in _SHELLS or script_of(words) is not None:
+        _shell(found, words, folder)
     elif program in ("make", "gmake", "remake"):
         _make(found, rest, folder)
     elif program in _PACKAGE_MANAGERS:
@@ -322,9 +325,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
     if program not in ("find", "xargs"):
         return [list(words)]
     if program == "xargs":
-        inner, before = list(rest), ""
-        while inner and (inner[0].startswith("-") or before in ("-n", "-I", "-P", "-L", "-d")):
-            before = inner.pop(0)
+        inner = _without_wrappers(words[unwrapped(words) or len(words) :])
         handed = "{}" in inner
         return [[path if word == "{}" else word for word in inner] + [path] * (not handed) for path in found.listed]
     roots = [_joined(folder, each) for each in _until_option(rest)] or [folder]
@@ -334,11 +335,8 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
     )
     wanted = (p for p in below if all(fnmatchcase(p.rpartition("/")[2], n) or fnmatchcase(p, n) for n in names))
     found.listed = [posixpath.relpath(path, folder or ".") for path in islice(wanted, _MOST_WAYS)] if names else []
-    at = next((at for at, word in enumerate(rest) if word in _EXECS), None)
-    if at is None:
-        return []
-    inner = [word for word in rest[at + 1 :] if word not in (";", "\\;", "+")]
-    return [[path if word == "{}" else word for word in inner] for path in found.listed]
+    started = [_without_wrappers(words[start:end]) for start, end in executed(words)]
+    return [[path if word == "{}" else word for word in inner] for inner in started for path in found.listed]
 
 
 def _until_option(words: Sequence[str]) -> Iterator[str]:
@@ -348,19 +346,14 @@ def _until_option(words: Sequence[str]) -> Iterator[str]:
         yield word
 
 
-def _shell(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    before = ""
-    for at, word in enumerate(rest):
-        if program not in (".", "source") and word.startswith("-") and "c" in word[1:] and not word.startswith("--"):
-            _read(found, rest[at + 1] if at + 1 < len(rest) else "", folder)
-            return
-        before, last = word, before
-        if _SHELL_OPTION.match(last):  # its value, as in -o pipefail
-            continue
-        if not word.startswith(("-", "+")):
-            _script(found, word, folder, filtered=False)
-            _handed_on(found, rest[at + 1 :], folder, filtered=False)
-            return
+def _shell(found: _Names, words: Sequence[str], folder: str) -> None:
+    """``sh X``, ``. X``, ``sh -c TEXT``, ``eval TEXT``."""
+    script, at = script_of(words), script_file_at(words)
+    if script is not None:
+        _read(found, script, folder)
+    if name_of(words) in _SHELLS and at and words[at] != script:
+        _script(found, words[at], folder, filtered=False)
+        _handed_on(found, words[at + 1 :], folder, filtered=False)
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:

@@ -10,9 +10,10 @@ import shlex
 from collections.abc import Collection, Mapping
 
 from agent_harness.kernel.git.status import matcher
+from agent_harness.kernel.shell.reader import read
+from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.verification.case import Case
 from agent_harness.verification.command.guard import ALLOWED_BY, CommandGuard
-from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner_config import is_runner_config
@@ -53,9 +54,10 @@ def _is_compared(case: Case, guard: CommandGuard, data: Collection[str]) -> bool
     changed = {change.path for change in case.changes.files if change.status != "D"}
     scripts = (case.tree.read(path) or b"" for path in sorted(guard.named.scripts))
     texts = [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
-    for each in (each for text in texts for each in simple_commands(text)):
-        named = {posixpath.normpath(word) for word in each.words[1:]} & changed
-        if len(named) > 1 and named & {*data} and posixpath.basename(each.words[0]) not in _SEARCHES:
+    for words in (each.plain for text in texts for each, _ in read(text).every()):
+        at = program_at(words)
+        named = {posixpath.normpath(word) for word in words[at + 1 :]} & changed
+        if len(named) > 1 and named & {*data} and name_of(words[at:]) not in _SEARCHES:
             return True
     return False
 

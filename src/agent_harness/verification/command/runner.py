@@ -18,12 +18,13 @@ from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.kernel.shell.reader import read
+from agent_harness.kernel.shell.wrappers import program_at
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
-from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.command.watched import run_of, run_watched
 from agent_harness.verification.guard import file_of
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
@@ -372,7 +373,8 @@ class CommandRunner(Runner):
 
 def _ran_nothing(command: str, output: str) -> str | None:
     """Why no test ran, where the command is a test runner and nothing else."""
-    heads = [each.words[0] for each in simple_commands(command)]
+    started = (each.plain for each, _ in read(command).every())
+    heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]
     return ran_no_test(command, output) if len(alone) == 1 else None
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.kernel.shell.wrappers import programs
 from agent_harness.verification.changes import LIMIT_BYTES, Tree
 from agent_harness.verification.check import parse
 from agent_harness.verification.command.named_files import named_by
-from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.runner.environment import ALWAYS, own_environments, plain_variables, released
 from agent_harness.verification.runner.first_look import FirstLook
 from agent_harness.verification.runner.installed import Installed, open_to
@@ -54,8 +54,8 @@ def around(
     asked |= {((name,), folder): parse(name) for name in ("python", "python3") for folder in folders[:1]}
     found = [interpreters.behind(each, folder) for (_, folder), each in asked.items()]
     found += [each for folder in folders for each in own_environments(folder, interpreters)]
-    programs = [each.words[0] for text, _ in texts for each in simple_commands(text)]
-    named = (*ALWAYS, *(word for word in programs if word.replace("-", "_").isidentifier()))
+    started = (word for text, _ in texts for word in programs(text))
+    named = (*ALWAYS, *(word for word in started if word.replace("-", "_").isidentifier()))
     return Installed(
         pythons=tuple(dict.fromkeys(each.executable for each in found if each)),
         interpreters=tuple(open_to(found, root, settings, confined=confined)),
@@ -78,8 +78,7 @@ def starts_python(command: str, folder: str) -> bool:
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)
-    heads = [each.words[0] for each in simple_commands(command)]
-    paths = (program_path(word, root=Path(folder), path=search) for word in heads)
+    paths = (program_path(word, root=Path(folder), path=search) for word in programs(command))
     if any(path and (is_python(Path(path).name) or interpreter_of_script(path)) for path in paths):
         return True
     place = _Folder(folder)

@@ -7,39 +7,19 @@ the text. Options stay as they are.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from agent_harness.kernel.shell.reader import ShellCommand, ShellWord, read
+from agent_harness.kernel.shell.wrappers import name_of, unwrapped
 from agent_harness.verification.expecting import literals
 from agent_harness.verification.expecting.edits import Edit, moved, other_number, other_pattern, other_text
 from agent_harness.verification.expecting.python import expected_in_python
-from agent_harness.verification.expecting.shellwords import Reader, ShellCommand, ShellWord
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _MOST_DEPTH = 8
 _OPENING = frozenset({"if", "while", "until", "elif"})
-_SKIPPED = frozenset(
-    {
-        "then",
-        "do",
-        "else",
-        "{",
-        "time",
-        "exec",
-        "command",
-        "env",
-        "nice",
-        "sudo",
-        "builtin",
-        "local",
-        "readonly",
-        "export",
-        "declare",
-    }
-)
-_WRAPPING = {
-    "timeout": (("-k", "-s"), 1),
-    "xargs": (("-I", "-n", "-P", "-L", "-d"), 0),
-}
+_DECLARING = frozenset({"local", "readonly", "export", "declare"})
 _NEAR = 100  # commands
 _LANGUAGE_OF = {
     "python": "python", "python3": "python", "node": "js", "nodejs": "js", "bun": "js", "deno": "js",
@@ -64,6 +44,8 @@ _FAILING_SET = re.compile(
 _WANTED = re.compile(r"(?i)(?:want|expect|golden|exp)(?:ed|s)?[\w.]*")
 _FUNCTION = re.compile(r"(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)\s*[{(]|function\s+([A-Za-z_][\w-]*)\s*\{")
 _COMPARED = re.compile(r"(?:\[\[?|test)\s+(\"[^\"\n]{0,200}\"|\S+)\s+(?:=|==|!=|-eq|-ne)\s+(\S+)")
+_LONGEST = 4000  # letters of a function
+_GIVEN = re.compile(r"\$\{?[\d#@*]\}?")  # to the script
 _VARIABLE = re.compile(r"\"?\$\{?(\w+)\}?\"?")
 
 
@@ -71,8 +53,8 @@ def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
     """The edits that make the expected values in shell text other ones."""
     if depth > _MOST_DEPTH:
         return []
-    script = _Script(Reader(text).commands(), _functions(text), depth)
-    return [*script.edits(script.commands), *_arms(text)]
+    script = _Script(read(text).commands, _functions(text), depth)
+    return script.edits(script.commands)
 
 
 @dataclass(slots=True)
@@ -97,7 +79,7 @@ class _Script:
                 found += _said(command)
             if _unwrapped_name(command) in _COMPARING and _holds(commands, at, equal=True):
                 found += _handed(commands, at)
-        return found
+        return [*found, *_arms(commands)]
 
     def of_command(self, commands: Sequence[ShellCommand], at: int, *, denied: bool) -> list[Edit]:
         """Those of one command, and of what its words run."""
@@ -109,9 +91,9 @@ class _Script:
         elif name in _PATTERN_TOOLS:
             if not denied and _holds(commands, at, equal=True):
                 patterns = (word for word in _patterns(words) if not word.runs)
-                found += [edit for word in patterns for edit in moved(other_pattern(word.value, 0), word.at)]
+                found += [edit for word in patterns for edit in moved(other_pattern(word.text, 0), word.at)]
         elif name == "((" and len(words) > 1:
-            found += moved(literals.expected(f"assert({words[1].value})", "calc"), [0] * 7 + words[1].at + [0])
+            found += moved(literals.expected(f"assert({words[1].text})", "calc"), [*[0] * 7, *words[1].at, 0])
         elif name in _LANGUAGE_OF:
             found += self.one_liner(name, words, command)
         elif name in self.functions:
@@ -128,33 +110,30 @@ class _Script:
         found: list[Edit] = []
         turned = False
         for at in range(1, len(words) - 1):
-            sign, left, right = words[at].value, words[at - 1], words[at + 1]
-            if sign == "!" and words[at].bare:
+            sign, left, right = words[at].text, words[at - 1], words[at + 1]
+            if sign == "!" and not words[at].quoted:
                 turned = True
-            if not words[at].bare or sign not in (*_EQUAL, *_UNEQUAL, "=~"):
+            if words[at].quoted or sign not in (*_EQUAL, *_UNEQUAL, "=~"):
                 continue
             equal = (sign not in _UNEQUAL) != turned
             turned = False
             if not callable(holds) or not holds(equal):
                 continue
-            if left.literal == right.literal:
-                if not left.literal:
-                    self.names |= {m[1] for w in (left, right) if (m := _VARIABLE.fullmatch(w.value))}
+            if left.expands == right.expands:
+                if left.expands:
+                    self.names |= {m[1] for w in (left, right) if (m := _VARIABLE.fullmatch(w.text))}
                 continue
-            value, other = (left, right) if left.literal else (right, left)
+            value, other = (right, left) if left.expands else (left, right)
             if (
                 at - 1 == 0
-                or "$#" in other.value
-                or (
-                    value.value == "0"
-                    and ("$?" in other.value or re.search(r"(?i)fail|err|bad|rc|status", other.value))
-                )
+                or "$#" in other.text
+                or (value.text == "0" and ("$?" in other.text or re.search(r"(?i)fail|err|bad|rc|status", other.text)))
             ):
                 continue
-            is_pattern = sign == "=~" or words[0].value == "[["
+            is_pattern = sign == "=~" or words[0].text == "[["
             found += (
-                moved(other_pattern(value.value, 0), value.at)
-                if is_pattern and not _NUMBER.fullmatch(value.value)
+                moved(other_pattern(value.text, 0), value.at)
+                if is_pattern and not _NUMBER.fullmatch(value.text)
                 else _other(value)
             )
         return found
@@ -163,31 +142,31 @@ class _Script:
         """Those of the program that stands in a word, or in a here-document."""
         language = _LANGUAGE_OF[name]
         texts = list(_programs(name, language, words))
-        plain = any(word.bare and not word.value.startswith("-") for word in words[1:])
+        plain = any(not word.quoted and not word.text.startswith("-") for word in words[1:])
         if command.document is not None and language != "awk" and (not plain or language == "sql"):
             texts.append(command.document)
-        return [edit for word in texts for edit in moved(in_language(word.value, language, self.depth + 1), word.at)]
+        return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def assigned(self, word: ShellWord) -> list[Edit]:
         """The value of a variable that is compared, or called as an expected one."""
-        found = _ASSIGNMENT.match(word.value)
-        if not found or not word.literal or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
+        found = _ASSIGNMENT.match(word.text)
+        if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
         cut = found.end()
-        if not word.value[cut:]:
+        if not word.text[cut:]:
             return []
-        return _other(ShellWord(word.value[cut:], word.at[cut:], word.start, word.end))
+        return _other(word.behind(cut))
 
 
 def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[ShellWord]:
     """The words that are programs."""
     if language == "sql":
-        yield from (word for word in words[1:] if not word.bare)
+        yield from (word for word in words[1:] if word.quoted)
         return
     valued = _VALUED_BY.get(language, {})
     at = 1
-    while at < len(words) and words[at].value.startswith("-") and len(words[at].value) > 1:
-        value = words[at].value
+    while at < len(words) and words[at].text.startswith("-") and len(words[at].text) > 1:
+        value = words[at].text
         if language in ("awk", "jq"):
             if value in ("-f", "--from-file"):
                 return
@@ -204,7 +183,7 @@ def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
-        word, value = words[at], words[at].value
+        word, value = words[at], words[at].text
         after = words[at + 1 : at + 2]
         if value == "--" or not (value.startswith("-") and len(value) > 1):
             return found if given else [*found, *(after if value == "--" else [word])]
@@ -229,27 +208,16 @@ def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
     return literals.expected(text, language)
 
 
-def _unwrapped(words: list[ShellWord]) -> list[ShellWord]:
-    """Without assignments and programs that only start another one."""
-    at = 0
-    while at < len(words) - 1:
-        value = words[at].value
-        if value in _WRAPPING:
-            valued, own = _WRAPPING[value]
-            at += 1
-            while at < len(words) - 1 and words[at].value.startswith("-"):
-                at += 2 if words[at].value in valued else 1
-            at += own
-        elif value in _SKIPPED or (words[at].bare and _ASSIGNMENT.match(value)):
-            at += 1
-        else:
-            break
+def _unwrapped(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    """Without assignments, declarations and programs that only start another one."""
+    texts, at = [word.text for word in words], 0
+    while at < len(texts) - 1 and (count := unwrapped(texts, at) or int(texts[at] in _DECLARING)):
+        at += count
     return words[at:]
 
 
 def _unwrapped_name(command: ShellCommand) -> str:
-    words = _unwrapped(command.words)
-    return words[0].value.rpartition("/")[2] if words else ""
+    return name_of([word.text for word in _unwrapped(command.words)[:1]])
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
@@ -260,7 +228,7 @@ def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
         return equal
     if commands[last].after == "&&" and last + 1 < len(commands):
         then = last + 1
-        is_check = commands[then].name() in ("[", "test", "grep")
+        is_check = commands[then].name in ("[", "test", "grep")
         if not is_check and _fails(commands, then, _end_of_group(commands, then)):
             return not equal
     opening = _condition(commands, first)
@@ -298,7 +266,7 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
-        for key in commands[here].keys:
+        for key in (*commands[here].keys, commands[here].name):
             if key in ("if", "case"):
                 level += 1
             elif key in ("fi", "esac"):
@@ -331,21 +299,21 @@ def _fails(commands: Sequence[ShellCommand], start: int, end: int) -> bool:
 
 
 def _is_failure(command: ShellCommand) -> bool:
-    words = [word.value for word in command.words]
-    if not words:
+    if not command.words:
         return False
-    if words[0] in ("exit", "return"):
-        return words[1:2] not in ([], ["0"])
-    if words[0] in ("echo", "printf"):
-        return any(sign.startswith(">&") and word.value == "2" for sign, word in command.redirects)
-    return bool(_FAILING.fullmatch(words[0]) or _FAILING_SET.match(words[0]))
+    name = command.words[0].text
+    if name in ("exit", "return"):
+        return [word.text for word in command.words[1:2]] not in ([], ["0"])
+    if name in ("echo", "printf"):
+        return any(sign.startswith(">&") and word.text == "2" for sign, word in command.redirects)
+    return bool(_FAILING.fullmatch(name) or _FAILING_SET.match(name))
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
     """Whether a test wants what its substitutions print to be empty, nothing or another text."""
-    if not words or words[0].value not in ("[", "test", "[["):
+    if not words or words[0].text not in ("[", "test", "[["):
         return False
-    values = [word.value for word in words]
+    values = [word.text for word in words]
     return any(sign in values for sign in ("-z", "!=", "-ne", "-lt", "-le", "!")) or (
         values[-1 - (values[-1] in ("]", "]]"))] in ("0", "")
     )
@@ -355,34 +323,34 @@ def _other(word: ShellWord) -> list[Edit]:
     """The edit of a word that is a value."""
     if word.runs:
         return []
-    if not word.value and not word.bare:
+    if not word.text and word.quoted:
         return [Edit(word.end - 1, word.end - 1, "0")]
-    if _NUMBER.fullmatch(word.value):
-        signed = word.value.startswith("-")
-        return moved(other_number(word.value[signed:], signed), word.at)
-    return moved(other_text(word.value, 0), word.at) if word.at else []
+    if _NUMBER.fullmatch(word.text):
+        signed = word.text.startswith("-")
+        return moved(other_number(word.text[signed:], signed), word.at)
+    return moved(other_text(word.text, 0), word.at) if word.at else []
 
 
 def _said(command: ShellCommand) -> list[Edit]:
     """What a command prints that only says something: words of echo and printf, lines of a here-document."""
-    name = command.name()
+    name = command.name
     if name not in _SAYING:
         return []
     if name == "cat":
         return _lines(command.document) if command.document else []
     found: list[Edit] = []
     for word in command.words[1:]:
-        if not word.runs and not (word.value.startswith("-") and word.bare and not _NUMBER.fullmatch(word.value)):
-            found += _other(word) if not word.value.startswith("/") else []
+        if not word.runs and not (word.text.startswith("-") and not word.quoted and not _NUMBER.fullmatch(word.text)):
+            found += _other(word) if not word.text.startswith("/") else []
     return found
 
 
 def _lines(document: ShellWord) -> list[Edit]:
     found: list[Edit] = []
     at = 0
-    for line in document.value.splitlines(keepends=True):
+    for line in document.text.splitlines(keepends=True):
         if line.strip():
-            found += moved(other_text(line, at), range(document.start, document.start + at + len(line) + 1))
+            found += moved(other_text(line, at), document.at)
         at += len(line)
     return found
 
@@ -402,9 +370,7 @@ def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
 
 def _is_wanted_target(command: ShellCommand) -> bool:
     """Whether a command writes a file that is named as an expected one."""
-    return any(
-        sign in (">", ">>") and _WANTED.search(word.value.rpartition("/")[2]) for sign, word in command.redirects
-    )
+    return any(sign in (">", ">>") and _WANTED.search(word.text.rpartition("/")[2]) for sign, word in command.redirects)
 
 
 def _functions(text: str) -> dict[str, set[int]]:
@@ -433,24 +399,18 @@ def _places(name: str, body: str) -> set[int]:
     return {int(bound[1])} if bound else set()
 
 
-_CASE = re.compile(r"\bcase[ \t]+(\S{1,200}|\"[^\"\n]{0,200}\")[ \t]+in\b")
-_LONGEST = 4000  # letters of a function, and between case and esac
-_ARM = re.compile(r"(?:^|;;|\n)\s*\(?(?P<pattern>[^()\n;]{1,200})\)(?P<body>(?:(?!;;)[\s\S])*)")
-
-
-def _arms(text: str) -> Iterator[Edit]:
-    """The arms of a ``case`` in which another arm fails."""
-    for case in _CASE.finditer(text):
-        end = text.find("esac", case.end(), case.end() + _LONGEST)
-        inside = text[case.end() : end] if end > 0 else ""
-        arms = list(_ARM.finditer(inside))
-        failing = [_fails(commands := Reader(arm["body"]).commands(), 0, len(commands)) for arm in arms]
-        if (
-            not any(failing)
-            or not case[1].strip('"').startswith(("$", "`"))
-            or re.fullmatch(r'"?\$\{?[\d#@*]\}?"?', case[1])
-        ):
-            continue
-        for arm, fails in zip(arms, failing, strict=True):
-            if not fails:
-                yield from other_pattern(re.sub(r"[*?]", " ", arm["pattern"]), case.end() + arm.start("pattern"))
+def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
+    """The arms of each ``case`` in which another arm fails."""
+    opened: list[tuple[ShellWord, list[int]]] = []
+    for at, command in enumerate(commands):
+        if command.patterns and opened:
+            opened[-1][1].append(at)
+        if command.name == "case" and len(command.words) > 1:
+            opened.append((command.words[1], []))
+        elif "esac" in command.keys and opened:
+            asked, arms = opened.pop()
+            failing = [_fails(commands, *ends) for ends in pairwise((*arms, at))]
+            if any(failing) and asked.expands and not _GIVEN.fullmatch(asked.text):
+                passing = (commands[arm] for arm, fails in zip(arms, failing, strict=True) if not fails)
+                for word in (word for arm in passing for word in arm.patterns if not word.runs):
+                    yield from moved(other_pattern(re.sub(r"[*?]", " ", word.text), 0), word.at)

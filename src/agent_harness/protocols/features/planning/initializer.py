@@ -13,7 +13,6 @@ from pathlib import Path
 from agent_harness.agents import registry
 from agent_harness.agents.base import Agent, ToolRules
 from agent_harness.agents.guardrails import check_command
-from agent_harness.agents.guardrails.shell import Simple, UnreadableCommand, commands
 from agent_harness.errors import (
     HarnessError,
     Refused,
@@ -26,6 +25,7 @@ from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.files import own_place
 from agent_harness.kernel.git import Git, own_output
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.shell.reader import ShellCommand, read
 from agent_harness.protocols.features import escalation, progress, prompts, records, repository
 from agent_harness.protocols.features.config import commands as command_rules
 from agent_harness.protocols.features.config import default_text, load
@@ -324,23 +324,16 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 def findings(text: str, root: Path) -> list[str]:
     """One line for each command that may harm what the script did not start."""
-    try:
-        found = list(dict.fromkeys(line for each in _all(commands(text)) for line in _harm(each)))
-    except UnreadableCommand as reason:
-        return [f"it cannot be read: {reason}"]
+    script = read(text)
+    if script.fault:
+        return [f"it cannot be read: {script.fault}"]
+    found = list(dict.fromkeys(line for each, _ in script.every() for line in _harm(each)))
     refused = check_command(text, root, ToolRules(denied_commands=()))
     return [*found, *([refused] if refused else [])]
 
 
-def _all(script: tuple[Simple, ...]) -> Iterator[Simple]:
-    for simple in script:
-        yield simple
-        for word in simple.words:
-            yield from _all(word.runs)
-
-
-def _harm(simple: Simple) -> Iterator[str]:
-    words = [word.text for word in simple.words]
+def _harm(command: ShellCommand) -> Iterator[str]:
+    words = [word.written for word in command.words]
     shown = " ".join(words)[:120]
     if any(word.rpartition("/")[2] in KILLERS for word in words):
         yield f"`{shown}` may end programs that it did not start; keep pid files and end those processes"

@@ -1,0 +1,130 @@
+"""Programs that start another one: what they keep of their words, and what the rest of these runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agent_harness.kernel.shell.reader import read
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"})
+LAUNCHERS = frozenset({"poetry", "uv", "pdm", "hatch", "pipenv", "rye", "pixi"})
+"""What starts a program in a project's environment, behind the word ``run``."""
+_LAUNCHER_VALUED = (
+    "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project "
+    "--directory --env-file -e --env -C"
+)
+EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+
+# The options of each whose value is the next word, and how many words of its own follow the options.
+_WRAPPERS: dict[str, tuple[str, int]] = {
+    "env": ("-u --unset -C --chdir", 0),
+    "xargs": ("-I -n -P -L -d -a -s -E --max-args --max-procs --replace", 0),
+    "timeout": ("-k -s --kill-after --signal", 1),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c -n -p", 0),
+    "stdbuf": ("-i -o -e", 0),
+    "time": ("-f -o", 0),
+    "exec": ("-a", 0),
+    "watch": ("-n --interval", 0),
+    "flock": ("-w -E", 1),
+    "chroot": ("", 1),
+    "strace": ("-e -o -p -s", 0),
+    "sudo": ("-u --user -g --group -h --host -p --prompt -C -T -r -t -U -D --chdir -R", 0),
+    "caffeinate": ("-t -w", 0),
+    "xvfb-run": ("-n --server-num -s --server-args -e --error-file -f --auth-file -p --xauth-protocol -w --wait", 0),
+    **dict.fromkeys(("npx", "bunx", "pnpx"), ("-p --package", 0)),
+    **dict.fromkeys(("command", "builtin", "nohup", "setsid", "busybox", "toybox", "chronic", "unbuffer"), ("", 0)),
+}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
+_VALUED_OF_SHELL = re.compile(r"[-+][a-zA-Z]*o|--rcfile|--init-file")
+
+
+def name_of(words: Sequence[str]) -> str:
+    """The program's name without its folder; empty when there are no words."""
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def unwrapped(words: Sequence[str], at: int = 0) -> int:
+    """How many words the wrapper at a place keeps for itself, 1 for an assignment there; 0 when there is neither."""
+    if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
+        return 1
+    name = words[at].rpartition("/")[2] if at < len(words) else ""
+    if name == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):  # it only asks
+        return 0
+    if name in LAUNCHERS:
+        end = next((i for i in range(at + 1, len(words) - 1) if words[i] == "run"), len(words)) + 1
+        valued, own = _LAUNCHER_VALUED, 0
+    elif name in _WRAPPERS:
+        end = at + 1
+        valued, own = _WRAPPERS[name]
+    else:
+        return 0
+    while end < len(words) and (words[end].startswith("-") or _ASSIGNMENT.fullmatch(words[end])):
+        if words[end] == "--":
+            end += 1
+            break
+        end += 2 if words[end] in valued.split() else 1
+    end += own
+    return end - at if end < len(words) else 0
+
+
+def program_at(words: Sequence[str]) -> int:
+    """Where the program stands: behind assignments and all wrappers; at the end where there is none."""
+    at = 0
+    while count := unwrapped(words, at):
+        at += count
+    return at
+
+
+def programs(text: str) -> Iterator[str]:
+    """The programs that shell text starts, each behind those that start it."""
+    for words in (command.plain for command, _ in read(text).every()):
+        at = 0
+        while at < len(words):
+            if not _ASSIGNMENT.fullmatch(words[at]):
+                yield words[at]
+            at += unwrapped(words, at) or len(words)
+
+
+def script_of(words: Sequence[str]) -> str | None:
+    """The text that ``sh -c``, ``eval`` or ``env -S`` runs, or ``None``; what is no arithmetic in ``((...))``."""
+    name = name_of(words)
+    if name in ("eval", "(("):
+        return " ".join(words[1:])
+    if name == "env":
+        return _after(words, r"-\w*S|--split-string")
+    if name in SHELLS:
+        return _after(words, r"-\w*c\w*|--command")
+    if name in ("flock", "script", "watch"):
+        return _after(words, r"-\w*c|--command")
+    return None
+
+
+def _after(words: Sequence[str], option: str) -> str | None:
+    """The first word behind an option that is no option itself."""
+    for at, word in enumerate(words[1:], start=1):
+        if word.startswith("--split-string="):
+            return word.partition("=")[2]
+        if re.fullmatch(option, word):
+            rest = [each for each in words[at + 1 :] if not each.startswith(("-", "+"))]
+            return rest[0] if rest else None
+    return None
+
+
+def script_file_at(words: Sequence[str]) -> int:
+    """Which word of a call of a shell is its first operand: its script, or the text of ``-c``; 0 for none."""
+    for at in range(1, len(words)):
+        if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
+            return at
+    return 0
+
+
+def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """From where to where the words of each command stand that ``find`` starts."""
+    if name_of(words) not in ("find", "fd", "gfind"):
+        return
+    for at, word in enumerate(words):
+        if word in EXECUTING:
+            end = next((i for i in range(at + 1, len(words)) if words[i] in (";", "+")), len(words))
+            yield at + 1, end
