@@ -11,6 +11,7 @@ import codecs
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agent_harness.verification import sources
@@ -444,20 +445,32 @@ def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, reach: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
     """The values of a name: assigned, looped over, or given by ``parametrize``; none where it is used otherwise."""
-    compared = {id(each) for each, _ in _expected(function)}
-    used = (n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
-    if any(id(node) not in compared for node in used):
+    otherwise, loops = _uses(function)
+    if name in otherwise:
         return []
     found = [reach[name]] if name in reach else []
-    for loop in ast.walk(function):
-        if isinstance(loop, ast.For):
-            found += _in_rows(_names(loop.target), name, _resolved(loop.iter, reach))
+    for loop in loops.get(name, ()):
+        found += _in_rows(_names(loop.target), name, _resolved(loop.iter, reach))
     for decorator in (*function.decorator_list, *(owner.decorator_list if owner else ())):
         if isinstance(decorator, ast.Call) and sources.dotted(decorator.func).endswith("parametrize"):
             names, rows = (*decorator.args[:2], None, None)[:2]
             if names is not None and rows is not None:
                 found += _in_rows(_names(names), name, _resolved(rows, reach))
     return found
+
+
+@lru_cache(maxsize=8)
+def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
+    """The names that not only expectations use, and the loops that bind each name."""
+    compared = {id(each) for each, _ in _expected(function)}
+    otherwise, loops = set[str](), dict[str, list[ast.For]]()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in compared:
+            otherwise.add(node.id)
+        elif isinstance(node, ast.For):
+            for name in dict.fromkeys(_names(node.target)):
+                loops.setdefault(name, []).append(node)
+    return otherwise, loops
 
 
 def _names(node: ast.expr) -> list[str]:

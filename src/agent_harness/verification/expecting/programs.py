@@ -65,7 +65,8 @@ class ParsedProgram:
         for at, token in enumerate(self.tokens):
             if token.kind == SIGN and token.text in CLOSE and stack:
                 opened, begin = stack.pop()
-                self.pair[opened], self.pair[at] = at, opened
+                if len(stack) < _DEEPEST:  # each one is read with all that is in it
+                    self.pair[opened], self.pair[at] = at, opened
             self.parent.append(stack[-1][0] if stack else -1)
             self.begin.append(begin)
             if token.kind == SIGN and token.text in OPEN:

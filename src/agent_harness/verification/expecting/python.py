@@ -113,10 +113,21 @@ class _Lines:
         self.text, self.starts = text, [0]
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line.decode("utf-8", "surrogateescape")))
+        self.letters: dict[
+            int, list[int]
+        ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
         """Where a line and a column of the tree stand in the text."""
-        return self.starts[line - 1] + len(self.lines[line - 1][:column].decode("utf-8", "surrogateescape"))
+        content = self.lines[line - 1]
+        if len(content) == self.starts[line] - self.starts[line - 1]:
+            return self.starts[line - 1] + column
+        if line not in self.letters:
+            widths = [
+                len(each.encode("utf-8", "surrogateescape")) for each in content.decode("utf-8", "surrogateescape")
+            ]
+            self.letters[line] = [at for at, width in enumerate(widths) for _ in range(width)] + [len(widths)]
+        return self.starts[line - 1] + self.letters[line][min(column, len(content))]
 
     def edits(self, node: _Value, *, is_pattern: bool) -> list[Edit]:
         """Those of one constant."""
