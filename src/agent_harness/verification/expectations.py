@@ -18,7 +18,7 @@ from agent_harness.verification.expecting.shell import expected_in_shell, in_lan
 
 __all__ = ["ChangedCheck", "with_other_values"]
 _NEAR = 4  # letters between two edits of one value
-_LARGEST, _LARGEST_DATA = 256 * 1024, 4 * 1024 * 1024  # bytes; nobody writes a larger check by hand
+_LARGEST, _LARGEST_DATA = 1024 * 1024, 4 * 1024 * 1024  # bytes; nobody writes a larger check by hand
 _SHEBANG = re.compile(rb"#![^\n]*?\b(python|node|perl|ruby|php|awk|bash|dash|zsh|ksh|sh)[\d.]*\b")
 _OF_SHEBANG = {"node": "js", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "sh": "shell"}
 _TESTS_OF_RUST = "#[cfg(test)]"

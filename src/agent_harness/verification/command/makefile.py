@@ -45,14 +45,13 @@ class Makefile:
     @classmethod
     def parse(cls, text: str) -> "Makefile":
         """The makefile in a text; reading never fails."""
-        rules: list[Rule] = []
+        rules: list[tuple[str, str, list[str]]] = []
         variables: dict[str, str] = {}
         others: list[str] = []
         recipe: list[str] | None = None
         for line in text.replace("\\\n", " ").splitlines():
             if line.startswith("\t") and recipe is not None:
                 recipe.append(line.strip())
-                rules[-1] = Rule(rules[-1].targets, rules[-1].needs, tuple(recipe))
                 continue
             stripped = line.split("#")[0].strip()
             if not stripped:
@@ -63,10 +62,11 @@ class Makefile:
             elif rule := _RULE.match(stripped):
                 needs, _, first = rule["rest"].partition(";")
                 recipe = [first.strip()] if first.strip() else []
-                rules.append(Rule(tuple(rule["targets"].split()), tuple(needs.split()), tuple(recipe)))
+                rules.append((rule["targets"], needs, recipe))
             else:
                 others.append(stripped)
-        return cls(tuple(rules), variables, tuple(others))
+        read = (Rule(tuple(targets.split()), tuple(needs.split()), tuple(lines)) for targets, needs, lines in rules)
+        return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
         """The files that it includes, as far as its variables say which, and whether make goes on without them."""

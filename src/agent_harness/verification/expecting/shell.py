@@ -99,8 +99,9 @@ class _Script:
         elif name in self.functions:
             for place in self.functions[name]:
                 found += _other(words[place]) if place < len(words) else []
+        denies = _denies(words)
         for word in command.words:
-            found += self.edits(word.runs, denied=_denies(words))
+            found += self.edits(word.runs, denied=denies)
         for _, word in command.redirects:
             found += self.edits(word.runs)
         return found
