@@ -6,11 +6,14 @@ Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from agent_harness.agents.events import Event, Text, ToolCall, ToolResult, Usage
 from agent_harness.agents.markers import is_pytest_result, row_of_line, shell_command
+from agent_harness.kernel.shell.reader import read
+from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.supervision.monitors import Intervention, Monitor, ProjectFacts
 
 WARNING_TEXT = "You appear stuck. Consider a different approach."
@@ -26,22 +29,15 @@ LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
 HALF = 0.5  # of the window: the silent check
 EXPECTED_COMMANDS = 3
 
-_SEPARATOR = re.compile(r"&&|\|\|?|[;&\n()]")
-_RUNNER_WORDS = frozenset(("run", "exec", "env", "python", "python3", "-m", "poetry", "uv", "pdm", "hatch", "pipenv"))
-_ASSIGNMENT = re.compile(r"\w+=")
-
 
 def is_test_command(command: str) -> bool:
     """True when one of the commands of a shell line has pytest as its program, also behind ``poetry run`` and such."""
-    return "pytest" in command and any(_program(part) == "pytest" for part in _SEPARATOR.split(command[:4000]))
+    return "pytest" in command and any(_runs_pytest(each.plain) for each, _ in read(command[:4000]).every())
 
 
-def _program(command: str) -> str:
-    for word in command.split():
-        name = word.rsplit("/", 1)[-1]
-        if name not in _RUNNER_WORDS and not _ASSIGNMENT.match(word):
-            return name
-    return ""
+def _runs_pytest(words: Sequence[str]) -> bool:
+    rest = words[program_at(words) :]
+    return name_of(rest) == "pytest" or (name_of(rest).startswith("python") and ("-m", "pytest") in pairwise(rest))
 
 
 @dataclass(frozen=True, slots=True)
