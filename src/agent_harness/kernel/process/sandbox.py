@@ -196,6 +196,7 @@ def of_check(
     reads: Iterable[str | os.PathLike[str]] = (),
     names: Iterable[str] = (),
     namespaces: bool = True,
+    network: str = OPEN,
     of_home: Sequence[str] | None = None,
 ) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
@@ -204,10 +205,13 @@ def of_check(
     others are out of its sight, but for those that it needs: both of them, and what its variables and ``names`` name.
     ``of_home``: of the files and hidden folders in the home it sees these alone, and what it needs as well, where there
     are namespaces: programs look for settings in each folder above their own. Without ``namespaces`` it sees the
-    machine as a person's own command does, where Landlock can hold it. ``Refused`` as by ``kind_for``.
+    machine as a person's own command does, where Landlock can hold it: with a ``network`` of its own, if that is said
+    and there could be one. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
-    kind = "landlock" if kind and not namespaces and sys.platform == "linux" and _holds("landlock") else kind
+    has_own_network = kind == "namespaces" and network == LOOPBACK
+    if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
+        kind = "landlock" if _holds("landlock") else kind
     places, scratch = [os.path.realpath(path) for path in own], os.path.realpath(temporary)
     allowed = limits_from(settings, (scratch, *places))
     if kind is None:
@@ -222,7 +226,7 @@ def of_check(
     rules |= dict.fromkeys((*kept, scratch), ("rw", ""))
     if kind == "landlock":
         rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
-        return _made(kind, "ro", OPEN, _allowed(rules), allowed), scratch
+        return _made(kind, "ro", LOOPBACK if has_own_network else OPEN, _allowed(rules), allowed), scratch
     rules |= _machine()
     texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
     if of_home is not None and not any(_is_in(os.path.realpath(home), path) for path in kept):
