@@ -48,21 +48,24 @@ def test_work_that_is_right_only_where_it_is_judged(make_repo: Make, condition: 
 
 
 @pytest.mark.parametrize(
-    "condition",
+    ("condition", "told"),
     [
-        "! [ -e ~/.known ]",
-        "git diff --quiet $(git rev-list HEAD | tail -1) -- check.sh",  # the check is the one that was committed
+        ("! [ -e ~/.known ]", "fails with the person's home folder"),
+        (
+            "git diff --quiet $(git rev-list HEAD | tail -1) -- check.sh",  # the check is the one that was committed
+            "fails where its own text is another one that means the same",
+        ),
     ],
 )
 def test_what_may_have_an_honest_reason_is_no_proof(
-    make_repo: Make, condition: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_repo: Make, condition: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / ".known").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
     verdict = judged(make_repo, only_where(condition))
 
     assert (verdict.accepted, codes(verdict), verdict.noticed) == (True, [], False)
-    assert "fails with the person's home folder" in verdict.not_asked
+    assert told in verdict.not_asked
 
 
 def test_honest_work_passes_there_too(make_repo: Make) -> None:

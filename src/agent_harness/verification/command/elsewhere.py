@@ -11,9 +11,11 @@ Where the check fails there, it is run again where it passed, and then with one 
 import posixpath
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_harness.verification.case import Case
+from agent_harness.verification.command.guard import CommandGuard
 from agent_harness.verification.command.runner import CommandRunner
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.verdict import GREEN, Run
@@ -27,7 +29,10 @@ _GIT = re.compile(r"\bgit\b")
 _SLASHED = frozenset({".js", ".mjs", ".cjs", ".ts", ".mts", ".go", ".rs", ".c", ".h", ".cc", ".cpp", ".java", ".php"})
 _HASHED = frozenset({".py", ".sh", ".bash", ".pl", ".t", ".rb", ".mk", ".awk", ".bats"})
 _COMMENT = {True: re.compile(rb"(?m)^([ \t]*//.*\w)[ \t]*$"), False: re.compile(rb"(?m)^([ \t]*#(?!!).*\w)[ \t]*$")}
-_FORMATTED = re.compile(rb"\b(?:ruff|black|prettier|gofmt|eslint|shellcheck|shfmt|rustfmt|fmt|flake8|lint\w*|biome)\b")
+_FORMATTED = re.compile(
+    r"\b(?:ruff|black|prettier|gofmt|eslint|shellcheck|shfmt|rustfmt|fmt|flake8|pycodestyle|\w*lint\w*|biome|format|style"
+    r"|standard|xo|clippy|pre-commit)\b"
+)
 
 
 def elsewhere(case: Case) -> None:
@@ -56,38 +61,42 @@ def _looks_around(case: Case) -> bool:
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     """Why the check is not believed; nothing where it is, or is only no proof."""
     files, _ = case.guard.check_files(case.changes)
-    other = {path: text for path, content in files.items() if (text := _other_comment(path, content)) != content}
-    with runner.place(case.candidate, (Edits(other),) if other else (), neutral=True) as space:
-        if space.borrowed and any(map(_GIT.search, map(_text, (command, *files.values())))):
-            return ""  # git cannot be used in it
-        _take_along(Path(runner.git.root), space)
-        if _passes(case, runner.run_plainly(space, command, case.short_limit, at_home=True)):
-            return ""
+    named = case.guard.named.texts if isinstance(case.guard, CommandGuard) else ()
+    texts = [command, *named, *(each.decode("utf-8", "replace") for each in files.values())]
+    is_formatted = any(map(_FORMATTED.search, texts))
+    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
+    rewritten = [Edits({path: content for path, content in other.items() if content != files[path]})]
+
+    def as_a_person(*, at_home: bool, overlays: Sequence[Edits] = ()) -> bool:
+        with runner.place(case.candidate, overlays, neutral=True) as space:
+            if space.borrowed and any(map(_GIT.search, texts)):
+                return True  # git cannot be used there: nothing is asked
+            if at_home:
+                _take_along(Path(runner.git.root), space)
+            return _passes(case, runner.run_plainly(space, command, case.short_limit, at_home=at_home))
+
+    if as_a_person(at_home=True, overlays=rewritten):
+        return ""
     terms = RunAsked(seconds=case.short_limit, plain=True)
     if not _passes(case, case.part(command, terms)):
         return "The command passed, and failed when it was run again on the same commit"
     with runner.place(case.candidate, neutral=True) as space:
         if not _passes(case, runner.start(space, command, terms)):
             return "The command passes in the folder where the harness runs it, and fails in another one"
-    with runner.place(case.candidate, neutral=True) as space:
-        if not _passes(case, runner.run_plainly(space, command, case.short_limit, at_home=False)):
-            return (
-                "The command passes where the harness runs it, and fails as a person would run it: "
-                "in a checkout of its own, without CI=true and the other marks of a check"
-            )
-    case.noticed = False
-    what = "the person's home folder" + (", or with other comments in the check" if other else "")
-    case.not_asked = f"it passes where the harness runs it, and fails with {what}"
+    if not as_a_person(at_home=False):
+        return (
+            "The command passes where the harness runs it, and fails as a person would run it: "
+            "in a checkout of its own, without CI=true and the other marks of a check"
+        )
+    is_home = as_a_person(at_home=False, overlays=rewritten)
+    what = "with the person's home folder" if is_home else "where its own text is another one that means the same"
+    case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"
     return ""
 
 
 def _passes(case: Case, run: Run) -> bool:
     case.check_stop()
     return run.exit_code == 0
-
-
-def _text(content: str | bytes) -> str:
-    return content if isinstance(content, str) else content.decode("utf-8", "replace")
 
 
 def _take_along(root: Path, space: Workspace) -> None:
@@ -98,8 +107,8 @@ def _take_along(root: Path, space: Workspace) -> None:
             shutil.copyfile(path, place)
 
 
-def _other_comment(path: str, content: bytes) -> bytes:
-    """The same program with another comment; where it has none, with an empty line at its end."""
+def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
+    """The same program with another comment; where it has none, and nothing is formatted, with a line more."""
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):
@@ -108,6 +117,6 @@ def _other_comment(path: str, content: bytes) -> bytes:
     if comments:
         at = comments[-1].end(1)
         return content[: at - 1] + (b"x" if content[at - 1 : at] != b"x" else b"y") + content[at:]
-    if _FORMATTED.search(content) or b"__END__" in content or b"__DATA__" in content:
+    if is_formatted or b"__END__" in content or b"__DATA__" in content:
         return content
     return content + b"\n"
