@@ -74,6 +74,23 @@ def test_honest_work_passes_there_too(make_repo: Make) -> None:
     assert (verdict.accepted, codes(verdict), verdict.noticed) == (True, [], True)
 
 
+def test_a_check_that_sees_the_persons_home_changes_nothing_in_it(
+    make_repo: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    for name in ("mine", ".cache/demo/mine"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("kept")
+    monkeypatch.setenv("HOME", str(home))
+    verdict = judged(make_repo, "rm -f ~/mine ~/.cache/demo/mine; echo x > ~/new; echo $((2 * $1))\n")
+
+    assert verdict.accepted
+    assert [name for name in ("mine", ".cache/demo/mine", "new") if (home / name).exists()] == [
+        "mine",
+        ".cache/demo/mine",
+    ]
+
+
 def test_a_check_in_a_persons_place_reaches_no_other_network(make_repo: Make) -> None:
     if of_check([], temporary=".")[0].kind != "namespaces":
         pytest.skip("needs namespaces")

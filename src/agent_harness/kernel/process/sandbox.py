@@ -198,6 +198,7 @@ def of_check(
     namespaces: bool = True,
     network: str = OPEN,
     of_home: Sequence[str] | None = None,
+    at_home: bool = False,
 ) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
 
@@ -206,7 +207,8 @@ def of_check(
     ``of_home``: of the files and hidden folders in the home it sees these alone, and what it needs as well, where there
     are namespaces: programs look for settings in each folder above their own. Without ``namespaces`` it sees the
     machine as a person's own command does, where Landlock can hold it: with a ``network`` of its own, if that is said
-    and there could be one. ``Refused`` as by ``kind_for``.
+    and there could be one. ``at_home``: it sees all of the home, and of the caches there it changes those ``of_home``
+    alone. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network == LOOPBACK
@@ -220,6 +222,9 @@ def of_check(
     home = environ.get("HOME") or os.path.expanduser("~")
     closed = (home, *reads, *_protected((), environ), *_checkouts(kind, environ))
     caches = _caches(environ)
+    if at_home:
+        known = {os.path.realpath(path) for path in of_home or () if os.path.lexists(path)} - {*_checkouts("", environ)}
+        caches = [path for path in known if any(path != place and _is_in(path, place) for place in caches)]
     rules = {os.path.realpath(path): ("ro", "") for path in closed}
     rules |= dict.fromkeys(caches, ("rw", ""))
     rules |= dict.fromkeys(_programs_in(caches), ("ro", ""))
@@ -229,7 +234,7 @@ def of_check(
         return _made(kind, "ro", LOOPBACK if has_own_network else OPEN, _allowed(rules), allowed), scratch
     rules |= _machine()
     texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
-    if of_home is not None and not any(_is_in(os.path.realpath(home), path) for path in kept):
+    if of_home is not None and not at_home and not any(_is_in(os.path.realpath(home), path) for path in kept):
         spoken = [*names, *(value for name, value in environ.items() if not name.startswith(_OF_SETTINGS))]
         named = [word for text in spoken for word in re.split(r"[\s:;,'\"=()]+", text) if word.startswith(f"{home}/")]
         search = environ.get("PATH", "").split(os.pathsep)

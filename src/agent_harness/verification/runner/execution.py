@@ -298,10 +298,11 @@ def run_command(
             names=[command] if isinstance(command, str) else command,
             namespaces=not plain,
             network=network,
-            of_home=None if at_home else kept_of_home(variables),
+            of_home=kept_of_home(variables),
+            at_home=at_home,
         )
         own = variables
-        if not at_home:
+        if not at_home or confined.kind == "none":  # where nothing keeps it from the person's home, it has its own
             own = variables_of_check(
                 variables,
                 temporary.path,
