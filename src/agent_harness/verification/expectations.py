@@ -80,8 +80,8 @@ def one_by_one(
     """Versions of a check in which one value is another one: the last of each file, the first ones, those between.
 
     A check that goes on to its end notices the last value too, whatever it has noticed before. Values of data count
-    only where there is nothing else; those on a line that speaks of arguments or of the system, and those of other
-    goals of a makefile, not at all.
+    only where there is nothing else; those on or below a line that speaks of arguments or of the system, and those of
+    other goals of a makefile, not at all.
     """
     code, words, values = _found(command, files, data or {})
     rows = [
@@ -102,7 +102,9 @@ def _is_asked(path: str, text: str, at: int, command: str) -> bool:
         goals = _GOAL.findall(text, 0, at)
         return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)
     line = _line(text, at)
-    return not (_NOT_ALWAYS.search(line) or _OR.search(line))
+    begin = text.rfind("\n", 0, at)
+    above = _line(text, begin) if begin > 0 else ""
+    return not any(map(_NOT_ALWAYS.search, (line, above))) and not _OR.search(line)
 
 
 def _single(command: str, path: str, text: str, value: Sequence[Edit]) -> ChangedCheck:

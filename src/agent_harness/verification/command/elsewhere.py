@@ -71,8 +71,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
         with runner.place(case.candidate, overlays, neutral=True) as space:
             if space.borrowed and any(map(_GIT.search, texts)):
                 return True  # git cannot be used there: nothing is asked
-            if at_home:
-                _take_along(Path(runner.git.root), space)
+            _take_along(Path(runner.git.root), space)
             return _passes(case, runner.run_plainly(space, command, case.short_limit, at_home=at_home))
 
     if as_a_person(at_home=True, overlays=rewritten):
