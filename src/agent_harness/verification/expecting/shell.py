@@ -77,6 +77,8 @@ class _Script:
                 found += self.assigned(word)
             if _is_wanted_target(command):
                 found += _said(command)
+            if command.document and not command.words:  # behind the end of a loop
+                found += self.columns(commands, at)
             if _unwrapped_name(command) in _COMPARING and _holds(commands, at, equal=True):
                 found += _handed(commands, at)
         return [*found, *_arms(commands)]
@@ -147,6 +149,23 @@ class _Script:
         if command.document is not None and language != "awk" and (not plain or language == "sql"):
             texts.append(command.document)
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
+
+    def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
+        """Those of the table that a loop reads from a here-document, in the columns whose names are compared."""
+        reading = (
+            each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
+        )
+        names = [word.text for word in _unwrapped(next(reading, [])) if not word.text.startswith("-")][1:]
+        wanted = {i for i, name in enumerate(names) if name in self.names or _WANTED.fullmatch(name)}
+        document, found = commands[at].document, list[Edit]()
+        if document is None or not wanted or len(wanted) == len(names) > 1:
+            return []
+        for line in re.finditer(r"[^\n]+", document.text):
+            cells = list(re.finditer(r"\S+", line[0]))
+            for i in wanted & {*range(len(cells))}:
+                places = document.at[line.start() + cells[i].start() : line.start() + cells[i].end()]
+                found += _other(ShellWord(cells[i][0], places, places[0], places[-1] + 1))
+        return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
         """The value of a variable that is compared, or called as an expected one."""
