@@ -118,6 +118,11 @@ class Runner(ABC):
     def plain_variables(self, space: Workspace) -> Mapping[str, str]:
         """The variables of a person's program in this place."""
 
+    @property
+    @abstractmethod
+    def import_roots(self) -> Collection[str]:
+        """The folders of the project from which its environments import, before any setting of a runner."""
+
     @abstractmethod
     def imports(self, space: Workspace) -> list[str]:
         """The folders from which the project's modules are imported there."""
@@ -207,6 +212,10 @@ class TestRunner(Runner):
 
     def plain_variables(self, space: Workspace) -> Mapping[str, str]:
         return self.environment.variables
+
+    @property
+    def import_roots(self) -> Collection[str]:
+        return self.environment.mapped().roots
 
     def imports(self, space: Workspace) -> list[str]:
         return import_folders(self.environment.mapped(), space)

@@ -21,15 +21,15 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
-from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.command.watched import run_of, run_watched
-from agent_harness.verification.guard import file_of
+from agent_harness.verification.guard import ALLOWED_BY, file_of
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
 from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.lending import (
+    Mapped,
     ignored_paths,
     import_folders,
     left_behind,
@@ -353,7 +353,7 @@ class CommandRunner(Runner):
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         own = [space.moved(entry, root) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        if folders := [*import_folders(mapped_in(root, self._lent(), search), space), *own]:
+        if folders := [*import_folders(self._mapped, space), *own]:
             variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
         variables["PATH"] = os.pathsep.join(space.moved(entry, root) for entry in search.split(os.pathsep))
         return {**variables, "PWD": str(space.cwd)}
@@ -362,9 +362,18 @@ class CommandRunner(Runner):
         known = self.check.installed.pythons
         return "" if known and said not in known else said
 
+    @property
+    def _mapped(self) -> Mapped:
+        """What stands for the project in the environments that a command may start."""
+        search = process.scrubbed_environment().get("PATH", os.defpath)
+        return mapped_in(Path(self.git.root), self._lent(), search)
+
+    @property
+    def import_roots(self) -> Collection[str]:
+        return self._mapped.roots
+
     def imports(self, space: Workspace) -> list[str]:
-        search = self.plain_variables(space).get("PATH", "")
-        return import_folders(mapped_in(Path(self.git.root), self._lent(), search), space)
+        return import_folders(self._mapped, space)
 
     def reach(self, space: Workspace) -> Reach:
         return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
