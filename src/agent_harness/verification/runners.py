@@ -168,11 +168,8 @@ class TestRunner(Runner):
         return place_for(self.git, commit, environment=self.environment, overlays=overlays, neutral=neutral)
 
     def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
-        common: dict[str, Any] = {"environment": self.environment, "timeout_seconds": terms.seconds, "stop": self._stop}
-        if terms.plain:
-            return execute_plain(space, command, **common)
-        asked = {"select": terms.select, "watched": terms.watched, "again": terms.again}
-        return execute(space, command, keep_going=terms.keep_going, **asked, **common)
+        run = execute_plain if terms.plain else execute
+        return run(space, command, terms, environment=self.environment, stop=self._stop)
 
     def passed(self, run: Run) -> bool:
         return passed(run)

@@ -23,10 +23,18 @@ from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.parsing import simple_commands
-from agent_harness.verification.command.watched import run_of, run_watched
+from agent_harness.verification.command.watched import judged
 from agent_harness.verification.guard import ALLOWED_BY, file_of
-from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
-from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
+from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE, search_path
+from agent_harness.verification.runner.execution import (
+    Reach,
+    RunAsked,
+    Stop,
+    TestStart,
+    reach_of_checkout,
+    run_command,
+    run_of,
+)
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.lending import (
     Mapped,
@@ -38,6 +46,7 @@ from agent_harness.verification.runner.lending import (
     without,
 )
 from agent_harness.verification.runner.no_tests import ran_no_test
+from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
 from agent_harness.verification.twins import is_one
@@ -202,29 +211,32 @@ class CommandRunner(Runner):
             stop=self._stop,
             reach=reach or self.reach(space),
         )
-        run = self._as_here(run_of(command, space, done), space)
+        run = run_of(command, space, done, (None, None), Path(self.git.root))
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
-        run = run_watched(
-            command,
-            space,
-            self._variables(space),
-            terms,
+        folders = (str(PLUGIN_FOLDER), *import_folders(self._mapped, space))
+        imports = search_path(folders, command, process.scrubbed_environment(), root, space)
+        start = TestStart(
+            command=command,
+            words=command.words,
+            space=space,
+            variables={**self._variables(space), "PYTHONPATH": imports},
             project=root,
             kept=[str(root / each) for each in self._lent()],
-            scripts=self._named.files,
-            blocked=self.check.installed.blocked,
             reach=self.reach(space),
+            blocked=self.check.installed.blocked,
+            by_shell=True,
+            scripts=self._named.files,
+            notes_reads=False,
             stop=self._stop,
         )
+        watched = start.watched(terms)
+        run = judged(command, watched, run_of(command.text, space, watched.done, (None, None), root))
         for each in run.calls:
             each.python = each.python.replace(str(space.cwd), str(root))  # of what is lent
-        return self._as_here(run, space)
-
-    def _as_here(self, run: Run, space: Workspace) -> Run:
-        return replace(run, output=run.output.replace(str(space.cwd), str(self.git.root)))
+        return run
 
     @property
     def _has_to_start(self) -> bool:
@@ -352,9 +364,8 @@ class CommandRunner(Runner):
         """What leads into the project's folder leads into the checkout instead."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
-        own = [space.moved(entry, root) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        if folders := [*import_folders(self._mapped, space), *own]:
-            variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
+        if imports := search_path(import_folders(self._mapped, space), Command(text=""), variables, root, space):
+            variables["PYTHONPATH"] = imports
         variables["PATH"] = os.pathsep.join(space.moved(entry, root) for entry in search.split(os.pathsep))
         return {**variables, "PWD": str(space.cwd)}
 
