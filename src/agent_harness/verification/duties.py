@@ -15,7 +15,7 @@ from agent_harness.verification.changes import CandidateChanges, Tree
 from agent_harness.verification.command.named_files import Named, joined, named_by
 from agent_harness.verification.command.parsing import simple_commands
 from agent_harness.verification.guard import ALLOWED_BY, Duty, Words, belongs
-from agent_harness.verification.runner_config import SETTINGS_FILES, is_conftest, is_test_file, settings
+from agent_harness.verification.runner_config import SETTINGS_FILES, is_test_file, settings
 
 _VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
 _PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
@@ -68,7 +68,6 @@ def of_session(
         checks=checks,
         environment=environment,
         runner_files=named - checks.files - environment.files,
-        had_tests=bool(changes.before),  # in the first commit of all there is no earlier runner to protect
     )
 
 
@@ -82,14 +81,14 @@ def of_command(
     item: str = "this task",
 ) -> Duty:
     """The duty of an item that a command proves; ``named`` is what this one names or loads, and ``item`` what it is."""
+    is_python = named.python or any("pytest" in text for text in named.texts)
     return Duty(
-        **_runner(tree, named.texts, import_roots),
+        **(_runner(tree, named.texts, import_roots) if is_python else {}),
         tests=named.tests,
         checks=named,
         may_change=tuple(may_change),
         python=named.python,
         alone=True,
-        had_tests=any(map(is_test_file, tree.paths)),
         most_moved=_MOST_MOVED if follows_moves else 0,
         words=Words(
             check_code="check_changed",
@@ -113,10 +112,10 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
     """What the base says about how tests are run: settings, conftests, plugins, and where modules are imported from."""
-    names = [path for path in tree.paths if PurePosixPath(path).name.lower() in SETTINGS_FILES]
-    written = {path: tree.read(path) or b"" for path in names}
+    names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
+    written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
-    conftests = {path: tree.read(path) or b"" for path in tree.paths if is_conftest(path)}
+    conftests = {path: tree.read(path) or b"" for path, name in names if name == "conftest.py"}
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
     options = [str(each.get("addopts", "")) for each in found.values()]
     roots = [*import_roots, *_python_paths(found), *_search_paths(texts)]

@@ -83,7 +83,6 @@ class Duty:
     variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
     python: bool = True  # an interpreter has a part in the checks
     alone: bool = False  # one command judges, and no suite of the base: all tests that were there are given with it
-    had_tests: bool = True  # new settings of a runner can bend what is there
     most_moved: int | None = None  # test files that may have moved: the command runs once for each
     words: Words = field(default_factory=Words)
 
@@ -247,10 +246,15 @@ def _weighed(finding: Finding, changes: CandidateChanges, duty: Duty) -> Iterato
     if (finding.code in PROTECTED or (is_product and duty.alone)) and duty.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
         yield from [told] if duty.words.notes_allowed else []
-    elif finding.code == "runner_config_changed" and path not in changes.before and not duty.had_tests:
+    elif finding.code == "runner_config_changed" and path not in changes.before and _begins(changes, duty):
         yield replace(finding, severity=IMPORTANT)
     else:
         yield finding
+
+
+def _begins(changes: CandidateChanges, duty: Duty) -> bool:
+    """Whether there was nothing yet that new settings of a runner could bend."""
+    return not (any(map(is_test_file, changes.before)) if duty.alone else changes.before)
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
