@@ -132,6 +132,8 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
 
 def is_test_side(path: str, duty: Duty) -> bool:
     """Whether a path, by its name, is one of the tests that judge, or what they stand on."""
+    if path in duty.tests:  # a runner is given it, whatever it is called
+        return True
     if is_test_file(path):
         return EVERYTHING in duty.tests or belongs(path, duty.tests)
     return (is_conftest(path) or in_test_folder(path)) and _above_or_below(path, duty.tests)
@@ -222,16 +224,25 @@ class Guard:
         """
         changed, named = {change.path: change for change in changes.files}, self.duty.checks
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
-        paths = own & changes.after
+        given = {*self.duty.tests}  # by their paths, whatever they are called
+        paths = (own | given) & changes.after
         paths |= {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
-        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before}
-        texts = " ".join(named.texts)
-        spoken = sorted(path for path in changes.after if path not in changed and PurePosixPath(path).name in texts)
-        return self._contents(sorted(paths)[:_MOST_OF_CHECK], changed), self._contents(spoken[:_MOST_OF_CHECK], {})
+        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before | given}
+        files = self._contents(sorted(paths)[:_MOST_OF_CHECK], changed)
+        texts = " ".join((*named.texts, *(text.decode("utf-8", "surrogateescape") for text in files.values())))
+        spoken = sorted(path for path in changes.after if path not in changed and _speaks_of(texts, path))
+        return files, self._contents(spoken[:_MOST_OF_CHECK], {})
 
     def _contents(self, paths: Iterable[str], changed: Mapping[str, FileChange]) -> dict[str, bytes]:
         found = ((path, changed[path].after if path in changed else self.tree.read(path)) for path in paths)
         return {path: content for path, content in found if content}
+
+
+def _speaks_of(texts: str, path: str) -> bool:
+    """Whether a check names a file, or the folder in which it lies."""
+    place = PurePosixPath(path)
+    folder = place.parent.name
+    return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
 
 
 def released_by(finding: Finding) -> list[str]:
