@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_harness.verification.changes import CandidateChanges, FileChange
+from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.duties import behind, of_command
 from agent_harness.verification.guard import Duty, Survey, survey
 
 Files = Mapping[str, str | None]
@@ -586,3 +587,80 @@ def test_files_beside_the_released_ones_stay_protected(free: str) -> None:
 
 def test_nothing_releases_what_takes_the_place_of_a_module() -> None:
     assert rejecting(surveyed({"pytest.py": "x = 1\n"}, may_change=("pytest.py",))) == {"shadowing_file"}
+
+
+# ---- one guard: what is refused to a session is refused to whoever works on a task, with a pytest command -----------
+
+
+def of_task(files: Files, *, command: str = "pytest -q tests", base: Files = BASE, **given: Any) -> Survey:
+    texts = {path: text.encode() for path, text in base.items() if text is not None}
+    tree = Tree(texts.keys(), texts.get)
+    return survey(changes(files, base=base), of_command(tree, behind([command], tree), **given))
+
+
+PLUGIN = "def pytest_configure():\n    pass\n"
+PATCHES = "import calc\n\ncalc.add = lambda one, two: 3\n"
+AUTOMATIC = "import pytest\n\n\n@pytest.fixture(autouse=True)\ndef kind(calc):\n    calc.patch()\n"
+ASKED = "def test_add(box):\n    assert add(box, 2) == 3\n"
+ASKED_FIXTURE = f"import pytest\n{ASKED}@pytest.fixture\ndef box():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "files", "code"),
+    [
+        ({"tools/plug.py": PLUGIN, "pytest.ini": "[pytest]\naddopts = -p tools.plug\n"}, {"tools/plug.py": HOOK}, None),
+        ({"plug.py": PLUGIN, "conftest.py": "pytest_plugins = ['plug']\n"}, {"plug.py": PLUGIN + HOOK}, None),
+        ({"sub/pytest.ini": "[pytest]\npythonpath = lib\n"}, {"sub/lib/json.py": "x = 1\n"}, "shadowing_file"),
+        ({}, {"tests/test_new.py": "pytest_plugins = ['odd']\n" + OLD_TEST}, None),
+        ({}, {OLD: OLD_TEST + PATCHES}, "protected_test_changed"),
+        ({}, {OLD: OLD_TEST + AUTOMATIC}, "protected_test_changed"),
+        ({}, {OLD: OLD_TEST + AUTOMATIC.replace("autouse=True", "**{'autouse': True}")}, "protected_test_changed"),
+        ({}, {OLD: "import pytest\npytest.importorskip('none')\n" + OLD_TEST}, "protected_test_changed"),
+        ({}, {OLD: OLD_TEST + "def pytest_generate_tests(metafunc):\n    pass\n"}, "protected_test_changed"),
+        ({OLD: ASKED}, {OLD: ASKED_FIXTURE}, "protected_test_changed"),
+        ({"tests/test_two.py": OLD_TEST}, {"tests/test_two.py": None}, "protected_test_changed"),
+    ],
+)  # fmt: skip
+def test_a_task_leaves_alone_what_a_session_does(base: Files, files: Files, code: str | None) -> None:
+    whole = {**BASE, **base}
+    assert rejecting(of_task(files, base=whole)) == {code or "runner_config_changed"}
+
+
+def test_a_module_in_a_folder_of_a_search_path_takes_no_place() -> None:
+    files = {"lib/json.py": "x = 1\n"}
+    assert rejecting(of_task(files, command="PYTHONPATH=lib pytest -q tests")) == {"shadowing_file"}
+    assert rejecting(of_task(files, import_roots=["lib"])) == {"shadowing_file"}
+    assert rejecting(of_task(files)) == set()
+    assert rejecting(of_task({"json.py": "x = 1\n"}, may_change=("json.py",))) == {"shadowing_file"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OLD_TEST + "def test_more():\n    assert add(2, 2) == 4\n",
+        "import pytest\n" + OLD_TEST + "\n\n@pytest.fixture\ndef other():\n    return 1\n",
+        OLD_TEST + "\n\nif __name__ == '__main__':\n    pytest.main()\n",
+        "import sys\nsys.path.insert(0, 'src')\n" + OLD_TEST,
+    ],
+)
+def test_given_tests_of_a_task_may_ask_for_more(text: str) -> None:
+    assert rejecting(of_task({OLD: text})) == set()
+
+
+def test_a_mark_by_which_a_given_test_waited_may_go() -> None:
+    base = {**BASE, OLD: f"@pytest.mark.skip(reason='to be done')\n{OLD_TEST}"}
+    assert rejecting(of_task({OLD: OLD_TEST}, base=base)) == set()
+    assert rejecting(of_task({OLD: base[OLD]})) == {"protected_test_changed"}
+
+
+def test_a_released_test_of_a_task_may_not_ask_for_nothing() -> None:
+    assert named(of_task({OLD: OLD_TEST.replace("3", "4")}, may_change=("tests/**",))) == set()
+    assert rejecting(of_task({OLD: "def test_add():\n    pass\n"}, may_change=("tests/**",))) == {"test_emptied"}
+
+
+def test_scripts_for_tests_that_were_there_stay_beside_the_one_that_is_run() -> None:
+    base = {"package.json": '{"scripts": {"test": "run-p test:*", "test:unit": "node --test", "start": "node ."}}'}
+    bent = {"package.json": (base["package.json"]).replace("node --test", "true")}
+    more = {"package.json": (base["package.json"]).replace('"start"', '"test:more": "node more.js", "start"')}
+    assert rejecting(of_task(bent, command="npm test", base=base)) == {"check_changed"}
+    assert rejecting(of_task(more, command="npm test", base=base)) == set()

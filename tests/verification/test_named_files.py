@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
-from agent_harness.verification.command.guard import findings_on
 from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.duties import of_command
+from agent_harness.verification.guard import survey
+from agent_harness.verification.verdict import Finding
 
 HERE = '"$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"'
 
@@ -14,6 +16,12 @@ HERE = '"$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"'
 def named(command: str, files: Mapping[str, str]) -> Named:
     texts = {path: text.encode() for path, text in files.items()}
     return named_by(command, Tree(texts.keys(), texts.get, {}))
+
+
+def findings_on(changes: CandidateChanges, command: str, files: Mapping[str, str]) -> tuple[Finding, ...]:
+    texts = {path: text.encode() for path, text in files.items()}
+    tree = Tree(texts.keys(), texts.get, {})
+    return survey(changes, of_command(tree, named(command, files))).findings
 
 
 @pytest.mark.parametrize(
@@ -126,7 +134,7 @@ def test_files_that_may_come(command: str, files: Mapping[str, str], new: Mappin
     """What a command would read or run if it were there; what it cannot do without is for somebody to write."""
     rows = [FileChange(path=path, status="A", after=text.encode()) for path, text in new.items()]
     changes = CandidateChanges(files=tuple(rows), before=frozenset(files), after=frozenset({*files, *new}))
-    findings = findings_on(changes, named(command, files))
+    findings = findings_on(changes, command, files)
     assert [each.code for each in findings] == (["check_changed"] if said else [])
     assert said is None or said in findings[0].message
 
@@ -151,11 +159,11 @@ RULES = {
     ],
 )
 def test_makefiles_that_are_included(path: str, after: str | None, said: str | None) -> None:
-    found = named("make check", {**RULES, "l.sh": "", "run.sh": ""})
-    assert found.files == {"Makefile", "mk/a.mk", "l.sh", "run.sh"}
+    files = {**RULES, "l.sh": "", "run.sh": ""}
+    assert named("make check", files).files == {"Makefile", "mk/a.mk", "l.sh", "run.sh"}
     content = None if after is None else after.encode()
     change = FileChange(path=path, status="D" if after is None else "M", before=RULES[path].encode(), after=content)
     changes = CandidateChanges(files=(change,), before=frozenset(RULES), after=frozenset(RULES))
-    findings = findings_on(changes, found)
+    findings = findings_on(changes, "make check", files)
     assert [each.severity for each in findings] == (["CRITICAL"] if said else [])
     assert said is None or said in findings[0].message

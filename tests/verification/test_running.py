@@ -144,10 +144,11 @@ def test_every_kind_of_test_has_its_id(make_repo: Make, extra: str) -> None:
 
 
 def run_selected(repo: JudgedProject, command: str, ids: list[str]) -> Run:
-    from agent_harness.verification.runner.execution import execute, place_for
+    from agent_harness.verification.runner.execution import RunAsked, execute, place_for
 
     with place_for(repo.client, repo.base, environment=repo.environment) as space:
-        return execute(space, command, environment=repo.environment, timeout_seconds=60, keep_going=True, select=ids)
+        asked = RunAsked(seconds=60, keep_going=True, select=ids)
+        return execute(space, command, asked, environment=repo.environment)
 
 
 GREEN = "def test_a(): pass\ndef test_b(): pass\n"

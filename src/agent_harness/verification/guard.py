@@ -1,53 +1,78 @@
-"""Rules on what a candidate changes around its tests, before anything of it is run.
+"""Rules on what a candidate changes of the files that decide about it, before anything of it is run.
 
-Values in, findings out; ``survey`` is the front door. A ``CRITICAL`` finding rejects. Paths are relative to the
-project.
-Source: features.md C54, features-scenarios.md S08.
+Protected files in, findings out; ``survey`` is the front door. A ``CRITICAL`` finding rejects. Which files decide,
+which are freed and in which words that is said is a ``Duty``; ``duties`` makes it for each protocol. Paths are relative
+to the project.
+Source: features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5.
 """
 
-import ast
 import os
 import posixpath
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import matcher
 from agent_harness.verification import sources
-from agent_harness.verification.changes import CandidateChanges, FileChange, contents
+from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.command.bending import bent, weaker_test
+from agent_harness.verification.command.named_files import EVERYTHING, Named
 from agent_harness.verification.runner_config import (
     harm,
+    in_test_folder,
     is_conftest,
     is_runner_config,
     is_test_file,
-    settings,
     shadows,
 )
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
-TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
+ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
+"""Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
+
+ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
+"""These, and what is installed where tests run: what a person may allow when all else holds."""
+
 _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
-_LINE = re.compile(r"^line \d+ ")
-_VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
-_SETTINGS_DEPTH = 2
-_PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
-_WORDS = re.compile(r"[\s;|&()<>'\"=]+")
+_MOST_OF_CHECK = 50  # files in which expected values are changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How a protocol says what speaks against the change of a file."""
+
+    check_code: str = "runner_config_changed"
+    check: str = "{} is not a session's to change: a command that checks the project runs or reads it, and {}"
+    new_check: str = check
+    environment: str = (
+        "{} is not a session's to change: it sets up, resets or looks after the environment of the tests, and {}"
+    )
+    given: str = "{} held tests before the feature was begun, and {}: more may be added to them"
+    support: str = "{} stands under tests that were there, and {}"
+    allowed_by: str = ""  # what makes such a change a free one
+    notes_allowed: bool = True  # what a person has allowed is told
+
+    @property
+    def end(self) -> str:
+        """Behind what a person may allow."""
+        return f"; {self.allowed_by}" if self.allowed_by else "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """What the session was given to do, and what it must leave alone."""
+    """What a session, or an attempt, was given to do, and what it must leave alone."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
+    tests: Collection[str] = (EVERYTHING,)  # files and folders of all tests that judge; none: no tests do
+    checks: Named = field(default_factory=Named)  # what the commands that check the work name or load
+    environment: Named = field(default_factory=Named)  # what those of its environment do
+    runner_files: Collection[str] = ()  # other files that are words of the test commands
     import_roots: Collection[str] = ("",)  # folders from which the interpreter imports
-    runner_files: Collection[str] = ()  # other files that the test commands themselves name
-    about_loaded: Callable[[FileChange], Finding | None] = lambda _: None  # what the project's commands run or read
     plugins: Collection[str] = ()  # module names that the base loads into its test runner
     may_change: Collection[str] = ()  # patterns of protected files that a person has released
     given: Collection[str] = ()  # own test files that held more than placeholders before the work was begun
@@ -56,6 +81,10 @@ class Duty:
     read: Collection[str] = ()  # files that older tests read, such as data beside them
     conftests: Collection[str] = ()  # of the base
     variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
+    python: bool = True  # an interpreter has a part in the checks
+    alone: bool = False  # one command judges, and no suite of the base: all tests that were there are given with it
+    most_moved: int | None = None  # test files that may have moved: the command runs once for each
+    words: Words = field(default_factory=Words)
 
     def frees(self, path: str) -> bool:
         """Whether a person has said that this protected file may change."""
@@ -86,6 +115,11 @@ def is_read(path: str) -> bool:
     return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
 
+def decides(path: str, duty: Duty) -> bool:
+    """Whether the content of a file says something about the proof of one command."""
+    return duty.checks.loads(path) or is_read(path) or is_test_side(path, duty)
+
+
 def file_of(node: str) -> str:
     """The file of a node id (``tests/test_a.py::test_x``)."""
     return node.partition("::")[0].rstrip("/")
@@ -96,18 +130,35 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
+def is_test_side(path: str, duty: Duty) -> bool:
+    """Whether a path, by its name, is one of the tests that judge, or what they stand on."""
+    if path in duty.tests:  # a runner is given it, whatever it is called
+        return True
+    if is_test_file(path):
+        return EVERYTHING in duty.tests or belongs(path, duty.tests)
+    return (is_conftest(path) or in_test_folder(path)) and _above_or_below(path, duty.tests)
+
+
+def _above_or_below(path: str, tests: Collection[str]) -> bool:
+    """Whether a file's folder lies above or below one of the places where tests are."""
+    if EVERYTHING in tests:
+        return True
+    folder = PurePosixPath(path).parent
+    places = [PurePosixPath(each) for each in tests]
+    places = [place.parent if place.suffix else place for place in places]
+    return any(folder.is_relative_to(place) or place.is_relative_to(folder) for place in places)
+
+
 def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     """The findings on a candidate, and the classification of its changed files."""
     sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
-    moved = moved_tests(changes, (*duty.protected, *duty.test_files))
+    moved = _moved(changes, sides, duty)
     judged = [change for change in changes.files if change.path not in moved]
     findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, duty)]
+    findings += _own_tests(changes, sides, duty)
+    findings = [weighed for each in findings for weighed in _weighed(each, changes, duty)]
     findings += [test_moved(old, new) for old, new in moved.items()]
-    findings += _own_tests(changes, duty)
-    findings = [_released(finding, duty) for finding in findings]
     findings += [found for c in judged if duty.frees(c.path) for found in _weakened(c, sides[c.path])]
-    if not changes.before:  # the first commit of all: there is no earlier runner to protect, only to be looked at
-        findings = [replace(f, severity=IMPORTANT) if f.code == "runner_config_changed" else f for f in findings]
     texts = {change.path: change.before for change in changes.files}
     olders = {new: texts[old] for old, new in moved.items()}
     side = [replace(c, before=olders.get(c.path, c.before)) for c in changes.files if sides[c.path].test_side]
@@ -130,66 +181,68 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     )
 
 
-class Guard(ABC):
-    """The rules on what a candidate changes of the files that decide about it: protected files in, findings out."""
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The rules on a candidate of one item, by its duty; ``later`` is what other items have from others to come."""
 
-    own_tests: Collection[str] = ()  # files and folders of the tests of this item
-    runs_moved = False  # the item's own check runs older tests that have moved
-
-    @property
-    @abstractmethod
-    def conftests(self) -> Collection[str]:
-        """Those of the base."""
+    duty: Duty
+    tree: Tree  # of the base
+    later: Duty | None = None
 
     @property
-    @abstractmethod
-    def variables(self) -> Collection[str]:
-        """Names in them, and in the runner's settings, that variables may have."""
+    def own_tests(self) -> Collection[str]:
+        """Files and folders of the tests of this item."""
+        return self.duty.tests if self.duty.alone else self.duty.test_files
 
-    @abstractmethod
+    def decides(self, path: str) -> bool:
+        """Whether the rules look at the content of a file."""
+        return any(decides(path, each) for each in (self.duty, self.later) if each)
+
     def survey(self, changes: CandidateChanges) -> Survey:
         """What speaks against the changes, and to which side they belong."""
+        found = survey(changes, self.duty)
+        known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
+        more = survey(changes, self.later).findings if self.later else ()
+        others = [each for each in more if each.data.get("path") not in known and each not in found.findings]
+        return replace(found, findings=(*found.findings, *others))
 
-    @abstractmethod
     def is_own(self, path: str) -> bool:
         """Whether a changed path is one of the tests of this item, or what they stand on."""
+        return is_test_side(path, self.duty) if self.duty.alone else belongs(path, self.duty.test_files)
 
-    def check_files(self, changes: CandidateChanges) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
-        """The files of the check as the candidate has them, and unchanged data that it may compare with."""
-        return {}, {}
+    def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
+        """The changed paths that a run on the code before takes from the candidate.
 
-    def brought(self, changes: CandidateChanges, found: Survey) -> Collection[str]:
-        """The changed paths that a run on the code before takes from the candidate."""
-        return found.test_side
+        Test files by their names as well: which of them a command runs is not always to be read from it.
+        """
+        return [c.path for c in changes.files if c.path in found.test_side or is_test_file(c.path)]
 
+    def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """The files of the check as the candidate has them, and unchanged data that it may compare with.
 
-class FeatureGuard(Guard):
-    """The rules of a session, which was given a duty."""
+        Never files of the work: what is new counts where it is a test by its name.
+        """
+        changed, named = {change.path: change for change in changes.files}, self.duty.checks
+        own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
+        given = {*self.duty.tests}  # by their paths, whatever they are called
+        paths = (own | given) & changes.after
+        paths |= {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
+        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before | given}
+        files = self._contents(sorted(paths)[:_MOST_OF_CHECK], changed)
+        texts = " ".join((*named.texts, *(text.decode("utf-8", "surrogateescape") for text in files.values())))
+        spoken = sorted(path for path in changes.after if path not in changed and _speaks_of(texts, path))
+        return files, self._contents(spoken[:_MOST_OF_CHECK], {})
 
-    def __init__(self, duty: Duty) -> None:
-        self.duty = duty
-        self.own_tests = duty.test_files
-
-    @property
-    def conftests(self) -> Collection[str]:
-        return self.duty.conftests
-
-    @property
-    def variables(self) -> Collection[str]:
-        return self.duty.variables
-
-    def survey(self, changes: CandidateChanges) -> Survey:
-        return survey(changes, self.duty)
-
-    def is_own(self, path: str) -> bool:
-        return belongs(path, self.duty.test_files)
+    def _contents(self, paths: Iterable[str], changed: Mapping[str, FileChange]) -> dict[str, bytes]:
+        found = ((path, changed[path].after if path in changed else self.tree.read(path)) for path in paths)
+        return {path: content for path, content in found if content}
 
 
-PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
-"""Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
-
-ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
-"""These, and what is installed where tests run: what a person may allow when all else holds."""
+def _speaks_of(texts: str, path: str) -> bool:
+    """Whether a check names a file, or the folder in which it lies."""
+    place = PurePosixPath(path)
+    folder = place.parent.name
+    return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
 
 
 def released_by(finding: Finding) -> list[str]:
@@ -198,11 +251,21 @@ def released_by(finding: Finding) -> list[str]:
     return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
 
 
-def _released(finding: Finding, duty: Duty) -> Finding:
-    """The finding, as a note where a person has said that its file may change."""
-    if finding.code not in PROTECTED or not duty.frees(str(finding.data["path"])):
-        return finding
-    return replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
+def _weighed(finding: Finding, changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
+    """The finding as it counts: a file may be released, and where nothing was judged yet no setting bends it."""
+    path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
+    if (finding.code in PROTECTED or (is_product and duty.alone)) and duty.frees(path):
+        told = replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
+        yield from [told] if duty.words.notes_allowed else []
+    elif finding.code == "runner_config_changed" and path not in changes.before and _begins(changes, duty):
+        yield replace(finding, severity=IMPORTANT)
+    else:
+        yield finding
+
+
+def _begins(changes: CandidateChanges, duty: Duty) -> bool:
+    """Whether there was nothing yet that new settings of a runner could bend."""
+    return not (any(map(is_test_file, changes.before)) if duty.alone else changes.before)
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
@@ -223,18 +286,20 @@ class _Kind:
     """To which side a changed path belongs."""
 
     def __init__(self, path: str, changes: CandidateChanges, duty: Duty) -> None:
+        by_name = is_test_side(path, duty)
+        is_plugin = _module_names(path) & set(duty.plugins) != set()
         self.own = belongs(path, duty.test_files)
         self.shared = self.own and belongs(path, duty.protected)
-        self.conftest = is_conftest(path) or _module_names(path) & set(duty.plugins) != set()
-        self.config = is_runner_config(path)
-        self.runner = path in duty.runner_files
-        self.test = is_test_file(path) or self.own or belongs(path, duty.protected) or path in duty.older
-        folders = set(PurePosixPath(path).parts[:-1])
-        self.support = not (self.test or self.conftest or self.config) and bool(folders & TEST_FOLDERS)
+        self.conftest = is_plugin or (is_conftest(path) and _above_or_below(path, duty.tests))
+        self.config = bool(duty.tests) and is_runner_config(path)
+        self.test = self.own or belongs(path, duty.protected) or path in duty.older or (is_test_file(path) and by_name)
+        self.support = by_name and not (self.test or self.conftest or self.config)
         self.was_there = path in changes.before
-        self.test_side = self.test or self.conftest or self.support
+        self.test_side = self.test or self.conftest or by_name
+        self.given = self.was_there and (path in duty.given or (duty.alone and self.test_side))
         self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
-        self.read = path in duty.read and self.was_there and not (self.test_side or self.config or self.runner)
+        decides = self.test_side or self.config or path in duty.runner_files
+        self.read = path in duty.read and self.was_there and not decides
         self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left)
 
 
@@ -252,42 +317,67 @@ def _module_names(path: str) -> set[str]:
 
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
     """The findings on one changed path."""
-    if why := shadows(change, changes, duty.import_roots):
+    if duty.python and (why := shadows(change, changes, duty.import_roots)):
         message = f"{change.path} is not accepted: {why}; another name avoids this."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
     if loaded := _of_commands(change, kind, duty):
         yield loaded
+    elif kind.was_there and not kind.test and change.path in duty.checks.files:
+        return  # what commands lead to has its own rules, and keeps to them
     elif kind.conftest:
-        yield from conftest_findings(change)
+        yield from conftest_findings(change, duty)
     elif kind.config:
-        yield from settings_findings(change)
-    elif kind.shared:
+        yield from settings_findings(change, duty)
+    elif kind.test_side:
+        yield from _of_tests(change, kind, duty)
+    elif duty.python and duty.tests:
+        yield from _of_product(change, kind, duty)
+
+
+def _of_tests(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
+    """The findings on a changed test, or on what tests stand on."""
+    if kind.shared:
         yield from _shared_test(change, duty)
-    elif change.path in duty.given:
-        yield from _given_test(change)
+    elif kind.given:
+        yield from _given_test(change, duty)
     elif kind.test and kind.was_there and not kind.own:
         yield from _older_test(change)
     elif kind.support and kind.was_there and not kind.left:
         yield from _support(change)
-    elif not kind.test_side:
-        yield from _of_product(change, kind, duty)
 
 
 def _of_commands(change: FileChange, kind: _Kind, duty: Duty) -> Finding | None:
-    """What speaks against the change of a file that the project's commands name, run or read; tests aside."""
-    if kind.runner:
-        return _config(change, "a test command runs it")
-    return None if kind.test else duty.about_loaded(change)
+    """What speaks against the change of a file that commands name, run or read; Python tests aside."""
+    if change.path in duty.runner_files:
+        return _config(change, "a test command runs it", duty)
+    if kind.own or (kind.test and change.path.endswith(".py")):
+        return None
+    words = duty.words
+    if why := bent(change, duty.checks):
+        text = (words.check if kind.was_there else words.new_check).format(change.path, why)
+        return Finding(words.check_code, CRITICAL, text + words.end, {"path": change.path, "reason": why})
+    if why := bent(change, duty.environment):
+        facts = {"path": change.path, "reason": why, "environment": True}
+        return Finding(words.check_code, CRITICAL, words.environment.format(change.path, why) + words.end, facts)
+    return None
 
 
 def _of_product(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
     """The findings on a changed path of the product, which may be data of older tests or hold some."""
-    yield from product_findings(change)
+    yield from product_findings(change, duty)
     if kind.read:
         message = f"{change.path} changed, which older tests read; they were run with the version before, too."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
     if change.path in duty.examples:
         yield from _examples(change, duty.examples[change.path])
+
+
+def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty) -> dict[str, str]:
+    """Older test files that are the same under another path; none where they are too many to be shown to be run."""
+    named = [each for each in duty.tests if PurePosixPath(each).suffix]
+    found = moved_tests(changes, (*duty.protected, *duty.test_files, *named, *duty.checks.files))
+    found = {old: new for old, new in found.items() if sides[new].test_side}
+    return found if duty.most_moved is None or len(found) <= duty.most_moved else {}
 
 
 def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
@@ -319,16 +409,14 @@ def test_moved(old: str, new: str) -> Finding:
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
     """Whether moved tests could find this new file where they found another one before, and it says something else."""
-    pure = PurePosixPath(new.path)
     if is_conftest(new.path):
         return True
-    if is_test_file(new.path) or not TEST_FOLDERS & set(pure.parts[:-1]):
+    if is_test_file(new.path) or not in_test_folder(new.path):
         return False
     if any(each.name == new.name and sources.same(each.before, new.after) for each in gone):
         return False
-    others = (PurePosixPath(path) for path in changes.before if path.endswith(".py"))
     return bool((new.after or b"").strip()) and any(
-        each.name == pure.name and TEST_FOLDERS & set(each.parts[:-1]) for each in others
+        PurePosixPath(path).name == new.name and in_test_folder(path) for path in changes.before
     )
 
 
@@ -366,17 +454,11 @@ def _shared_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
-def _given_test(change: FileChange) -> Iterator[Finding]:
-    """An own test file in which somebody has said before what is asked for: it may ask for more."""
-    before, after = sources.parse(change.before), sources.parse(change.after)
-    is_read = before is not None and after is not None and not change.link
-    reasons = sources.changed(sources.begun(before, after), after) if is_read else [change.path]
-    if reasons:
-        what = ", ".join(reasons[:5])
-        message = (
-            f"{change.path} held tests before the feature was begun, and {what} changed: more may be added to them."
-        )
-        yield _protected(change, message, reasons)
+def _given_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
+    """A test, or what it stands on, in which somebody has said before what is asked for: it may ask for more."""
+    if why := weaker_test(change, alone=duty.alone):
+        text = duty.words.given if is_test_file(change.path) or not duty.alone else duty.words.support
+        yield _protected(change, text.format(change.path, why) + duty.words.end, [why])
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
@@ -401,39 +483,39 @@ def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
-def _config(change: FileChange, why: str) -> Finding:
-    message = f"{change.path} steers the test runner and may not change in a session: {why}."
+def _config(change: FileChange, why: str, duty: Duty) -> Finding:
+    message = f"{change.path} steers the test runner and may not change in a session: {why}{duty.words.end}"
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
 
 
-def conftest_findings(change: FileChange) -> Iterator[Finding]:
+def conftest_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
     """What a changed ``conftest.py`` does beyond plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
-        yield _config(change, "it was deleted")
+        yield _config(change, "it was deleted", duty)
         return
     after = sources.parse(change.after)
     before = sources.parse(change.before) if change.status == "M" else None
     if change.link or after is None or (change.status == "M" and before is None):
-        yield _config(change, "it cannot be read")
+        yield _config(change, "it cannot be read", duty)
         return
     older = before.body if before else []
     reasons = sources.changed(before, after) if before else []
     reasons += sources.harm_in_conftest(sources.added(older, after.body), after)
     if reasons:
-        yield _config(change, "; ".join(reasons[:3]))
+        yield _config(change, "; ".join(reasons[:3]), duty)
 
 
-def settings_findings(change: FileChange) -> Iterator[Finding]:
+def settings_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
     """What a change of a test runner's settings steers (C54)."""
     if change.link:
-        yield _config(change, "it is a link")
+        yield _config(change, "it is a link", duty)
         return
     why = harm(change.path, change.before, change.after)
     if why:
-        yield _config(change, why)
+        yield _config(change, why, duty)
 
 
-def product_findings(change: FileChange) -> Iterator[Finding]:
+def product_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
     """Product code that can tell whether it is being tested is worth a person's look."""
     if PurePosixPath(change.path).suffix == ".pyc":
         yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})
@@ -443,17 +525,16 @@ def product_findings(change: FileChange) -> Iterator[Finding]:
         m.decode() for m in _KNOWS_TESTS.findall(change.before or b"")
     }
     if new:
-        message = f"{change.path} knows about the test runner or ends the process by itself: {', '.join(sorted(new))}."
-        yield Finding("product_knows_tests", IMPORTANT, message, {"path": change.path, "names": sorted(new)})
+        names, ends = sorted(new), duty.alone and "os._exit" in new  # its status is then the one that it likes
+        message = f"{change.path} knows about the test runner or ends the process by itself: {', '.join(names)}"
+        facts = {"path": change.path, "names": names}
+        message += duty.words.end if ends else "."
+        yield Finding("product_knows_tests", CRITICAL if ends else IMPORTANT, message, facts)
 
 
 def _reaching(change: FileChange) -> list[str]:
-    after = sources.parse(change.after) if change.path.endswith(".py") else None
-    if after is None:
-        return []
-    before = sources.parse(change.before)
-    known = {_LINE.sub("", reason) for reason in sources.reaches_out(before)} if before else set()
-    return [reason for reason in sources.reaches_out(after) if _LINE.sub("", reason) not in known]
+    is_python = change.path.endswith(".py")
+    return sources.newly_reaching(sources.parse(change.before), sources.parse(change.after)) if is_python else []
 
 
 def _acts(change: FileChange) -> bool:
@@ -461,11 +542,15 @@ def _acts(change: FileChange) -> bool:
     return after is not None and sources.acts_at_import(after)
 
 
-def _own_tests(changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
-    """What the assigned feature's own tests look like, as far as this session wrote them."""
-    touched = {change.path: change for change in changes.files if change.status != "D"}
-    trees = {path: sources.parse(c.after) for path, c in touched.items() if path.endswith(".py")}
-    yield from _loading_plugins(trees, duty)
+def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty) -> Iterator[Finding]:
+    """What the tests that this session wrote look like: what they load, and whether the assigned ones ask anything."""
+    touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
+    trees = {path: sources.parse(change.after) for path, change in touched.items()}
+    for path, tree in trees.items():
+        if sides[path].test and not sides[path].conftest and sources.plugins_named(tree):
+            message = f"{path} loads plugins into the test runner (pytest_plugins)"
+            facts = {"path": path, "reason": "pytest_plugins"}
+            yield Finding("runner_config_changed", CRITICAL, message + duty.words.end, facts)
     for node in sorted(set(duty.test_files)):
         tree = trees.get(file_of(node))
         if tree is not None and sources.asserts_nothing(tree, node.partition("::")[2] or None):
@@ -473,120 +558,8 @@ def _own_tests(changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
             yield Finding("trivial_test", IMPORTANT, message, {"test_file": node})
 
 
-def _loading_plugins(trees: Mapping[str, ast.Module | None], duty: Duty) -> Iterator[Finding]:
-    for path, tree in trees.items():
-        if tree is None or is_conftest(path) or not (is_test_file(path) or belongs(path, duty.test_files)):
-            continue
-        if sources.plugins_named(tree):
-            message = f"{path} loads plugins into the test runner (pytest_plugins)."
-            yield Finding("runner_config_changed", CRITICAL, message, {"path": path, "reason": "pytest_plugins"})
-
-
-def duty_of(
-    git: Git,
-    base: str,
-    changes: CandidateChanges,
-    *,
-    commands: Iterable[str],
-    loaded: Collection[str],
-    about_loaded: Callable[[FileChange], Finding | None],
-    test_files: Collection[str],
-    protected: Collection[str],
-    import_roots: Iterable[str],
-    may_change: Collection[str] = (),
-    baseline: Collection[str] = (),
-    files_read: Collection[str] = (),
-    own_may_change: bool = False,
-) -> Duty:
-    """The duty of a session, with everything that ``base`` says about how tests are run.
-
-    Never the candidate: an agent does not choose what is protected from it. ``loaded`` are files that the project's
-    commands run or read, ``about_loaded`` says what speaks against a change of one. ``baseline`` are the ids known to
-    pass.
-    ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
-    """
-    near = [p for p in changes.before if is_runner_config(p) and len(PurePosixPath(p).parts) <= _SETTINGS_DEPTH]
-    written = contents(git, base, near)
-    found = {path: settings(path, text) or {} for path, text in written.items()}
-    conftests = contents(git, base, [path for path in changes.before if is_conftest(path)])
-    plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
-    words = list(commands)
-    older, examples = _by_ids(git, base, changes, baseline)
-    own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, list(map(_clean, test_files)))]
-    return Duty(
-        conftests=frozenset(conftests),
-        variables=frozenset(name for text in (*written.values(), *conftests.values()) for name in variables_in(text)),
-        given=frozenset(p for p, tree in own if tree and sources.has_tests(tree) and not own_may_change),
-        older=older,
-        examples=examples,
-        read=frozenset(files_read),
-        test_files=frozenset(map(_clean, test_files)),
-        protected=frozenset(map(_clean, protected)),
-        may_change=tuple(may_change),
-        import_roots=frozenset({"", *import_roots, *_python_paths(found)}),
-        runner_files=_runner_files(words, changes.before | changes.after, test_files).difference(loaded),
-        about_loaded=about_loaded,
-        plugins=frozenset(
-            (*plugins, *_plugins([*words, *(str(options.get("addopts", "")) for options in found.values())]))
-        ),
-    )
-
-
-def variables_in(text: bytes) -> list[str]:
-    """The words of a file that variables of the environment may be called."""
-    return [name.decode() for name in _VARIABLE.findall(text)]
-
-
-def _by_ids(
-    git: Git, base: str, changes: CandidateChanges, baseline: Collection[str]
-) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """What only the ids of known tests tell: changed files that hold such tests, and by file names of doctests."""
-    touched = {change.path for change in changes.files if change.path in changes.before}
-    names: dict[str, set[str]] = {}
-    for node in baseline:
-        file, _, name = node.partition("::")
-        if file in touched and not is_test_file(file):
-            names.setdefault(file, set()).add(name.partition("[")[0])
-    older, examples = set[str](), dict[str, set[str]]()
-    for path, text in contents(git, base, names).items():
-        tree = sources.parse(text) if path.endswith(".py") else None
-        known = {name for statement in (tree.body if tree else ()) for name in sources.bound(statement)}
-        if any(name.partition("::")[0] in known for name in names[path]):
-            older.add(path)
-        else:
-            examples[path] = names[path]
-    return frozenset(older), examples
-
-
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
     """Of files that were opened, each with the file whose code did it, those that tests read and that are no tests."""
-    return sorted({path for path, by in opened if _is_of_tests(by) and not _is_of_tests(path)})
-
-
-def _is_of_tests(path: str) -> bool:
-    return is_test_file(path) or is_conftest(path) or bool(TEST_FOLDERS & set(PurePosixPath(path).parts[:-1]))
-
-
-def _clean(node: str) -> str:
-    """A node id whose file is written as git writes it."""
-    file, colons, name = node.partition("::")
-    return posixpath.normpath(file) + colons + name
-
-
-def _python_paths(found: Mapping[str, dict[str, object]]) -> list[str]:
-    roots: list[str] = []
-    for path, options in found.items():
-        value = options.get("pythonpath", [])
-        entries = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
-        roots += [str(PurePosixPath(path).parent / str(entry)) for entry in entries]
-    return ["" if root == "." else root for root in roots]
-
-
-def _plugins(texts: Iterable[str]) -> list[str]:
-    return [name for text in texts for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
-
-
-def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Files of the project that are words of the commands, other than tests."""
-    named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
-    return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))
+    everywhere = Duty()
+    rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
+    return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})

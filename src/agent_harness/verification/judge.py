@@ -12,13 +12,12 @@ from dataclasses import replace
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.objects import Objects
-from agent_harness.verification import twins
+from agent_harness.verification import duties, twins
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.elsewhere import elsewhere
-from agent_harness.verification.command.guard import CommandGuard, LoadedFiles
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
-from agent_harness.verification.guard import Duty, FeatureGuard, duty_of, file_of, is_read, survey
+from agent_harness.verification.guard import Duty, Guard, file_of, is_read, survey
 from agent_harness.verification.notices import notice
 from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
@@ -83,31 +82,31 @@ def judge(
     with git.objects() as objects:
         try:
             tree = tree_at(git, objects, base)
-            loaded = LoadedFiles.of(tree, checks, environment_commands)
-            wanted = lambda path: is_read(path) or path in hold or loaded.loads(path)  # noqa: E731
+            loaded = duties.behind(checks, tree)
+            sets_up = duties.behind(environment_commands, tree, sets_up=True)
+            wanted = lambda path: is_read(path) or path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
             changes = between(git, objects, base, candidate, wanted=wanted)
         except GitFailed as error:
             if "is damaged" not in error.message:
                 raise
             return Verdict(accepted=False, findings=(_damaged(error),), base=base, candidate=candidate)
         commands = [command for command in (proof, suite) if command]
-        duty = duty_of(
-            git,
-            base,
+        own = replace(environment, base=base)
+        runner = TestRunner(git, own, stop, commands=commands, may_change=may_change)
+        duty = duties.of_session(
+            tree,
             changes,
             commands=commands,
-            loaded=loaded.files,
-            about_loaded=loaded.finding,
+            checks=loaded,
+            environment=sets_up,
             test_files=test_files,
             protected=protected,
-            import_roots=["" if root == "." else root for root in environment.mapped().roots],
+            import_roots=runner.import_roots,
             may_change=may_change,
             baseline=baseline,
             files_read=files_read,
             own_may_change=own_may_change,
         )
-        own = replace(environment, base=base)
-        runner = TestRunner(git, own, stop, commands=commands, may_change=may_change)
         runner.changed = [change.path for change in changes.files]
         case = Case(
             git=git,
@@ -115,7 +114,7 @@ def judge(
             base=base,
             candidate=candidate,
             runner=runner,
-            guard=FeatureGuard(duty),
+            guard=Guard(duty, tree),
             changes=changes,
             tree=tree,
             strictness=options or Strictness(),
@@ -213,15 +212,18 @@ def _command_case(
 ) -> tuple[Case, CommandRunner]:
     base, candidate = span
     tree = tree_at(git, objects, base)
-    guard = CommandGuard(
+    named = duties.behind([check.command], tree)
+    runner = CommandRunner(git, check, base=base, named=named, tree=tree, stop=stop)
+    follows_moves = check.isolation != IN_PLACE
+    duty = duties.of_command(
         tree,
-        check.command,
-        others=check.others,
+        named,
         may_change=check.may_change,
-        follows_moves=check.isolation != IN_PLACE,
+        import_roots=runner.import_roots if named.python else (),
+        follows_moves=follows_moves,
     )
+    guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change))
     changes = between(git, objects, base, candidate, wanted=guard.decides)
-    runner = CommandRunner(git, check, base=base, named=guard.named, tree=tree, stop=stop)
     runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)
     case = Case(
         git=git,
@@ -296,7 +298,7 @@ def _prove(case: Case) -> None:
             told = runner.on_pass(run)
         if told:
             case.told(told)
-        if not case.ended and case.guard.runs_moved:
+        if not case.ended and case.guard.duty.alone:
             _run_where_moved(case, command)
 
 

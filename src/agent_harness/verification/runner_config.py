@@ -18,6 +18,7 @@ from typing import Any
 
 from agent_harness.verification.changes import CandidateChanges, FileChange
 
+TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 _TEST_NAMES = (
     "test_*.py",
     "*_test.py",
@@ -58,6 +59,11 @@ def is_test_file(path: str) -> bool:
     """A file that test runners collect by its name, or that lies in ``__tests__``."""
     pure = PurePosixPath(path)
     return any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES) or "__tests__" in pure.parts
+
+
+def in_test_folder(path: str) -> bool:
+    """A file in a folder of tests, at any depth."""
+    return not TEST_FOLDERS.isdisjoint(PurePosixPath(path).parts[:-1])
 
 
 def is_conftest(path: str) -> bool:

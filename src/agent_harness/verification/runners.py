@@ -118,6 +118,11 @@ class Runner(ABC):
     def plain_variables(self, space: Workspace) -> Mapping[str, str]:
         """The variables of a person's program in this place."""
 
+    @property
+    @abstractmethod
+    def import_roots(self) -> Collection[str]:
+        """The folders of the project from which its environments import, before any setting of a runner."""
+
     @abstractmethod
     def imports(self, space: Workspace) -> list[str]:
         """The folders from which the project's modules are imported there."""
@@ -163,11 +168,8 @@ class TestRunner(Runner):
         return place_for(self.git, commit, environment=self.environment, overlays=overlays, neutral=neutral)
 
     def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
-        common: dict[str, Any] = {"environment": self.environment, "timeout_seconds": terms.seconds, "stop": self._stop}
-        if terms.plain:
-            return execute_plain(space, command, **common)
-        asked = {"select": terms.select, "watched": terms.watched, "again": terms.again}
-        return execute(space, command, keep_going=terms.keep_going, **asked, **common)
+        run = execute_plain if terms.plain else execute
+        return run(space, command, terms, environment=self.environment, stop=self._stop)
 
     def passed(self, run: Run) -> bool:
         return passed(run)
@@ -207,6 +209,10 @@ class TestRunner(Runner):
 
     def plain_variables(self, space: Workspace) -> Mapping[str, str]:
         return self.environment.variables
+
+    @property
+    def import_roots(self) -> Collection[str]:
+        return self.environment.mapped().roots
 
     def imports(self, space: Workspace) -> list[str]:
         return import_folders(self.environment.mapped(), space)

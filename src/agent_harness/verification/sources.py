@@ -8,6 +8,7 @@ one that is empty: ``parse`` gives ``None``.
 import ast
 import builtins
 import copy
+import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from agent_harness.verification.extension import (
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Import = ast.Import | ast.ImportFrom
+_LINE = re.compile(r"^line \d+ ")
 _ASSERTING = ("assert", "check", "expect", "verify", "should")
 STEERING = frozenset(
     {"pytestmark", "pytest_plugins", "collect_ignore", "collect_ignore_glob", "__test__", "__getattr__"}
@@ -169,6 +171,53 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
     asked = {node.arg for node in ast.walk(one) if isinstance(node, ast.arg)}
     more = added(one.body, two.body)
     return all(is_test_code(new) and not bound(new) & asked and not _steering(new) for new in more)
+
+
+def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
+    """What a test file gains that may act on what was there, one clause each.
+
+    Hooks, what older tests ask for or get without asking, what is done at import, and what reaches out. A plain fixture
+    of a new name does not, nor what is run where the file is the program.
+    """
+    asked = {node.arg for node in ast.walk(before) if isinstance(node, ast.arg)}
+    known = {name for statement in before.body for name in bound(statement)}
+    found: list[str] = []
+    for new in added(before.body, after.body):
+        names = bound(new) - known
+        if _steering(new) or names & asked:
+            found.append(f"{', '.join(sorted(names))} is a hook, or asked for by older tests")
+        elif _acts(new) and not _is_of_program(new):
+            found.append(f"line {new.lineno} does something at import")
+    automatic = Counter(_automatic(after)) - Counter(_automatic(before))
+    found += [f"{name} is a fixture that every test gets (autouse)" for name, _ in automatic]
+    return [*found, *newly_reaching(before, after)]
+
+
+def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The functions and assignments that make automatic fixtures, each with its text."""
+    for node in ast.walk(tree):
+        if isinstance(node, _Function | ast.Assign):
+            makers = node.decorator_list if isinstance(node, _Function) else [node.value]
+            if any(map(_makes_automatic, makers)):
+                yield ", ".join(sorted(bound(node))), ast.dump(node)
+
+
+def _makes_automatic(maker: ast.expr) -> bool:
+    """A call with ``autouse``; one of a fixture whose keywords are not written out may have it."""
+    return any(
+        keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
+        for call in ast.walk(maker)
+        if isinstance(call, ast.Call)
+        for keyword in call.keywords
+        if not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
+    )
+
+
+def _is_of_program(statement: ast.stmt) -> bool:
+    """``if __name__ == "__main__":``."""
+    return isinstance(statement, ast.If) and "__name__" in {
+        node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)
+    }
 
 
 def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
@@ -676,6 +725,12 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
     """
     imported = frozenset(_imported_names(tree) if roots is None else roots)
     return [reason for node in ast.walk(tree) for reason in _reaching(node, imported)]
+
+
+def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
+    """What of that the later version does, and the earlier one did not, wherever it stood."""
+    known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
+    return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
 
 def acts_at_import(tree: ast.Module) -> bool:

@@ -34,7 +34,8 @@ from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, FeatureList
 from agent_harness.verification.changes import between, tree_at
-from agent_harness.verification.command.guard import LoadedFiles
+from agent_harness.verification.command.bending import bent
+from agent_harness.verification.duties import behind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,11 +238,11 @@ def _unproven_scripts(project: Project) -> list[str]:
     if base is None or head is None or git.commit_of(base) is None:
         return []
     with git.objects() as objects:
-        loaded = LoadedFiles.of(tree_at(git, objects, base), (), project.config.environment_commands)
+        loaded = behind(project.config.environment_commands, tree_at(git, objects, base), sets_up=True)
         changes = between(git, objects, base, head, wanted=loaded.loads)
     feature = project.store.features().by_id(state.current_feature)
     is_free = matcher(feature.may_change if feature else ())
-    return [each.path for each in changes.files if loaded.finding(each) and not is_free(os.fsencode(each.path))]
+    return [each.path for each in changes.files if bent(each, loaded) and not is_free(os.fsencode(each.path))]
 
 
 class DevelopmentEnvironment:

@@ -24,9 +24,7 @@ from agent_harness.protocols.longtask.records import Contract
 from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.command import Differences, InstalledRecord, around, released
-from agent_harness.verification.command.folder import KeptFiles, changes_since, folder_tree, kept_of
-from agent_harness.verification.command.guard import findings_on
-from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.folder import KeptFiles, findings_since, folder_tree, kept_of
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.grade import CHECKED, Grade, grade_of
 from agent_harness.verification.judge import examine
@@ -43,7 +41,6 @@ class _Guarded:
     criterion: str
     command: str
     folder: str
-    named: Named
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
@@ -64,8 +61,7 @@ class _Guarded:
         criterion, command, folder = (each if isinstance(each, str) else "" for each in texts)
         if kept is None or not command:
             return None
-        named = named_by(command, Tree(kept.paths, kept.contents.get))
-        return cls(criterion=criterion, command=command, folder=folder, named=named, kept=kept)
+        return cls(criterion=criterion, command=command, folder=folder, kept=kept)
 
 
 def _kept_at(layout: LongTaskLayout) -> str | None:
@@ -138,15 +134,13 @@ class CriteriaGuard:
 
     def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
         tree = self._trees[folder] or Tree((), lambda path: None)
-        named = named_by(command, tree)
-        return _Guarded(criterion=criterion, command=command, folder=folder, named=named, kept=kept_of(tree, named))
+        return _Guarded(criterion=criterion, command=command, folder=folder, kept=kept_of(tree, command))
 
     def _objections(self, guarded: _Guarded) -> list[Objection]:
         tree = _tree(self._layout, guarded.folder)
         if tree is None:
             return []
-        changes = changes_since(guarded.kept, guarded.named, tree)
-        found = findings_on(changes, guarded.named, may_change=self._may_change)
+        found = findings_since(guarded.kept, guarded.command, tree, may_change=self._may_change)
         by_path = {str(each.data["path"]): _plain(each.message) for each in found if each.severity == CRITICAL}
         return [
             Objection(

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.command.guard import CommandGuard
 from agent_harness.verification.command.runner import CommandRunner
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.verdict import GREEN, Run
@@ -61,7 +60,8 @@ def _looks_around(case: Case) -> bool:
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     """Why the check is not believed; nothing where it is, or is only no proof."""
     files, _ = case.guard.check_files(case.changes)
-    named = case.guard.named.texts if isinstance(case.guard, CommandGuard) else ()
+    duty = case.guard.duty
+    named = duty.checks.texts if duty.alone else ()
     texts = [command, *named, *(each.decode("utf-8", "replace") for each in files.values())]
     is_formatted = any(map(_FORMATTED.search, texts))
     other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}

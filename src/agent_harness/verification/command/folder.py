@@ -16,10 +16,10 @@ from typing import Any, Self
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
+from agent_harness.verification import duties
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
-from agent_harness.verification.command.guard import decides, findings_on
-from agent_harness.verification.command.named_files import Named, named_by
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
+from agent_harness.verification.guard import Duty, decides, survey
 from agent_harness.verification.runner.environment import IN_PLACE
 from agent_harness.verification.runner.execution import Stop
 from agent_harness.verification.verdict import CRITICAL, Finding, JudgedStep, Verdict
@@ -38,6 +38,11 @@ class KeptFiles:
 
     paths: frozenset[str]
     contents: Mapping[str, bytes]
+
+    @property
+    def tree(self) -> Tree:
+        """The tree as it is known."""
+        return Tree(self.paths, self.contents.get)
 
     def as_record(self) -> dict[str, Any]:
         """The members of the JSON record."""
@@ -63,9 +68,8 @@ def judge_folder(
     """The verdict on a folder that is in no work tree; ``kept`` is what decided there at the claim, if known."""
     found = check.on_installed
     if kept is not None:
-        named = named_by(check.command, Tree(kept.paths, kept.contents.get))
-        now = folder_tree(os.fspath(root)) or Tree(kept.paths, kept.contents.get)
-        found += findings_on(changes_since(kept, named, now), named, may_change=check.may_change)
+        now = folder_tree(os.fspath(root)) or kept.tree
+        found += findings_since(kept, check.command, now, may_change=check.may_change)
     if any(finding.severity == CRITICAL for finding in found):
         guard = JudgedStep(step="guard", state="failed")
         return Verdict(accepted=False, findings=tuple(found), steps=(guard,), where=IN_PLACE)
@@ -98,36 +102,40 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 def keep(root: str, command: str) -> KeptFiles:
     """What decides about work in a folder, as it is now; call it before the work begins."""
-    tree = folder_tree(root) or Tree((), lambda _: None)
-    return kept_of(tree, named_by(command, tree))
+    return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
-def kept_of(tree: Tree, named: Named) -> KeptFiles:
-    """The files of a tree that decide about what is named, as far as there is room for them."""
+def kept_of(tree: Tree, command: str) -> KeptFiles:
+    """The files of a tree that decide about a command, as far as there is room for them."""
+    duty = _duty(command, tree)
     contents: dict[str, bytes] = {}
     room = _MOST_BYTES
     for path in sorted(tree.paths):
-        content = tree.read(path) if decides(path, named) else None
+        content = tree.read(path) if decides(path, duty) else None
         if content is not None and len(content) <= room:
             contents[path] = content
             room -= len(content)
     return KeptFiles(paths=frozenset(tree.paths), contents=contents)
 
 
-def changes_since(kept: KeptFiles, named: Named, now: Tree) -> CandidateChanges:
-    """How a folder differs from what was kept of it."""
-    changed = (_change(path, kept, named, now) for path in sorted({*kept.paths, *now.paths}))
-    return CandidateChanges(
-        files=tuple(each for each in changed if each), before=kept.paths, after=frozenset(now.paths)
-    )
+def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
+    """What speaks against the command in how a folder differs from what was kept of it."""
+    duty = _duty(command, kept.tree, may_change)
+    changed = (_change(path, kept, duty, now) for path in sorted({*kept.paths, *now.paths}))
+    files = tuple(each for each in changed if each)
+    return [*survey(CandidateChanges(files=files, before=kept.paths, after=frozenset(now.paths)), duty).findings]
 
 
-def _change(path: str, kept: KeptFiles, named: Named, now: Tree) -> FileChange | None:
+def _duty(command: str, tree: Tree, may_change: Collection[str] = ()) -> Duty:
+    return duties.of_command(tree, duties.behind([command], tree), may_change=may_change)
+
+
+def _change(path: str, kept: KeptFiles, duty: Duty, now: Tree) -> FileChange | None:
     status = "A" if path not in kept.paths else "M" if path in now.paths else "D"
     is_link, before = path in now.links, kept.contents.get(path)
-    if status == "M" and before is None and not (is_link and decides(path, named)):
+    if status == "M" and before is None and not (is_link and decides(path, duty)):
         return None  # it decides nothing, or there was no room for it, or it was a link then as well
-    after = now.read(path) if status != "D" and decides(path, named) else None
+    after = now.read(path) if status != "D" and decides(path, duty) else None
     if status == "M" and before == after and not is_link:
         return None
     return FileChange(path=path, status=status, before=before, after=after, link=is_link)

@@ -24,8 +24,7 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
 from agent_harness.verification.command.script_place import placed
-from agent_harness.verification.guard import TEST_FOLDERS
-from agent_harness.verification.runner_config import is_test_file
+from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
 
 __all__ = ["EVERYTHING", "AbsentFile", "Named", "joined", "named_by"]
 

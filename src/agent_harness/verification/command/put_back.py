@@ -9,12 +9,11 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 
-from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.shell.reader import read
 from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.verification.case import Case
-from agent_harness.verification.command.guard import ALLOWED_BY, CommandGuard
 from agent_harness.verification.expecting.records import is_record, is_settings
+from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner_config import is_runner_config
 from agent_harness.verification.verdict import Run
@@ -40,30 +39,23 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 def changed_values(case: Case) -> dict[str, bytes]:
     """Data of the base that the work changed beside code, as it was; not what a person has said may change."""
-    guard = case.guard
-    if not isinstance(guard, CommandGuard):
-        return {}
-    files = guard.named.files
-    is_free = matcher(guard.may_change)
+    duty = case.guard.duty
+    files = duty.checks.files
     work = [change for change in case.work if not change.link and change.path not in files]
     data = [change for change in work if change.status == "M" and _holds_values(change.path)]
-    if not (any(_is_code(change.path) for change in work) or _is_compared(case, guard, {each.path for each in data})):
+    if not (any(_is_code(change.path) for change in work) or _is_compared(case, {each.path for each in data})):
         return {}
     read = ((each.path, case.tree.read(each.path)) for each in data)
-    return {
-        path: before
-        for path, before in read
-        if before is not None and not is_free(path.encode("utf-8", "surrogateescape"))
-    }
+    return {path: before for path, before in read if before is not None and not duty.frees(path)}
 
 
-def _is_compared(case: Case, guard: CommandGuard, data: Collection[str]) -> bool:
+def _is_compared(case: Case, data: Collection[str]) -> bool:
     """Whether one program of the check is given changed data together with another file of the work.
 
     A search is given files and compares none of them with another.
     """
     changed = {change.path for change in case.changes.files if change.status != "D"}
-    scripts = (case.tree.read(path) or b"" for path in sorted(guard.named.scripts))
+    scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.duty.checks.scripts))
     texts = [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
     for words in (each.plain for text in texts for each, _ in read(text).every()):
         at = program_at(words)
@@ -124,8 +116,8 @@ def without_mark(case: Case, command: str) -> None:
 
 
 def _runs_go(case: Case, command: str) -> bool:
-    guard = case.guard
-    texts = [command, *(guard.named.texts if isinstance(guard, CommandGuard) else ())]
+    duty = case.guard.duty
+    texts = [command, *(duty.checks.texts if duty.alone else ())]
     return any(map(_GO.search, texts))
 
 

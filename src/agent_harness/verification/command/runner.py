@@ -23,14 +23,22 @@ from agent_harness.kernel.shell.wrappers import program_at
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
-from agent_harness.verification.command.guard import ALLOWED_BY
 from agent_harness.verification.command.named_files import Named
-from agent_harness.verification.command.watched import run_of, run_watched
-from agent_harness.verification.guard import file_of
-from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE
-from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, reach_of_checkout, run_command
+from agent_harness.verification.command.watched import judged
+from agent_harness.verification.guard import ALLOWED_BY, file_of
+from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE, search_path
+from agent_harness.verification.runner.execution import (
+    Reach,
+    RunAsked,
+    Stop,
+    TestStart,
+    reach_of_checkout,
+    run_command,
+    run_of,
+)
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.lending import (
+    Mapped,
     ignored_paths,
     import_folders,
     left_behind,
@@ -39,6 +47,7 @@ from agent_harness.verification.runner.lending import (
     without,
 )
 from agent_harness.verification.runner.no_tests import ran_no_test
+from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
 from agent_harness.verification.twins import is_one
@@ -203,7 +212,7 @@ class CommandRunner(Runner):
             stop=self._stop,
             reach=reach or self.reach(space),
         )
-        run = self._as_here(run_of(command, space, done), space)
+        run = run_of(command, space, done, (None, None), Path(self.git.root))
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
     def run_plainly(self, space: Workspace, command: str, seconds: float, *, at_home: bool) -> Run:
@@ -219,28 +228,31 @@ class CommandRunner(Runner):
             at_home=at_home,
             network=self.check.sandbox.network,
         )
-        return run_of(command, space, done)
+        return run_of(command, space, done, (None, None), space.cwd)
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
-        run = run_watched(
-            command,
-            space,
-            self._variables(space),
-            terms,
+        folders = (str(PLUGIN_FOLDER), *import_folders(self._mapped, space))
+        imports = search_path(folders, command, process.scrubbed_environment(), root, space)
+        start = TestStart(
+            command=command,
+            words=command.words,
+            space=space,
+            variables={**self._variables(space), "PYTHONPATH": imports},
             project=root,
             kept=[str(root / each) for each in self._lent()],
-            scripts=self._named.files,
-            blocked=self.check.installed.blocked,
             reach=self.reach(space),
+            blocked=self.check.installed.blocked,
+            by_shell=True,
+            scripts=self._named.files,
+            notes_reads=False,
             stop=self._stop,
         )
+        watched = start.watched(terms)
+        run = judged(command, watched, run_of(command.text, space, watched.done, (None, None), root))
         for each in run.calls:
             each.python = each.python.replace(str(space.cwd), str(root))  # of what is lent
-        return self._as_here(run, space)
-
-    def _as_here(self, run: Run, space: Workspace) -> Run:
-        return replace(run, output=run.output.replace(str(space.cwd), str(self.git.root)))
+        return run
 
     @property
     def _has_to_start(self) -> bool:
@@ -368,9 +380,8 @@ class CommandRunner(Runner):
         """What leads into the project's folder leads into the checkout instead."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
-        own = [space.moved(entry, root) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        if folders := [*import_folders(mapped_in(root, self._lent(), search), space), *own]:
-            variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
+        if imports := search_path(import_folders(self._mapped, space), Command(text=""), variables, root, space):
+            variables["PYTHONPATH"] = imports
         variables["PATH"] = os.pathsep.join(space.moved(entry, root) for entry in search.split(os.pathsep))
         return {**variables, "PWD": str(space.cwd)}
 
@@ -378,9 +389,18 @@ class CommandRunner(Runner):
         known = self.check.installed.pythons
         return "" if known and said not in known else said
 
+    @property
+    def _mapped(self) -> Mapped:
+        """What stands for the project in the environments that a command may start."""
+        search = process.scrubbed_environment().get("PATH", os.defpath)
+        return mapped_in(Path(self.git.root), self._lent(), search)
+
+    @property
+    def import_roots(self) -> Collection[str]:
+        return self._mapped.roots
+
     def imports(self, space: Workspace) -> list[str]:
-        search = self.plain_variables(space).get("PATH", "")
-        return import_folders(mapped_in(Path(self.git.root), self._lent(), search), space)
+        return import_folders(self._mapped, space)
 
     def reach(self, space: Workspace) -> Reach:
         return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)

@@ -148,12 +148,24 @@ class RunEnvironment:
             folders += import_folders(self.mapped(), space)
         if self.isolation == IN_PLACE or self.own_bytecode:
             variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")
-        wished = dict(command.variables).get("PYTHONPATH", variables.get("PYTHONPATH", ""))
-        own = [entry for entry in wished.split(os.pathsep) if entry]
-        if self.isolation == WORKTREE:
-            own = [space.moved(entry, self.root) for entry in own]
-        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys((*folders, *own)))
+        place = space if self.isolation == WORKTREE else None
+        variables["PYTHONPATH"] = search_path(folders, command, variables, self.root, place)
         return variables
+
+
+def search_path(
+    first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, space: Workspace | None
+) -> str:
+    """The ``PYTHONPATH`` of a run: these folders, then those of the command, else of the person.
+
+    What leads into the project's folder leads into the checkout instead, where there is one.
+    """
+    wished = dict(command.variables).get("PYTHONPATH")
+    given = wished if wished is not None else variables.get("PYTHONPATH", "")
+    own = [entry for entry in given.split(os.pathsep) if entry]
+    if space is not None:  # a command starts in the checkout: what it says of its own folder needs no other name
+        own = [each if wished and not each.startswith("/") else space.moved(each, project) for each in own]
+    return os.pathsep.join(dict.fromkeys((*first, *own)))
 
 
 def resolve(

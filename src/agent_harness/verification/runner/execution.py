@@ -6,12 +6,12 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from agent_harness.verification.check import Command, parse, report_options, wit
 from agent_harness.verification.runner.check_home import kept_of_home, variables_of_check
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
+    PLUGIN_FOLDER,
     WITNESS_VARIABLE,
     RecordedCall,
     Report,
@@ -50,6 +51,8 @@ _WANTED = re.compile(
 )
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
 _NO_HOME = b'\n[the harness ran this with a home folder made anew; to give checks yours: sandbox.writable: ["~"]]\n'
+_OPTIONS = "PYTEST_ADDOPTS"
+_IMPORTS = re.compile(rb"(?<![\w$({])(PYTHONPATH[ \t]*[:?+]?=[ \t]*)(?=[^\s=])")
 CANNOT_RUN, NOT_FOUND = 126, 127
 Stop = Callable[[], bool]
 _Found = tuple[Report | None, str | None]  # the report, or why there is none
@@ -72,9 +75,8 @@ def run_tests(
     imported ends the run. A run that cannot be believed has a ``problem``, never half a report (C61).
     """
     with place_for(git, commit, environment=environment, overlays=overlays) as space:
-        return execute(
-            space, command, environment=environment, timeout_seconds=timeout_seconds, keep_going=keep_going, stop=stop
-        )
+        asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
+        return execute(space, command, asked, environment=environment, stop=stop)
 
 
 @contextmanager
@@ -100,84 +102,148 @@ def place_for(
             yield space
 
 
-def execute(
-    space: Workspace,
-    command: str,
-    *,
-    environment: RunEnvironment,
-    timeout_seconds: float,
-    keep_going: bool = False,
-    select: Collection[str] = (),
-    watched: Mapping[str, Mapping[str, str]] | None = None,
-    again: Sequence[RecordedCall] = (),
-    stop: Stop | None = None,
-) -> Run:
-    """Runs a test command in a checkout. ``select`` keeps only these pytest node ids.
+class Watched(NamedTuple):
+    """What is known of a run in which each pytest had our plugin."""
 
-    Calls of the functions ``watched`` (by path in the project and first line) are recorded. With ``again`` no test is
-    run: these calls are made in the place of one, and the run has their answers and no report.
-    """
-    parsed = parse(command)
-    environment = environment.completed(parsed)
-    private = Path(tempfile.mkdtemp(prefix="run-", dir=space.private))
-    report = private / "report.xml"
-    root = None if space.has_settings or "--rootdir" in command else str(space.cwd)
-    cache, blocked = str(private / "cache"), environment.blocked
-    options = report_options(str(report), cache, keep_going=keep_going, root=root, blocked=blocked)
-    variables = environment.variables_for(parsed, space)
-    words = environment.words(parsed, space.cwd)
-    started, extra = with_report(parsed, words, str(report), options, imports=variables["PYTHONPATH"])
-    variables |= extra
-    begun = partial(
-        run_command,
-        started,
-        cwd=space.cwd,
-        timeout_seconds=timeout_seconds,
-        stop=stop,
-        reach=reach_of(space, environment),
-    )
-    if not parsed.pytest and (parsed.reports_itself or environment.report):  # another runner, with a report of its own
-        report = _fresh_report(space, environment, report)
-        done = begun(variables=variables)
-        found = _judged(done, lambda: read_junit(report), timeout_seconds, "")
-        return _test_run(parsed, space, environment, done, found)
-    with Witness(private) as seen:
-        variables[WITNESS_VARIABLE] = witness_settings(
-            seen.address,
-            project=None if environment.isolation == IN_PLACE else environment.root,
-            keep=environment.kept,
-            select=selection(private, select),
-            reads_below=space.cwd if keep_going and not select else None,
-            watched={os.path.realpath(space.cwd / path): lines for path, lines in (watched or {}).items()},
-            again=calls_file(private, again),
-            root=space.cwd,
+    done: process.Completed
+    sessions: dict[int, WitnessedSession]
+    report: Path
+
+    def seen(self, run: Run) -> Run:
+        """The run with what the plugin saw."""
+        sessions = self.sessions.values()
+        started = any(each.takes_options for each in sessions)
+        return replace(run, calls=tuple(each.calls for each in sessions), seen=merged(self.sessions), started=started)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestStart:
+    """How a command is started in a checkout so that each pytest in it has our options, our plugin and its mark."""
+
+    __test__ = False  # a name for people, not a test class for pytest
+
+    command: Command
+    words: Sequence[str]  # of the command, with the program that is meant
+    space: Workspace
+    variables: Mapping[str, str]  # with the whole search path for modules
+    project: Path | None  # modules that come from there are not believed
+    kept: Iterable[str]  # folders of it from which they may come
+    reach: "Reach"
+    blocked: Sequence[str] = ()  # plugins of pytest that are not loaded
+    by_shell: bool = False  # a shell finds the program, and what it leads to says where ids begin
+    scripts: Collection[str] = ()  # that the command runs, and that may set the search path for modules
+    notes_reads: bool = True  # files that tests open, in a run of all of them
+    stop: Stop | None = None
+
+    def watched(self, asked: "RunAsked") -> "Watched":
+        """One run, with what our plugin has told."""
+        report = self._report()
+        private, space = report.parent, self.space
+        scripts = () if self.command.pytest else self.scripts
+        with Witness(private) as seen, _led_to_ours(space.cwd, scripts):
+            calls = [[each.module, each.name, each.arguments] for each in asked.again]
+            told = witness_settings(
+                seen.address,
+                project=self.project,
+                keep=self.kept,
+                select=_written(private / "select.json", sorted(asked.select)),
+                reads_below=space.cwd if self.notes_reads and asked.keep_going and not asked.select else None,
+                watched={os.path.realpath(space.cwd / path): lines for path, lines in asked.watched.items()},
+                again=_written(private / "calls.json", calls),
+                root=space.cwd,
+            )
+            done = self._run(asked, report, {WITNESS_VARIABLE: told})
+        return Watched(done, seen.sessions, report)
+
+    def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
+        """One run of another runner, which writes its own report, to the file that is ``named`` where one is."""
+        report = self._report()
+        place = _fresh_report(self.space, named, report)
+        done = self._run(asked, report, {})
+        return done, _judged(done, lambda: read_junit(place), asked.seconds, "")
+
+    def _report(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="run-", dir=self.space.private), "report.xml")
+
+    def _run(self, asked: "RunAsked", report: Path, more: Mapping[str, str]) -> process.Completed:
+        command, space = self.command, self.space
+        said = (self.by_shell and not command.pytest) or space.has_settings or "--rootdir" in command.text
+        root, cache = None if said else str(space.cwd), str(report.parent / "cache")
+        options = report_options(str(report), cache, keep_going=asked.keep_going, root=root, blocked=self.blocked)
+        options += asked.ends_early
+        imports = self.variables["PYTHONPATH"]
+        started, own = with_report(command, self.words, str(report), options, imports=imports)
+        if _OPTIONS in own:
+            given = dict(command.variables).get(_OPTIONS, self.variables.get(_OPTIONS, ""))
+            own[_OPTIONS] = f"{given} {own[_OPTIONS]}".lstrip()
+        return run_command(
+            shlex.join(started) if self.by_shell and not isinstance(started, str) else started,
+            cwd=space.cwd,
+            variables={**self.variables, **own, **more},
+            timeout_seconds=asked.seconds,
+            stop=self.stop,
+            reach=self.reach,
         )
-        done = begun(variables=variables)
-    sessions = seen.sessions
-    where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
-    found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), timeout_seconds, where)
-    if found[0] is not None and environment.isolation != IN_PLACE and (changed := space.disturbed()):
-        found = None, f"the run changed the tests themselves: {changed[0]}"
-    run = _test_run(parsed, space, environment, done, found)
-    return replace(
-        run,
-        calls=tuple(each.calls for each in sessions.values()),
-        seen=merged(sessions),
-        started=any(each.takes_options for each in sessions.values()),
+
+
+def execute(
+    space: Workspace, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
+) -> Run:
+    """Runs a test command in a checkout; with ``asked.again`` no test is run, and the run has only its answers."""
+    parsed = parse(command)
+    environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
+    start = TestStart(
+        command=parsed,
+        words=environment.words(parsed, space.cwd),
+        space=space,
+        variables=environment.variables_for(parsed, space),
+        project=None if in_place else environment.root,
+        kept=environment.kept,
+        reach=reach_of(space, environment),
+        blocked=environment.blocked,
+        stop=stop,
     )
+    if not parsed.pytest and (parsed.reports_itself or environment.report):
+        done, found = start.with_own_report(asked, environment.report)
+        return run_of(command, space, done, found, environment.root)
+    watched = start.watched(asked)
+    done, sessions, report = watched
+    where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
+    found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), asked.seconds, where)
+    if found[0] is not None and not in_place and (changed := space.disturbed()):
+        found = None, f"the run changed the tests themselves: {changed[0]}"
+    return watched.seen(run_of(command, space, done, found, environment.root))
 
 
-def calls_file(private: Path, calls: Sequence[RecordedCall]) -> Path | None:
-    """A file that names the calls to be made in the place of tests; none where there are none."""
-    if not calls:
+def _written(file: Path, rows: Sequence[object]) -> Path | None:
+    """A file that holds these rows; none where there are none."""
+    if not rows:
         return None
-    file = private / "calls.json"
-    file.write_text(json.dumps([[call.module, call.name, call.arguments] for call in calls]), encoding="utf-8")
+    file.write_text(json.dumps(rows), encoding="utf-8")
     return file
 
 
+@contextmanager
+def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
+    """While scripts of shells and make that set the search path for modules have the folder of the witness on it."""
+    ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
+    kept: dict[Path, bytes] = {}
+    for script in (place / each for each in scripts if not each.endswith(".py")):
+        if script.is_file() and Path(os.path.realpath(script)).is_relative_to(inside):
+            text = script.read_bytes()
+            led = _IMPORTS.sub(lambda found: found[1] + ours, text)
+            if led != text:
+                kept[script] = text
+                script.write_bytes(led)
+    try:
+        yield
+    finally:
+        for script, text in kept.items():
+            script.write_bytes(text)
+
+
 def execute_plain(
-    space: Workspace, command: str, *, environment: RunEnvironment, timeout_seconds: float, stop: Stop | None = None
+    space: Workspace, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
     """Runs a command of which only the exit status counts, such as a linter."""
     parsed = parse(command)
@@ -189,13 +255,13 @@ def execute_plain(
         started,
         cwd=space.cwd,
         variables=variables,
-        timeout_seconds=timeout_seconds,
+        timeout_seconds=asked.seconds,
         stop=stop,
         reach=reach_of(space, environment),
     )
-    problem = f"it ran into its limit of {timeout_seconds:g} s" if done.timed_out else None
+    problem = f"it ran into its limit of {asked.seconds:g} s" if done.timed_out else None
     problem = f"it {done.over_limit}" if done.over_limit else problem
-    return _test_run(parsed, space, environment, done, (None, problem))
+    return run_of(command, space, done, (None, problem), environment.root)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,26 +312,17 @@ def _repository_of(project: Path) -> list[Path]:
     return [Path(found.shared_dir)] if found else []
 
 
-def _fresh_report(space: Workspace, environment: RunEnvironment, private: Path) -> Path:
+def _fresh_report(space: Workspace, named: str | None, private: Path) -> Path:
     """Where another runner writes its report; what is there already, committed or left over, is taken away first."""
-    if not environment.report:
+    if not named:
         return private
-    place = space.cwd / environment.report
+    place = space.cwd / named
     if not Path(os.path.realpath(place.parent)).is_relative_to(os.path.realpath(space.cwd)):
         return private
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place)
     place.unlink(missing_ok=True)
     return place
-
-
-def selection(private: Path, ids: Collection[str]) -> Path | None:
-    """A file that names the only tests to be run; none where all are."""
-    if not ids:
-        return None
-    file = private / "select.json"
-    file.write_text(json.dumps(sorted(ids)), encoding="utf-8")
-    return file
 
 
 def run_command(
@@ -374,18 +431,16 @@ def _believed(sessions: dict[int, WitnessedSession], report: Path, done: process
     return found
 
 
-def _test_run(
-    command: Command, space: Workspace, environment: RunEnvironment, done: process.Completed, found: _Found
-) -> Run:
+def run_of(command: str, space: Workspace, done: process.Completed, found: _Found, project: Path) -> Run:
+    """A run with its report, or why it has none; places of the checkout read as those of the project."""
     report, problem = found
-    output = done.output.decode("utf-8", "replace").replace(str(space.cwd), str(environment.root))
     return Run(
-        command=command.text,
+        command=command,
         commit=space.commit,
         exit_code=done.exit_code,
         report=report,
         problem=problem,
-        output=redact(output),
+        output=redact(done.output.decode("utf-8", "replace").replace(str(space.cwd), str(project))),
         seconds=done.seconds,
         timed_out=done.timed_out,
         stopped=done.stopped,

@@ -267,9 +267,8 @@ class Judge:
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
-            run = execution.execute_plain(
-                space, self._lint, environment=self._environment, timeout_seconds=self._seconds
-            )
+            asked = execution.RunAsked(seconds=self._seconds)
+            run = execution.execute_plain(space, self._lint, asked, environment=self._environment)
         if run.exit_code in (None, 126, execution.NOT_FOUND) or "No module named" in run.output[-400:]:
             return quality.Lint(problem=f"lint unavailable: {self._lint}")
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))

@@ -1,0 +1,141 @@
+"""What a change makes of a file that decides about the work, read from its text alone.
+
+A file of a command (script, makefile, ``package.json``) and a test that was given with an item: both versions in, a few
+words on what is weaker out, ``None`` where nothing is. Comments, layout and line endings never count.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
+
+from agent_harness.verification import sources
+from agent_harness.verification.changes import FileChange
+from agent_harness.verification.command.makefile import weakened
+from agent_harness.verification.command.named_files import AbsentFile, Named, package_scripts
+
+_SLASHES = frozenset({".js", ".ts", ".mjs", ".cjs", ".go", ".rs", ".java", ".php"})  # comments of these begin with them
+_LEAVING_OUT = re.compile(
+    r"\b(x(it|test|describe)|f(it|describe)|todo|exit|return|process|Skip|SkipNow|ignore|Ignore|Disabled|pending)\b"
+    r"|\.(skip|only|todo|skipIf|runIf)\b|@(skip|disabled)|t\.Skip|/\*|#if\b|=begin|__END__"
+)
+_RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
+_SHOWN = 60
+Line = tuple[int, str]
+
+
+def bent(change: FileChange, named: Named) -> str | None:
+    """What a change makes of a file that commands load, or would load if it were there."""
+    if change.status == "A":
+        found = (each for each in named.absent if each.matches(change.path))
+        return next(filter(None, (_comes(change, each) for each in found)), None)
+    if change.path not in named.files:
+        return None
+    return _obviously(change) or _bent(change.path, change.before or b"", change.after or b"", named)
+
+
+def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
+    if path in named.makefiles:
+        others = named.beside.get(path, "")
+        return weakened(f"{_text(before)}\n{others}", f"{_text(after)}\n{others}", named.makefiles[path])
+    if path in named.packages:
+        return _package(before, after, named.packages[path])
+    if path.endswith(".py") and sources.same(before, after):
+        return None
+    old, new = _lines(path, before), _lines(path, after)
+    return None if [text for _, text in old] == [text for _, text in new] else _first_difference(old, new)
+
+
+def weaker_test(change: FileChange, *, alone: bool) -> str | None:
+    """What a file of tests, or what they stand on, no longer says; it may say more.
+
+    ``alone``: nothing but these tests judges the work, so that nothing new may act on those that were there.
+    """
+    if why := _obviously(change):
+        return why
+    if change.path.endswith(".py"):
+        return _weaker_python(change.before or b"", change.after or b"", alone=alone)
+    old, new = (_lines(change.path, content or b"") for content in (change.before, change.after))
+    matcher = difflib.SequenceMatcher(None, [text for _, text in old], [text for _, text in new], autojunk=False)
+    for kind, start, _, into, until in matcher.get_opcodes():
+        if kind in ("delete", "replace"):
+            return f"line {old[start][0]} '{old[start][1][:_SHOWN]}' is gone or changed"
+        leaving = (each for each in new[into:until] if kind == "insert" and _LEAVING_OUT.search(each[1]))
+        if line := next(leaving, None):
+            return f"the new line {line[0]} '{line[1][:_SHOWN]}' may leave tests out"
+    return None
+
+
+def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
+    old, new = sources.parse(before), sources.parse(after)
+    if old is None:
+        return None if before.strip() == after.strip() else "it could not be read before, and is another one now"
+    if new is None:
+        return "it can no longer be read"
+    if gone := sources.changed(sources.begun(old, new), new):
+        return f"{', '.join(list(dict.fromkeys(gone))[:5])} changed or went"
+    acting = sources.acting_on_older(old, new) if alone else []
+    return f"what is new acts on what was there: {acting[0]}" if acting else None
+
+
+def _comes(change: FileChange, absent: AbsentFile) -> str | None:
+    """What a new file changes of the way to a proof."""
+    if absent.instead_of:
+        return f"it is read in the place of {absent.instead_of}"
+    if change.link or change.after is None:
+        return "it cannot be compared"
+    if absent.goals is not None:
+        why = weakened(absent.beside, f"{absent.beside}\n{_text(change.after)}", absent.goals)
+        return f"a makefile includes it, and {why}" if why else None
+    return "a script runs it where it is there" if _lines(change.path, change.after) else None
+
+
+def _obviously(change: FileChange) -> str | None:
+    if change.status == "D":
+        return "it was deleted"
+    if change.link:
+        return "it is a link now"
+    return "it is too large to be compared, and is another one" if None in (change.before, change.after) else None
+
+
+def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
+    """The scripts that commands lead to, those for tests that were there, and settings of test runners stay."""
+    old, new = package_scripts(before), package_scripts(after)
+    hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
+    for_tests = [name for name in old if "test" in name]
+    different = [name for name in (*sorted(names), *hooks, *for_tests) if old.get(name) != new.get(name)]
+    if different:
+        now = new.get(different[0])
+        return f"its script {different[0]} is " + (f"now '{now[:_SHOWN]}'" if now else "gone")
+    members = [name for name in _RUNNER_MEMBERS if _member(before, name) != _member(after, name)]
+    return f"it sets {', '.join(members)}" if members else None
+
+
+def _member(content: bytes, name: str) -> object:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return "unreadable"
+    return document.get(name) if isinstance(document, dict) else None
+
+
+def _text(content: bytes) -> str:
+    """A snapshot keeps bytes, a commit may not: line endings are no difference."""
+    return content.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+
+
+def _lines(path: str, content: bytes) -> list[Line]:
+    """Lines that say something, with their numbers; the first line of a script names its interpreter."""
+    sign = "//" if PurePosixPath(path).suffix in _SLASHES else "#"
+    numbered = ((number, line.strip()) for number, line in enumerate(_text(content).splitlines(), 1))
+    return [each for each in numbered if each[1] and (not each[1].startswith(sign) or each[1].startswith("#!"))]
+
+
+def _first_difference(old: Sequence[Line], new: Sequence[Line]) -> str:
+    for (number, was), (_, now) in zip(old, new, strict=False):
+        if was != now:
+            return f"line {number}: '{was[:_SHOWN]}' is now '{now[:_SHOWN]}'"
+    if len(old) > len(new):
+        return f"line {old[len(new)][0]}: '{old[len(new)][1][:_SHOWN]}' is gone"
+    return f"line {new[len(old)][0]}: '{new[len(old)][1][:_SHOWN]}' is new"

@@ -1,0 +1,187 @@
+"""The duties of the protocols: which files decide about an item, as the base says it and never the candidate.
+
+``of_session`` is that of a feature; ``of_command`` that of any command, for task lists and long tasks.
+"""
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from agent_harness.kernel.shell.reader import read
+from agent_harness.verification import sources
+from agent_harness.verification.changes import CandidateChanges, Tree
+from agent_harness.verification.command.named_files import Named, joined, named_by
+from agent_harness.verification.guard import ALLOWED_BY, Duty, Words, belongs
+from agent_harness.verification.runner_config import SETTINGS_FILES, is_test_file, settings
+
+_VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
+_PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
+_WORDS = re.compile(r"[\s;|&()<>'\"=]+")
+_IMPORTS = re.compile(r"\bPYTHONPATH=([^\s;|&]+)")
+_MOST_MOVED = 10  # test files; each costs a run
+_MOST_OTHERS = 200
+
+
+def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
+    """What several commands name or load of a tree.
+
+    ``sets_up``: they set up the environment of the work, and prove nothing.
+    """
+    return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
+
+
+def of_session(
+    tree: Tree,
+    changes: CandidateChanges,
+    *,
+    commands: Sequence[str],
+    checks: Named,
+    environment: Named,
+    test_files: Collection[str],
+    protected: Collection[str],
+    import_roots: Iterable[str],
+    may_change: Collection[str] = (),
+    baseline: Collection[str] = (),
+    files_read: Collection[str] = (),
+    own_may_change: bool = False,
+) -> Duty:
+    """The duty of a session. ``baseline`` are the ids known to pass.
+
+    ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
+    """
+    older, examples = _by_ids(tree, changes, baseline)
+    own_files = list(map(_clean, test_files))
+    own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
+    named = _runner_files(commands, changes.before | changes.after, test_files)
+    return Duty(
+        **_runner(tree, commands, import_roots),
+        given=frozenset(p for p, code in own if code and sources.has_tests(code) and not own_may_change),
+        older=older,
+        examples=examples,
+        read=frozenset(files_read),
+        test_files=frozenset(own_files),
+        protected=frozenset(map(_clean, protected)),
+        may_change=tuple(may_change),
+        checks=checks,
+        environment=environment,
+        runner_files=named - checks.files - environment.files,
+    )
+
+
+def of_command(
+    tree: Tree,
+    named: Named,
+    *,
+    may_change: Collection[str] = (),
+    import_roots: Iterable[str] = (),
+    follows_moves: bool = False,
+    item: str = "this task",
+) -> Duty:
+    """The duty of an item that a command proves; ``named`` is what this one names or loads, and ``item`` what it is."""
+    is_python = named.python or any("pytest" in text for text in named.texts)
+    return Duty(
+        **(_runner(tree, named.texts, import_roots) if is_python else {}),
+        tests=named.tests,
+        checks=named,
+        may_change=tuple(may_change),
+        python=named.python,
+        alone=True,
+        most_moved=_MOST_MOVED if follows_moves else 0,
+        words=Words(
+            check_code="check_changed",
+            check=f"{{}} proves {item} and was there before it began, but {{}}",
+            new_check="{} is new, and {}",
+            given=f"{{}} holds tests of {item} and was there before it began, but {{}}",
+            support=f"{{}} stands under the tests of {item} and was there before it began, but {{}}",
+            allowed_by=ALLOWED_BY,
+            notes_allowed=False,
+        ),
+    )
+
+
+def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]) -> Duty | None:
+    """What other items stand on, which commands prove later; nothing where there are none."""
+    named = behind(commands[:_MOST_OTHERS], tree)
+    item = "another task of the list"
+    duty = of_command(tree, named, may_change=may_change, item=item)
+    return replace(duty, most_moved=None) if named.texts else None
+
+
+def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
+    """What the base says about how tests are run: settings, conftests, plugins, and where modules are imported from."""
+    names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
+    written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
+    found = {path: settings(path, text) or {} for path, text in written.items()}
+    conftests = {path: tree.read(path) or b"" for path, name in names if name == "conftest.py"}
+    plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
+    options = [str(each.get("addopts", "")) for each in found.values()]
+    roots = [*import_roots, *_python_paths(found), *_search_paths(texts)]
+    return {
+        "conftests": frozenset(conftests),
+        "variables": frozenset(
+            name.decode() for text in (*written.values(), *conftests.values()) for name in _VARIABLE.findall(text)
+        ),
+        "plugins": frozenset((*plugins, *_plugins([*_of_pytest(texts), *options]))),
+        "import_roots": frozenset({"", *("" if root == "." else posixpath.normpath(root) for root in roots)}),
+    }
+
+
+def _of_pytest(texts: Iterable[str]) -> list[str]:
+    """The commands among these texts that speak of pytest, or that stand alone."""
+    found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
+    return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
+
+
+def _plugins(texts: Iterable[str]) -> list[str]:
+    return [name for text in texts for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
+
+
+def _python_paths(found: dict[str, dict[str, Any]]) -> list[str]:
+    roots: list[str] = []
+    for path, options in found.items():
+        value = options.get("pythonpath", [])
+        entries = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+        roots += [str(PurePosixPath(path).parent / str(entry)) for entry in entries]
+    return roots
+
+
+def _search_paths(texts: Iterable[str]) -> list[str]:
+    """The folders of the project that commands put on the search path for modules."""
+    entries = [entry for text in texts for value in _IMPORTS.findall(text) for entry in value.strip("'\"").split(":")]
+    return [entry for entry in entries if entry and "$" not in entry and not entry.startswith("/")]
+
+
+def _by_ids(
+    tree: Tree, changes: CandidateChanges, baseline: Collection[str]
+) -> tuple[frozenset[str], dict[str, set[str]]]:
+    """What only the ids of known tests tell: changed files that hold such tests, and by file names of doctests."""
+    touched = {change.path for change in changes.files if change.path in changes.before}
+    names: dict[str, set[str]] = {}
+    for node in baseline:
+        file, _, name = node.partition("::")
+        if file in touched and not is_test_file(file):
+            names.setdefault(file, set()).add(name.partition("[")[0])
+    older, examples = set[str](), dict[str, set[str]]()
+    for path, known_ids in names.items():
+        code = sources.parse(tree.read(path)) if path.endswith(".py") else None
+        known = {name for statement in (code.body if code else ()) for name in sources.bound(statement)}
+        if any(name.partition("::")[0] in known for name in known_ids):
+            older.add(path)
+        else:
+            examples[path] = known_ids
+    return frozenset(older), examples
+
+
+def _clean(node: str) -> str:
+    """A node id whose file is written as git writes it."""
+    file, colons, name = node.partition("::")
+    return posixpath.normpath(file) + colons + name
+
+
+def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
+    """Files of the project that are words of the commands, other than tests."""
+    named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
+    return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))
