@@ -54,6 +54,7 @@ class Duty:
     older: Collection[str] = ()  # files of tests that are known to pass, whatever their names
     examples: Mapping[str, Collection[str]] = field(default_factory=dict)  # file -> names of its known doctests
     read: Collection[str] = ()  # files that older tests read, such as data beside them
+    story: Collection[str] = ()  # files in which the session tells of itself
     conftests: Collection[str] = ()  # of the base
     variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
 
@@ -151,6 +152,10 @@ class Guard(ABC):
         """What speaks against the changes, and to which side they belong."""
 
     @abstractmethod
+    def has_rule(self, path: str) -> bool:
+        """Whether a changed path is judged by a rule of its own, or a person has said that it may change."""
+
+    @abstractmethod
     def is_own(self, path: str) -> bool:
         """Whether a changed path is one of the tests of this item, or what they stand on."""
 
@@ -180,6 +185,10 @@ class FeatureGuard(Guard):
 
     def survey(self, changes: CandidateChanges) -> Survey:
         return survey(changes, self.duty)
+
+    def has_rule(self, path: str) -> bool:
+        duty = self.duty
+        return duty.frees(path) or path in duty.runner_files or path in duty.read or path in duty.story
 
     def is_own(self, path: str) -> bool:
         return belongs(path, self.duty.test_files)
@@ -496,6 +505,7 @@ def duty_of(
     may_change: Collection[str] = (),
     baseline: Collection[str] = (),
     files_read: Collection[str] = (),
+    story: Collection[str] = (),
     own_may_change: bool = False,
 ) -> Duty:
     """The duty of a session, with everything that ``base`` says about how tests are run.
@@ -520,6 +530,7 @@ def duty_of(
         older=older,
         examples=examples,
         read=frozenset(files_read),
+        story=frozenset(story),
         test_files=frozenset(map(_clean, test_files)),
         protected=frozenset(map(_clean, protected)),
         may_change=tuple(may_change),
@@ -561,6 +572,11 @@ def _by_ids(
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
     """Of files that were opened, each with the file whose code did it, those that tests read and that are no tests."""
     return sorted({path for path, by in opened if _is_of_tests(by) and not _is_of_tests(path)})
+
+
+def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
+    """Of files that were opened, those that code opened which is none of tests."""
+    return {path for path, by in opened if not _is_of_tests(by)}
 
 
 def _is_of_tests(path: str) -> bool:

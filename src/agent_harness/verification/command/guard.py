@@ -266,6 +266,9 @@ class CommandGuard(Guard):
         side = tuple(change.path for change in changes.files if self.is_own(change.path))
         return Survey(findings=tuple(found), test_side=side, moved=moved)
 
+    def has_rule(self, path: str) -> bool:
+        return path in self.named.files or matcher(self.may_change)(path.encode("utf-8", "surrogateescape"))
+
     def is_own(self, path: str) -> bool:
         return is_test_side(path, self.named)
 
