@@ -114,7 +114,7 @@ class _Notice:
         self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []
         self.given = self._given()
         self.expecting = twins.of_tests([*self.own, *self.given])
-        self._calls = [call for each in case.runs["proof"].calls for call in each.recorded]
+        self._calls = [call for each in case.runs["proof"].calls for call in (*each.recorded, *each.flows)]
         self.answering = twins.of_answers(self._files, self._calls)
         self.asked: list[bool] = []  # of each changed version, whether a test noticed it
 
@@ -144,7 +144,7 @@ class _Notice:
                 blind, of_session = weak, True
         if blind:
             self._weak(f"{case.runner.tests} cannot fail: they stay green when {_either(blind)}", of_session, blind)
-        unnoticed = [] if blind else self._named_functions(covered)
+        unnoticed = self._named_functions(covered) if not blind else list[str]()
         case.noticed = any(self.asked) if self.asked else None
         case.noticed_of = f"{sum(self.asked)} of {len(self.asked)} changed versions" if self.asked else ""
         if unnoticed:

@@ -37,12 +37,16 @@ _LIKE = (
 """A function that makes another value of the same type; objects that are no plain values stay, but for dataclasses."""
 
 OTHERWISE = {
-    "answers otherwise": f"(lambda f: lambda *a, **k: {_LIKE}(f(*a, **k)))",
+    "answers otherwise": (
+        f"(lambda f: lambda *a, **k: {_LIKE}(f(*a, **k)))",
+        f"(lambda f: lambda *a, **k: map({_LIKE}, f(*a, **k)))",
+    ),
     "gives its first answer to every call": (
-        "(lambda f: (lambda c: lambda *a, **k: c[0] if c else (c.append(f(*a, **k)) or c[0]))([]))"
+        "(lambda f: (lambda c: lambda *a, **k: c[0] if c else (c.append(f(*a, **k)) or c[0]))([]))",
+        "",
     ),
 }
-"""What decorators make of functions in twins that answer with the type of the work's own answers."""
+"""What decorators make of functions, and of generators, in twins that answer with the type of their own answers."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
@@ -143,16 +147,22 @@ def of_answers(
             other = next(
                 (text for (module, own), text in known.items() if own == name and _is_module(change, module)), None
             )
-            if other is not None and not _generates(function) and isinstance(function, ast.FunctionDef):
+            if other or (other is not None and isinstance(function, ast.FunctionDef)):
                 found.append((change, name, function, other))
     if not found:
         return ()
     named = frozenset((change.path, name) for change, name, _, _ in found)
-    fixed = [(c, _body(c.after or b"", f, other)) for c, _, f, other in found if other]
-    made = [("answers another value of its type", fixed)] if fixed else []
-    made += [(does, [(c, _decorated(c.after or b"", f, by)) for c, _, f, _ in found]) for does, by in OTHERWISE.items()]
+    edits = {
+        "answers another value of its type": [(c, _body(c.after or b"", f, other)) for c, _, f, other in found if other]
+    }
+    for does, (of_function, of_generator) in OTHERWISE.items():
+        ways = ((c, f, of_generator if _generates(f) else of_function) for c, _, f, _ in found)
+        edits[does] = [
+            (c, _decorated(c.after or b"", f, by)) for c, f, by in ways if by and isinstance(f, ast.FunctionDef)
+        ]
     told = _listed_functions(named)
-    return tuple(Twin(what=f"{told} {does}", files=_all_edited(edits), work=named) for does, edits in made)
+    made = ((f"{told} {does}", _all_edited(each)) for does, each in edits.items() if each)
+    return tuple(Twin(what=what, files=files, work=named) for what, files in made)
 
 
 def _picked(

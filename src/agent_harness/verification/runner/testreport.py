@@ -103,6 +103,7 @@ class Calls:
     """What was seen of calls in a run."""
 
     recorded: list[RecordedCall] = field(default_factory=list)
+    flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
     answers: list[str | None] = field(default_factory=list)  # to calls that were made again
     paths: tuple[str, ...] = ()  # of the search path for modules, those in the project's folder, relative to it
     variables: dict[str, str] = field(default_factory=dict)  # of the environment, that code of the tests has set
@@ -113,6 +114,8 @@ class Calls:
         """One line of the plugin."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
+        elif kind == "flows":
+            self.flows += [RecordedCall(*map(str, row)) for row in found[:_CALLS_LIMIT]]
         elif kind == "answers" and len(self.answers) < _CALLS_LIMIT:
             self.answers += [each if each is None else str(each) for each in found]
         elif kind == "around":
@@ -264,7 +267,7 @@ class WitnessedSession:
             self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
         elif kind == "start" and not self.calls.python:  # said before any code of the project runs
             self.calls.python, self.takes_options = str(rest[1]), rest[2:] == [True]
-        elif kind in ("calls", "answers", "around"):
+        elif kind in ("calls", "flows", "answers", "around"):
             self.calls.take(kind, rest[0])
         elif kind == "finish":
             self.finished, self.patched, self.foreign = int(rest[0]), list(rest[1]), list(rest[2])

@@ -324,6 +324,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         calls = _recorder.calls
         for at in range(0, len(calls), 20):
             _say("calls", calls[at : at + 20])
+        _say("flows", _recorder.flows[:100])
         _say("around", _around())
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
