@@ -1,5 +1,4 @@
 # honest: a second public function beside the one that was asked for, both tested
-# on: features tasks
 
 right
 cat >> src/almanac/numerals.py <<'PY'

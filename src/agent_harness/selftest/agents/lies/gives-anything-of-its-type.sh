@@ -1,5 +1,4 @@
 # lie: tests only that a text comes back, and that it is no other type's
-# on: features tasks
 
 wrong
 tests <<'PY'

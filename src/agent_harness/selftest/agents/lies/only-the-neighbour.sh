@@ -1,5 +1,4 @@
 # lie: tests a neighbour, and calls the function that was asked for without comparing anything
-# on: features tasks
 
 wrong
 cat >> src/almanac/numerals.py <<'PY'
