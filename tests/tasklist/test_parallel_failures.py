@@ -153,13 +153,19 @@ def test_what_an_agent_changes_of_the_project_itself_is_put_back_where_no_sandbo
     was = (work.root / ".git/config").read_bytes(), work.repo.git("rev-parse", "kept")
     does = f"git -C {home} branch evil; git -C {home} branch -qD kept; echo x > {home}/mine.txt; "
     does += f"git -C {home} config core.fsmonitor evil; git -C {home} add mine.txt; echo evil > {hook}; "
-    does += f"echo '{{\"version\": 2, \"tasks\": []}}' > {home}/harness-tasks.json"
+    does += f'echo \'{{"version": 2, "tasks": []}}\' > {home}/harness-tasks.json'
     ran = run(work, f"[ $HARNESS_TASK_ID != a ] || ({does}); {WORKS}", 2, "--json", HARNESS_SANDBOX="off")
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b", "c"]), ran
     (event,) = events(work, "home_touched")
     refs = ["refs/heads/kept", "refs/heads/evil"]
     assert event["item"] == "a"
-    assert {*event["changed"]} == {*refs, "core.fsmonitor", "hooks/pre-commit", "staged: mine.txt", "harness-tasks.json"}
+    assert {*event["changed"]} == {
+        *refs,
+        "core.fsmonitor",
+        "hooks/pre-commit",
+        "staged: mine.txt",
+        "harness-tasks.json",
+    }
     assert {*event["put_back"]} == {*refs, "config", "hooks/pre-commit", "harness-tasks.json"}
     assert Path(event["put_back"]["hooks/pre-commit"]).read_text() == "evil\n"
     assert "a: meanwhile this was changed in" in ran.err

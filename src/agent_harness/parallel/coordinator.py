@@ -426,7 +426,7 @@ class Coordinator:
         return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
 
     def _nothing_left(self) -> tuple[int, str, str]:
-        failed, still = self._home.left()
+        failed, still, asked = self._home.left()
         limit = self._terms.max_attempts
         parked = self._plan.in_state(PARKED)
         held = [item for item in self._plan.in_state(plan.READY) if item in self._plan.held]
@@ -436,8 +436,10 @@ class Coordinator:
             )
             decides = ". ".join(map(self._told_parked, parked[:5]))
             return (3, "parked", decides) if parked else (3, "held", told)
-        if self._terms.only_land or not (failed or still):
+        if self._terms.only_land or not (failed or still or asked):
             return 0, "done", "Everything has landed."
+        if not (failed or still):
+            return 3, "question", f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
         if still and limit is not None and self._plan.attempts >= limit:
             return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
         if failed:
@@ -536,10 +538,10 @@ class Coordinator:
             proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
             code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
             hint = f"{in_the_way.hint}  # or commit it; then: harness run"
-        failed, still = self._home.left()
+        failed, still, _ = self._home.left()
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
-            message = f"Nothing has landed; the last attempt was at {last}. {message}"
+            message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
             message += f" Changed in the project meanwhile, and put back: {_some([*self._put_back])}."
         self._lander.lessons.save()

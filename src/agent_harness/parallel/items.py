@@ -262,8 +262,8 @@ class Home(Protocol):
         """What the attempts under way say that they do, by item, as ``session/now.py`` has it."""
         ...
 
-    def left(self) -> tuple[list[str], list[str]]:
-        """The items that failed for good, and those that are open."""
+    def left(self) -> tuple[list[str], list[str], list[str]]:
+        """The items that failed for good, those that are open, and those about which a person is asked."""
         ...
 
     def close(self, paused: str) -> None:

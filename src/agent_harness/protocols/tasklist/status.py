@@ -84,8 +84,18 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Why the last run ended, where a person has to do something about it before the next one."""
-    return needs.read_end(_home(layout)) if selection.work_left(state) else {}
+    """Why the last run ended, or the next one would at once, where a person has to do something about it."""
+    if not selection.work_left(state):
+        return {}
+    end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
+    if end.get("reason") == needs.HELD and not _is_held_by_a_person(layout, state):
+        return {}
+    return end
+
+
+def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
+    """Whether there is a session that no run of the harness works in."""
+    return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
 
 
 def _home(layout: TaskListLayout) -> str | None:

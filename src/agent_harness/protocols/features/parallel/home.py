@@ -256,10 +256,10 @@ class FeatureHome:
                     found[each.item] = record
         return found
 
-    def left(self) -> tuple[list[str], list[str]]:
+    def left(self) -> tuple[list[str], list[str], list[str]]:
         """None failed for good; those that are open and wait for nobody's answer about their kept work."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
-        return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept]
+        return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
     # ---- claims
 

@@ -151,12 +151,14 @@ class TaskListHome:
             return error.exit_code, error.message
         return None
 
-    def left(self) -> tuple[list[str], list[str]]:
-        """Tasks that failed for good, and those that are neither that nor completed."""
+    def left(self) -> tuple[list[str], list[str], list[str]]:
+        """Tasks that failed for good, those that are neither that nor completed, and those with a question."""
         self._change(self._settle)
         tasks = self._list().tasks
-        failed = [task.id for task in tasks if task.status == "failed" and task.given_up]
-        return failed, [task.id for task in tasks if task.status != "completed" and task.id not in failed]
+        asked = [task.id for task in tasks if task.question]
+        failed = [task.id for task in tasks if task.status == "failed" and task.given_up and task.id not in asked]
+        still = [task.id for task in tasks if task.status != "completed" and task.id not in {*failed, *asked}]
+        return failed, still, asked
 
     def _settle(self, change: TaskListChange) -> None:
         for marked in selection.settle(change.state, change.now):
