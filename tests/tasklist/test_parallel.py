@@ -456,7 +456,7 @@ def test_whoever_broke_what_had_landed_goes_back_at_the_end_and_not_the_victim(t
 def test_what_lands_one_by_one_is_proven_together_and_who_never_mends_what_it_broke_waits_for_a_person(
     tmp_path: Path,
 ) -> None:
-    """SC-37: b lands on the very commit that it was proven on; the run ends, though a fails on the head from then on."""
+    """SC-37: b lands on the very commit that it was proven on; the run ends, though a fails from then on."""
     work = project(tmp_path, job("a", BREAKS), job("b", depends_on=["a"]))
     ran = run(work, WORKS, 1, "--json", HARNESS_PARALLEL__MENDS="0")
     answer = json.loads(ran.out)

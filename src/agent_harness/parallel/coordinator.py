@@ -55,6 +55,8 @@ from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
 SUBMODULES = "Submodules are empty folders in places; parallel.setup may fill them: git submodule update --init"
+AGENT_FAILS = "agent_fails"
+LOOK_FIRST = "harness doctor  # then: harness run"
 PLACE_DAMAGED = "place_damaged"
 """Why an attempt is lost whose agent has destroyed the repository of its place."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -413,7 +415,7 @@ class Coordinator:
         if self._plan.barren >= plan.BARREN + self._plan.workers:
             last = self._plan.last_end
             told = f"Nothing came of the last attempts: {last.get('message')}"
-            return last.get("exit_code") or 1, "agent_fails", told
+            return last.get("exit_code") or 1, AGENT_FAILS, told
         return None
 
     def _can_pay(self) -> bool:
@@ -442,10 +444,9 @@ class Coordinator:
             return 3, "question", f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
         if still and limit is not None and self._plan.attempts >= limit:
             return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
-        if failed:
-            return 1, "failed", f"{len(failed)} failed for good: {', '.join(failed[:5])}."
-        if self._plan.attempts and not self._plan.landed:
-            return 1, "nothing_landed", "Attempts were made, and nothing landed."
+        if failed or (self._plan.attempts and not self._plan.landed):
+            told = f"{len(failed)} failed for good: {', '.join(failed[:5])}." if failed else "Nothing landed."
+            return 1, "failed" if failed else "nothing_landed", told
         told = "What could land has; " if self._plan.landed else ""
         return 7, "waiting", f"{told}{len(still)} cannot be begun now: {', '.join(still[:5])}."
 
@@ -534,6 +535,7 @@ class Coordinator:
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
         hint = landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
+        hint = LOOK_FIRST if reason == AGENT_FAILS else hint
         if (in_the_way := self._lander.in_the_way) and code in (0, 1, 7):
             proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
             code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."

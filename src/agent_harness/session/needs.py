@@ -120,7 +120,8 @@ def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObje
 
     While something is ``under_way`` the repository is not asked: what an agent has begun there is the attempt's.
     """
-    end, found = read_end(home), {} if under_way else _block_at(folder)
+    end = read_end(home)
+    found: JsonObject = {} if under_way else _block_at(folder)
     return found if found and str(found["message"]) not in str(end.get("message")) else end
 
 

@@ -12,7 +12,7 @@ run lands on is not looked at here: what is put on it is verified before anythin
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent_harness.kernel import files
@@ -69,9 +69,7 @@ class HomeWatch:
         keys = turn_end.changed_keys(before.settings, now.settings)
         outside = {key for key in keys if key[0] not in (*OWN_SCOPES, "file")}
         names = [*moved, *(key[1] for key in keys if key not in outside)]
-        names += turn_end.changed_settings(
-            *({key: each[key] for key in outside if key in each} for each in (before.settings, now.settings)), ""
-        )
+        names += turn_end.changed_settings(_only(before.settings, outside), _only(now.settings, outside), "")
         names += [f"staged: {path}" for path in sorted(before.staged ^ now.staged)]
         put_back: dict[str, str] = {}
         if self._aside:
@@ -89,7 +87,8 @@ class HomeWatch:
     def _put_back_refs(
         self, moved: Sequence[str], before: Mapping[str, str], now: Mapping[str, str], name: str
     ) -> dict[str, str]:
-        git, kept = self._git, {}
+        git = self._git
+        kept: dict[str, str] = {}
         in_use = {git.branch(), *branches_elsewhere(git.repository)}
         for ref in moved:
             if not ref.startswith(_PUT_BACK) or ref in in_use:
@@ -103,7 +102,8 @@ class HomeWatch:
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
         """The hooks, and the settings of the repository where not only everyday commands of git have written them."""
-        found, kept = contents(self._git.repository), {}
+        found = contents(self._git.repository)
+        kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
         names = [name for name in {**self._files, **found} if name.startswith("hooks") or is_set]
         for name in (name for name in names if self._files.get(name) != found.get(name)):
@@ -159,3 +159,7 @@ def _with_fetched(refs: Mapping[str, str], others: Mapping[str, str]) -> dict[st
     """The refs, with those that a fetch moves as the others have them."""
     kept = {ref: oid for ref, oid in refs.items() if not ref.startswith(_FETCHED)}
     return kept | {ref: oid for ref, oid in others.items() if ref.startswith(_FETCHED)}
+
+
+def _only(settings: Settings, keys: Collection[tuple[str, str]]) -> Settings:
+    return {key: values for key, values in settings.items() if key in keys}

@@ -159,11 +159,17 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
 
 
 def next_command(
-    state: State, *, paused: bool = False, held: Sequence[str] = (), last_run: JsonObject | None = None
+    state: State,
+    *,
+    paused: bool = False,
+    held: Sequence[str] = (),
+    last_run: JsonObject | None = None,
+    is_proven: bool = True,
 ) -> str:
     """The one command to type now; ``held`` are the tasks that a person keeps from landing.
 
-    ``last_run`` says why the last run ended, where a person has to remove the reason first.
+    ``last_run`` says why the last run ended, where a person has to remove the reason first. ``is_proven`` is false
+    where a completed task is not proven: a run proves it, or works on it.
     """
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
@@ -176,7 +182,7 @@ def next_command(
         return "harness task set ID FIELD=VALUE"
     if following and not following.validation_command:  # a run would end there, with nothing done
         return _name_proof(following.id)
-    if selection.work_left(state):
+    if selection.work_left(state) or not is_proven:
         return "harness run"
     return _over(state)
 
@@ -308,7 +314,13 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
         return headline.AT_WORK
-    return next_command(state, paused=found["paused"], held=_held(found["parallel"]), last_run=last_run)
+    return next_command(
+        state,
+        paused=found["paused"],
+        held=_held(found["parallel"]),
+        last_run=last_run,
+        is_proven=not found["unproven"],
+    )
 
 
 def glance(found: JsonObject) -> str:

@@ -136,7 +136,8 @@ class TaskListHome:
             return {}
         self._hold_list()
         found = self._put_back | dict.fromkeys(self._files.put_logs_back(), "")
-        self._put_back, self._files = {}, ListFiles(self._worker, self._store.read())
+        self._put_back.clear()
+        self._files = ListFiles(self._worker, self._store.read())
         return found
 
     def note_touched(self, item: str, message: str) -> None:
