@@ -41,6 +41,10 @@ BARS = (
     Bar(name="lth-verify", most=2.5, unit="x", what="`lth verify` of a manual criterion, of `python -c pass`"),
     Bar(name="verification", most=1.4, unit="x", what="a whole verification, of one bare run of the suite"),
     Bar(name="verification-fast", most=1.1, unit="x", what="the same with `trust: fast`"),
+    Bar(
+        name="verification-quick", most=4.0, unit="x", what="a whole verification of three quick tests"
+    ),
+    Bar(name="verification-fast-quick", most=2.0, unit="x", what="the same with `trust: fast`"),
     Bar(name="sandbox-check", most=30.0, unit="ms", what="how much later a command starts in the sandbox of a check"),
     Bar(name="sandbox-agent", most=30.0, unit="ms", what="the same, of an agent"),
     Bar(name="orientation", most=1.15, unit="x", what="`harness run --dry-run` after 300 sessions, of after 3"),
@@ -111,6 +115,7 @@ SOURCES = {
     "hook_bench:claim": ("claim-10", "claim-100", "claim-5000"),
     "lth_bench:measure": ("lth-validate", "lth-next", "lth-tick", "lth-record", "lth-verify"),
     "verification_bench:measure": ("verification", "verification-fast"),
+    "verification_bench:quick": ("verification-quick", "verification-fast-quick"),
     "sandbox_bench:measure": ("sandbox-check", "sandbox-agent"),
     "orientation_bench:measure": ("orientation", "orientation-tokens"),
     "faces_bench:measure": (

@@ -2,7 +2,8 @@
 
 The suite waits most of its time, as real suites do. A verification runs the rules, the feature's own tests, the whole
 suite, the same tests on the code before, and a linter; each in a fresh checkout. With ``trust: normal`` it also asks
-sabotaged twins, and makes calls of the work again outside of tests.
+sabotaged twins, and makes calls of the work again outside of tests. Three quick tests show the other end: there the
+price is how often a test runner is started.
 """
 
 import os
@@ -47,6 +48,11 @@ def measure(tests: int = TESTS, seconds: float = SECONDS, rounds: int = ROUNDS) 
     return {"verification": judged / bare, "verification-fast": fast / bare}
 
 
+def quick() -> Mapping[str, float]:
+    """The same of three quick tests."""
+    return {f"{name}-quick": ratio for name, ratio in measure(tests=3, seconds=0.03, rounds=6).items()}
+
+
 def _verify(root: Path, base: str, candidate: str, tests: int, options: Strictness | None = None) -> None:
     proof = f"{sys.executable} -m pytest {OWN} -q"
     lint = f"{sys.executable} -m compileall -q src"
@@ -59,7 +65,7 @@ def _verify(root: Path, base: str, candidate: str, tests: int, options: Strictne
         suite=SUITE,
         lint=lint,
         test_files=[OWN],
-        protected=[f"tests/test_{number}.py" for number in range(FILES)],
+        protected=[f"tests/test_{number}.py" for number in range(min(FILES, tests))],
         options=options,
         baseline=[f"tests/test_{n % FILES}.py::test_{n // FILES}" for n in range(tests)],
     )
@@ -69,7 +75,7 @@ def _verify(root: Path, base: str, candidate: str, tests: int, options: Strictne
 
 def _project(root: Path, env: Mapping[str, str], *, tests: int, seconds: float) -> tuple[str, str]:
     """Commits of a project before and after one honest feature."""
-    for number in range(FILES):
+    for number in range(min(FILES, tests)):
         mine = range(number, tests, FILES)
         body = "".join(
             f"def test_{at}():\n    time.sleep({seconds / tests})\n    assert add(1, 2) == 3\n\n\n"
