@@ -41,9 +41,7 @@ BARS = (
     Bar(name="lth-verify", most=2.5, unit="x", what="`lth verify` of a manual criterion, of `python -c pass`"),
     Bar(name="verification", most=1.4, unit="x", what="a whole verification, of one bare run of the suite"),
     Bar(name="verification-fast", most=1.1, unit="x", what="the same with `trust: fast`"),
-    Bar(
-        name="verification-quick", most=4.0, unit="x", what="a whole verification of three quick tests"
-    ),
+    Bar(name="verification-quick", most=4.0, unit="x", what="a whole verification of three quick tests"),
     Bar(name="verification-fast-quick", most=2.0, unit="x", what="the same with `trust: fast`"),
     Bar(name="sandbox-check", most=30.0, unit="ms", what="how much later a command starts in the sandbox of a check"),
     Bar(name="sandbox-agent", most=30.0, unit="ms", what="the same, of an agent"),
