@@ -37,7 +37,7 @@ class Touched:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Seen:
+class _ProjectSeen:
     refs: dict[str, str]
     settings: Settings
     staged: frozenset[str]
@@ -131,8 +131,8 @@ class HomeWatch:
             files.replace(path, content, mode=mode, follow=False)
         return where
 
-    def _now(self) -> _Seen:
-        return _Seen(refs=self._refs(), settings=self._settings(), staged=self._in_index())
+    def _now(self) -> _ProjectSeen:
+        return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index())
 
     def _settings(self) -> Settings:
         return turn_end.settings_of(self._git) or {}
