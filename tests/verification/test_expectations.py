@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.verification.expectations import with_other_values
+from agent_harness.verification.expectations import one_by_one, with_other_values
 from agent_harness.verification.runner.no_tests import ran_no_test
 
 from .noticing import samples
@@ -261,6 +261,41 @@ def test_runs_without_a_test_are_seen(command: str, output: str, told: str | Non
 
     assert (found is None) == (told is None)
     assert told is None or told in (found or "")
+
+
+GO = """\
+func TestTwice(t *testing.T) {
+	for number, want := range map[int]int{3: 6, 21: 42} {
+		if got := Twice(number); got != want {
+			t.Errorf("%d", got)
+		}
+	}
+}
+"""
+MAKE = "release:\n\tgrep -q 1.0 NEWS\n\ncheck:\n\tpython3 app.py 3 | grep -qx 6\n"
+SHELL = '[ "$1" != --all ] || exec make\n\n[ "$(sh prog 3)" = 6 ]\n[ "$(sh prog 21)" = 42 ]\n'
+
+
+def test_a_map_that_a_loop_of_go_goes_over_is_a_table() -> None:
+    changed = with_other_values("go test ./...", {"n_test.go": GO.encode()})
+
+    assert b"{3: 5, 21: 32}" in changed[0].files["n_test.go"]
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "text", "lines"),
+    [
+        ("make -s check", "Makefile", MAKE, [5]),  # no other goal
+        ("sh check.sh", "check.sh", SHELL, [4, 3]),  # no argument of the check, and the last one first
+        ("python3 check.py", "check.py", "".join(f"assert f({n}) == {n}\n" for n in range(9)), [9, 1, 5, 3]),
+    ],
+)
+def test_single_values_are_those_that_the_command_asks_for(
+    command: str, path: str, text: str, lines: list[int]
+) -> None:
+    found = one_by_one(command, {path: text.encode()}, most=4)
+
+    assert [each.what.partition(" of ")[0] for each in found] == [f"one value in line {line}" for line in lines]
 
 
 @pytest.mark.parametrize(

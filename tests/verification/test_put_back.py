@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from agent_harness.verification.command.put_back import packages_without_tests
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.verdict import FAST, Verdict
@@ -49,7 +50,7 @@ exports.add = () => Number(text.match(/!== (\\d+)/)[1]);
 
 def judged(make_repo: Make, command: str, base: Files, work: Files, **options: object) -> Verdict:
     repo = make_repo({"README.md": "demo\n", **base}, resolved=False)
-    check = CommandCheck(command=command, timeout_seconds=60.0, **options)  # type: ignore[arg-type]
+    check = CommandCheck(command=command, **{"timeout_seconds": 60.0, **options})  # type: ignore[arg-type]
     return judge_command(repo.client, check, base=repo.base, candidate=repo.commit(work))
 
 
@@ -101,6 +102,54 @@ def test_a_check_without_values_is_known_by_its_exit_status_alone(make_repo: Mak
 
     assert (verdict.accepted, verdict.noticed) == (True, None)
     assert verdict.not_asked.startswith("by exit status alone")
+
+
+TWO = "from work import add, twice\nassert add(2, 3) == 5\nassert twice(4) == 8\n"
+FOUR = f"{TWO}assert twice(5) == 10\nassert twice(6) == 12\n"
+ENDS_LATER = f"import os\n{WORK}\n\ndef twice(number):\n    os._exit(0)\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "work", "accepted", "noticed", "of"),
+    [
+        (FOUR, f"{WORK}\n\ndef twice(number):\n    return 2 * number\n", True, True, "4 of 4 expected values"),
+        (FOUR, ENDS_LATER, False, False, "1 of 4 expected values"),
+        (TWO, ENDS_LATER, True, False, "1 of 2 expected values"),  # one value may also be one that is never asked
+    ],
+)
+def test_values_are_changed_one_by_one(
+    make_repo: Make, check: str, work: str, accepted: bool, noticed: bool, of: str
+) -> None:
+    verdict = judged(make_repo, "python3 check.py", {"check.py": check}, {"work.py": work})
+
+    assert (verdict.accepted, verdict.noticed, verdict.noticed_of) == (accepted, noticed, of)
+    assert bool(verdict.not_asked) == (accepted and not noticed)
+
+
+def test_a_check_that_waits_when_it_expects_other_values_has_not_noticed(make_repo: Make) -> None:
+    waits = "import os, time\nos._exit(0) if '== 5' in open('check.py').read() else time.sleep(60)\n"
+    verdict = judged(make_repo, "python3 check.py", {"check.py": CHECK}, {"work.py": waits}, timeout_seconds=2.0)
+
+    assert verdict.noticed is None
+    assert verdict.not_asked == "with other expected values it did not end in 2 s"
+
+
+def test_a_file_that_a_runner_is_given_is_the_checks_whatever_it_is_called(make_repo: Make) -> None:
+    asks = "import unittest\nimport work\nclass Adds(unittest.TestCase):\n    def test(self):\n        {}\n"
+    base = {"adds.py": asks.format("self.assertEqual(work.add(2, 3), 5)"), "work.py": ""}
+    verdict = judged(make_repo, "python3 -m unittest adds.py", base, {"work.py": WORK})
+    assert (verdict.accepted, verdict.noticed) == (True, True)
+
+    verdict = judged(make_repo, "python3 -m unittest adds.py", base, {"adds.py": asks.format("pass")})
+    assert codes(verdict) == ["protected_test_changed"]
+
+
+def test_a_package_of_go_without_a_test_that_passed_is_named() -> None:
+    ran = "=== RUN   TestAdd\n--- PASS: TestAdd (0.00s)\nPASS\nok  \tdemo/n\t0.007s\n"
+    ended, none = "ok  \tdemo/m\t0.010s\n", "ok  \tdemo/o\t0.010s [no tests to run]\n"
+
+    assert packages_without_tests(ran + ended + none + "?   \tdemo/p\t[no test files]\n") == ["demo/m"]
+    assert packages_without_tests("") == []
 
 
 def test_fast_trust_asks_nothing(make_repo: Make) -> None:

@@ -7,7 +7,7 @@ version, and all that the check says is its exit status.
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_harness.verification.expecting.edits import Edit, edited
@@ -16,13 +16,20 @@ from agent_harness.verification.expecting.make import expected_in_makefile, is_m
 from agent_harness.verification.expecting.records import is_record, is_settings, other_records
 from agent_harness.verification.expecting.shell import expected_in_shell, in_language
 
-__all__ = ["ChangedCheck", "with_other_values"]
+__all__ = ["ChangedCheck", "one_by_one", "with_other_values"]
 _NEAR = 4  # letters between two edits of one value
 _LARGEST, _LARGEST_DATA = 256 * 1024, 4 * 1024 * 1024  # bytes; nobody writes a larger check by hand
 _SHEBANG = re.compile(rb"#![^\n]*?\b(python|node|perl|ruby|php|awk|bash|dash|zsh|ksh|sh)[\d.]*\b")
 _OF_SHEBANG = {"node": "js", "bash": "shell", "dash": "shell", "zsh": "shell", "ksh": "shell", "sh": "shell"}
 _TESTS_OF_RUST = "#[cfg(test)]"
 _SHELL_SUFFIXES = (".sh", ".bash", ".zsh", ".ksh", ".bats")
+_NOT_ALWAYS = re.compile(r"\$\{?[1-9#@*]|\b(?:uname|OSTYPE|GOOS|argv|environ|getenv)\b|platform|__name__|process\.env")
+
+
+_OR = re.compile(r"\|\|\s*(?:\[|test\b|grep\b)")  # one of two comparisons is enough
+_GOAL, _GOAL_WORD = re.compile(r"(?m)^([\w./%-]+)[^\n=]*:(?!=)"), re.compile(r"[\w./%-]+")
+_SHOWN = 60  # letters of a line, in messages
+_Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,7 @@ class ChangedCheck:
     """A check in which other values are expected."""
 
     what: str  # for people
+    of_program: bool = False  # it is one value of a program whose tests all run
     files: Mapping[str, bytes] = field(default_factory=dict)  # by path, their whole new content
     command: str
     places: int
@@ -44,19 +52,13 @@ def with_other_values(
     compares with, and is as it was before the work. The first version has all kinds of values changed; after it stand
     the kinds one by one, if there are several: a check that fails on any of them notices.
     """
-    plain = {path: content for path, content in (data or {}).items() if path not in files and not is_settings(path)}
-    plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
-    code = _changed(files, _language, _of_code)
-    words = [each for each in expected_in_shell(command) if command]
-    values = _changed(
-        plain, lambda path, content: "data" if is_record(path) else "", lambda text, _, path: other_records(text, path)
-    )
+    code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
     if code:
         kinds.append(_version("the expected values of", code, command))
     if words:
-        what = f"the values in the words of the command are changed ({_places(_count(words))})"
-        kinds.append(ChangedCheck(what=what, command=edited(command, words), places=_count(words)))
+        what = f"the values in the words of the command are changed ({_places(len(_values(words)))})"
+        kinds.append(ChangedCheck(what=what, command=edited(command, words), places=len(_values(words))))
     if values:
         kinds.append(_version("the values in", values, command))
     if len(kinds) < 2:
@@ -72,13 +74,87 @@ def with_other_values(
     ]
 
 
-def _version(what: str, files: Mapping[str, tuple[bytes, int]], command: str) -> ChangedCheck:
-    places = sum(count for _, count in files.values())
+def one_by_one(
+    command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
+) -> list[ChangedCheck]:
+    """Versions of a check in which one value is another one: the last of each file, the first ones, those between.
+
+    A check that goes on to its end notices the last value too, whatever it has noticed before. Values of data count
+    only where there is nothing else; those on or below a line that speaks of arguments or of the system, and those of
+    other goals of a makefile, not at all.
+    """
+    code, words, values = _found(command, files, data or {})
+    rows = [
+        [(path, value) for value in _values(edits) if _is_asked(path, text, value[0].start, command)]
+        for path, (text, edits) in (code or ({} if words else values)).items()
+    ]
+    rows = [row for row in (*rows, [("", value) for value in _values(words) if not _OR.search(command)]) if row]
+    chosen = [row[-1] for row in rows]
+    for share in (0.0, 0.5, 0.25, 0.75):
+        chosen += [each for row in rows if (each := row[int(share * (len(row) - 1))]) not in chosen]
+    texts = {path: text for path, (text, _) in (code | values).items()}
+    return [_single(command, path, texts.get(path, command), value) for path, value in chosen[:most]]
+
+
+def _is_asked(path: str, text: str, at: int, command: str) -> bool:
+    """Whether nothing says that the value at a place may be one that this command does not ask for."""
+    if is_makefile(path):
+        goals = _GOAL.findall(text, 0, at)
+        return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)
+    line = _line(text, at)
+    begin = text.rfind("\n", 0, at)
+    above = _line(text, begin) if begin > 0 else ""
+    return not any(map(_NOT_ALWAYS.search, (line, above))) and not _OR.search(line)
+
+
+def _single(command: str, path: str, text: str, value: Sequence[Edit]) -> ChangedCheck:
+    new, written = edited(text, value), _line(text, value[0].start).strip()[:_SHOWN]
+    if not path:
+        return ChangedCheck(what="one value in the words of the command is changed", command=new, places=1)
+    number = text.count("\n", 0, value[0].start) + 1
+    what = f"one value in line {number} of {path} is changed: {written}"
+    content = new.encode("utf-8", "surrogateescape")
+    of_program = _language(path, content) not in ("make", "shell", "data")
+    return ChangedCheck(what=what, files={path: content}, command=command, places=1, of_program=of_program)
+
+
+def _line(text: str, at: int) -> str:
+    end = text.find("\n", at)
+    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)]
+
+
+def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
+    """The edits of each value: of one pattern several letters are changed."""
+    found: list[list[Edit]] = []
+    for edit in sorted(edits):
+        if found and edit.start < found[-1][-1].end + _NEAR:
+            found[-1].append(edit)
+        else:
+            found.append([edit])
+    return found
+
+
+def _found(
+    command: str, files: Mapping[str, bytes], data: Mapping[str, bytes]
+) -> tuple[dict[str, _Edited], list[Edit], dict[str, _Edited]]:
+    """What can be changed in the code of a check, in the words of its command, and in its data."""
+    plain = {path: content for path, content in data.items() if path not in files and not is_settings(path)}
+    plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
+    code = _changed(files, _language, _of_code)
+    words = [each for each in expected_in_shell(command) if command]
+    values = _changed(
+        plain, lambda path, content: "data" if is_record(path) else "", lambda text, _, path: other_records(text, path)
+    )
+    return code, words, values
+
+
+def _version(what: str, files: Mapping[str, _Edited], command: str) -> ChangedCheck:
+    places = sum(len(_values(edits)) for _, edits in files.values())
     names = sorted(files)
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return ChangedCheck(
         what=f"{what} {shown} are changed ({_places(places)})",
-        files={path: content for path, (content, _) in files.items()},
+        files={path: edited(text, edits).encode("utf-8", "surrogateescape") for path, (text, edits) in files.items()},
         command=command,
         places=places,
     )
@@ -88,31 +164,21 @@ def _places(count: int) -> str:
     return "1 place" if count == 1 else f"{count} places"
 
 
-def _count(edits: Iterable[Edit]) -> int:
-    """How many values these edits are of: of one pattern several letters are changed."""
-    count, end = 0, -_NEAR
-    for edit in sorted(edits):
-        count += edit.start >= end + _NEAR
-        end = edit.end
-    return count
-
-
 def _changed(
     files: Mapping[str, bytes],
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
-) -> dict[str, tuple[bytes, int]]:
-    """By path, the new content and the number of places; files in which nothing can be changed are left out."""
-    found: dict[str, tuple[bytes, int]] = {}
+) -> dict[str, _Edited]:
+    """By path, the text and its edits; files in which nothing can be changed are left out."""
+    found: dict[str, _Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
         if not language or len(content) > (_LARGEST_DATA if language == "data" else _LARGEST):
             continue
         text = content.decode("utf-8", "surrogateescape")
         edits = set(edits_of(text, language, path))
-        new = edited(text, edits)
-        if new != text:
-            found[path] = new.encode("utf-8", "surrogateescape"), _count(edits)
+        if edited(text, edits) != text:
+            found[path] = text, edits
     return found
 
 

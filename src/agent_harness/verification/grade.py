@@ -52,5 +52,5 @@ def grade_of(
         return Grade(PROVEN, f"failed before the work, and as it should with {noticed_of or 'changed values'}")
     if noticed is None and trusted:
         return Grade(PROVEN, "failed before the work; trust: fast, so nobody asked what it notices")
-    unnoticed = "it does not notice changed values" if noticed is False else not_asked
-    return Grade(CHECKED, f"it failed before the work; {unnoticed or 'by exit status alone'}")
+    unnoticed = "it does not notice changed values" if noticed is False else "by exit status alone"
+    return Grade(CHECKED, f"it failed before the work; {not_asked or unnoticed}")

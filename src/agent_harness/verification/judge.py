@@ -15,6 +15,7 @@ from agent_harness.kernel.git.objects import Objects
 from agent_harness.verification import twins
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
+from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.guard import CommandGuard, LoadedFiles
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.guard import Duty, FeatureGuard, duty_of, file_of, is_read, survey
@@ -22,7 +23,7 @@ from agent_harness.verification.notices import notice
 from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
-from agent_harness.verification.runner.execution import NOT_FOUND, RunAsked, Stop, run_tests
+from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
 from agent_harness.verification.runners import TestRunner, listed
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.suite import SuiteStage
@@ -150,7 +151,7 @@ def judge_command(
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
         case.remembered = remembered or Remembered(None)
-        _walk(case, (_rules, _prove, _before, notice, replay))
+        _walk(case, (_rules, _prove, _before, notice, replay, elsewhere))
         return case.verdict()
 
 
@@ -171,7 +172,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
-        _walk(case, (_prove, _before, notice, replay))
+        _walk(case, (_prove, _before, notice, replay, elsewhere))
         found = case.verdict()
         against = tuple(each for each in found.findings if each.code not in ("plugin_needed", "dependency_needed"))
         return replace(found, findings=against)
@@ -371,7 +372,7 @@ def _style(case: Case) -> None:
         return
     with case.step("lint"):
         run = case.run("lint", case.lint, plain=True)
-        if run.exit_code in (None, 126, NOT_FOUND) or "No module named" in run.output[-400:]:
+        if run.exit_code in (None, CANNOT_RUN, NOT_FOUND) or "No module named" in run.output[-400:]:
             case.find("lint_unavailable", f"lint unavailable: {case.lint}", problem=run.problem)
         elif run.exit_code:
             case.find("lint", "Lint errors introduced. Agent should fix", exit_code=run.exit_code)

@@ -12,14 +12,15 @@ from dataclasses import replace
 from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
-from agent_harness.verification.command.put_back import changed_values, put_values_back, without_mark
-from agent_harness.verification.expectations import ChangedCheck, with_other_values
-from agent_harness.verification.runner.execution import RunAsked
+from agent_harness.verification.command.put_back import changed_values, has_mark, put_values_back, without_mark
+from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
+from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
 from agent_harness.verification.workspace import Edits
 
+_MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
 _FAILURES = 5  # after which a run on a twin of the work ends
 _MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
 _PARAMETERS = re.compile(r"(\.py::[\w:]+)\[[^\]\s'\"]*\]")  # behind the id of a test
@@ -65,7 +66,7 @@ def _by_exit_status(case: Case, command: str) -> None:
     versions, returned = changed_checks(case), changed_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    if not (versions or returned):
+    if not (versions or returned or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
@@ -76,17 +77,58 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """The check fails where it expects other values: all at once, or those of one kind."""
+    """The check fails where it expects another value: one after the other, and where one is not noticed, all at once.
+
+    Nobody knows whether a single value that is not noticed is one that is never asked: then the check is no proof, and
+    nothing is rejected. Several of them, or all, reject.
+    """
+    if not versions:
+        return
+    files, data = case.guard.check_files(case.changes)
+    changed = {change.path for change in case.changes.files}
+    given = {path: content for path, content in files.items() if path not in changed}
+    most = max(1, min(_MOST_SINGLE, int(_SINGLE_SECONDS / max(1.0, case.runs["proof"].seconds))))
+    red, green = _asked(case, one_by_one(case.proof or "", given, data, most=most))
+    all_at_once = _asked(case, versions, to_first=True) if not (red or case.not_asked) else ([], [])
+    blind = [each.what for each in (*green, *all_at_once[1])]
+    if blind and not (red or all_at_once[0] or case.not_asked):
+        _reject_blind(case, [each.what for each in versions], f"0 of {versions[0].places} expected values")
+    elif sum(each.of_program for each in green) > 1:
+        _reject_blind(case, blind, f"{len(red)} of {len(red) + len(green)} expected values")
+    elif green:
+        case.noticed, case.noticed_of = False, f"{len(red)} of {len(red) + len(green)} expected values"
+        case.not_asked = f"it ends with 0 as well when {green[0].what}"
+    elif not case.not_asked:
+        count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
+        case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
+
+
+def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
+    case.noticed, case.noticed_of = False, count
+    case.find("weak_test", f"The command cannot fail: it ends with 0 when {blind[0]}", of_session=True, twins=blind)
+
+
+def _asked(
+    case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
+) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
+    """The changed checks that failed, and those that passed; ``to_first``: until one fails.
+
+    A run that is ended for its time, or for what it took, says nothing, and nothing more is asked: work may wait where
+    it sees other values. Nor does one that could not be started.
+    """
+    red: list[ChangedCheck] = []
+    green: list[ChangedCheck] = []
     for each in versions:
+        if red and to_first:
+            break
         overlays = (Edits(each.files),) if each.files else ()
         run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
-        case.noticed = run.exit_code != 0
-        case.noticed_of = f"{each.places if case.noticed else 0} of {versions[0].places} expected values"
-        if case.noticed:
-            return
-    if versions:
-        message = f"The command cannot fail: it ends with 0 when {versions[0].what}"
-        case.find("weak_test", message, of_session=True, twins=[each.what for each in versions])
+        if not run.ended:
+            case.not_asked = f"with other expected values it did not end in {case.short_limit:.0f} s"
+            break
+        if run.exit_code not in (CANNOT_RUN, NOT_FOUND):
+            (red if run.exit_code else green).append(each)
+    return red, green
 
 
 class _Notice:
@@ -162,6 +204,8 @@ class _Notice:
         cases = run.seen.cases
         asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
+        if not asked and not run.ended:
+            return None  # work may wait where it sees other values
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     # ---- answers of the right type -----------------------------------------------------------------------------
@@ -193,7 +237,7 @@ class _Notice:
         for twin in sabotaged:
             terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
             run = self._on_twin(twin, terms)
-            elsewhere = not run.started and run.report is None and run.exit_code != 0
+            elsewhere = run.ended and not run.started and run.report is None and run.exit_code != 0
             self.asked.append(bool(run.seen.asserted) or elsewhere)
             if self.asked[-1]:
                 return [], self._case.runner.files_of(run.seen.asserted)

@@ -32,7 +32,7 @@ from agent_harness.kernel.git.objects import ABSENT, FOLDER
 from agent_harness.kernel.temporary import remove_tree
 from agent_harness.kernel.trusted_state import may_write
 from agent_harness.verification.changes import LIMIT_BYTES, outside
-from agent_harness.verification.runner.history import forgotten, make_repository
+from agent_harness.verification.runner.history import forgotten, make_repository, own_objects
 from agent_harness.verification.runner_config import (
     SETTINGS_FILES,
     decides,
@@ -76,7 +76,7 @@ class Workspace:
     top: Path  # of the checkout
     cwd: Path  # the project inside it
     private: Path  # for reports; outside the checkout
-    borrowed: Path | None = None  # the objects of the base
+    borrowed: Path | None = None  # the objects of the base, which lie elsewhere
     notes: tuple[str, ...] = ()  # what could not be lent
 
     @property
@@ -121,10 +121,10 @@ def workspace(
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
     Its repository has the history of ``base``, and the work as one commit. A ``neutral`` one lies where anybody's
-    temporary folder may be, and git cannot be used in it. ``links`` are checked against the ignore rules; ``lent`` is
-    known to be ignored; files ``without`` are left out of both. ``git.root`` is the project. Leftovers of harnesses
-    that died are removed first. Raises ``Refused`` when there is no place for it and ``GitFailed`` when the commit
-    cannot be read.
+    temporary folder may be; git can be used in it where the history is small, and nothing is ``borrowed`` then.
+    ``links`` are checked against the ignore rules; ``lent`` is known to be ignored; files ``without`` are left out of
+    both. ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there
+    is no place for it and ``GitFailed`` when the commit cannot be read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -133,6 +133,7 @@ def workspace(
         borrowed = top / ".git/objects/info/alternates"
         store = Path(os.fsdecode(borrowed.read_bytes().strip()))
         if neutral:  # as one of a person: on a branch, with objects of its own
+            store = None if own_objects(store, top / ".git/objects") else store
             borrowed.unlink()
             (top / ".git/refs/heads").mkdir()
             (top / ".git/refs/heads/main").write_text(f"{head}\n")

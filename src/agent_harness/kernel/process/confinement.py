@@ -7,7 +7,8 @@ the disk downwards. Whatever fails is an ``OSError``: the command is not started
 namespaces   a user, a mount and, for a private loopback, a network namespace. For root a second user namespace lies
              around the command: mounts that a more privileged one made are locked in it (mount_namespaces(7)).
 bubblewrap   the same by ``bwrap``, with a pid namespace, where only that program is allowed to do it.
-landlock     write access by an allow-list. No network, and no path that is read-only inside of a writable one.
+landlock     write access by an allow-list, and for a private loopback a network namespace. No path that is read-only
+             inside of a writable one.
 
 Signals reach no process outside, where the kernel has Landlock's scopes (6.12).
 """
@@ -62,6 +63,10 @@ def confine(
             _raise_loopback()
         if not os.geteuid():
             _enter(NEWUSER | NEWNS)
+    elif kind == b"landlock" and network == b"loopback":
+        if os.geteuid() or _libc.unshare(NEWNET):
+            _enter(NEWUSER | NEWNET)
+        _raise_loopback()
     _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
     allowed = [path for mode, path, _ in rules if mode == b"rw"] if kind == b"landlock" else None
     _restrict(allowed)

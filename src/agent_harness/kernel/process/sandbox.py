@@ -196,7 +196,9 @@ def of_check(
     reads: Iterable[str | os.PathLike[str]] = (),
     names: Iterable[str] = (),
     namespaces: bool = True,
+    network: str = OPEN,
     of_home: Sequence[str] | None = None,
+    at_home: bool = False,
 ) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
 
@@ -204,10 +206,14 @@ def of_check(
     others are out of its sight, but for those that it needs: both of them, and what its variables and ``names`` name.
     ``of_home``: of the files and hidden folders in the home it sees these alone, and what it needs as well, where there
     are namespaces: programs look for settings in each folder above their own. Without ``namespaces`` it sees the
-    machine as a person's own command does, where Landlock can hold it. ``Refused`` as by ``kind_for``.
+    machine as a person's own command does, where Landlock can hold it: with a ``network`` of its own, if that is said
+    and there could be one. ``at_home``: it sees all of the home, and of the caches there it changes those ``of_home``
+    alone. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
-    kind = "landlock" if kind and not namespaces and sys.platform == "linux" and _holds("landlock") else kind
+    has_own_network = kind == "namespaces" and network == LOOPBACK
+    if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
+        kind = "landlock" if _holds("landlock") else kind
     places, scratch = [os.path.realpath(path) for path in own], os.path.realpath(temporary)
     allowed = limits_from(settings, (scratch, *places))
     if kind is None:
@@ -216,16 +222,19 @@ def of_check(
     home = environ.get("HOME") or os.path.expanduser("~")
     closed = (home, *reads, *_protected((), environ), *_checkouts(kind, environ))
     caches = _caches(environ)
+    if at_home:
+        known = {os.path.realpath(path) for path in of_home or () if os.path.lexists(path)} - {*_checkouts("", environ)}
+        caches = [path for path in known if any(path != place and _is_in(path, place) for place in caches)]
     rules = {os.path.realpath(path): ("ro", "") for path in closed}
     rules |= dict.fromkeys(caches, ("rw", ""))
     rules |= dict.fromkeys(_programs_in(caches), ("ro", ""))
     rules |= dict.fromkeys((*kept, scratch), ("rw", ""))
     if kind == "landlock":
         rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
-        return _made(kind, "ro", OPEN, _allowed(rules), allowed), scratch
+        return _made(kind, "ro", LOOPBACK if has_own_network else OPEN, _allowed(rules), allowed), scratch
     rules |= _machine()
     texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
-    if of_home is not None and not any(_is_in(os.path.realpath(home), path) for path in kept):
+    if of_home is not None and not at_home and not any(_is_in(os.path.realpath(home), path) for path in kept):
         spoken = [*names, *(value for name, value in environ.items() if not name.startswith(_OF_SETTINGS))]
         named = [word for text in spoken for word in re.split(r"[\s:;,'\"=()]+", text) if word.startswith(f"{home}/")]
         search = environ.get("PATH", "").split(os.pathsep)

@@ -189,6 +189,8 @@ def moved_under(changes: CandidateChanges, named: Named) -> dict[str, str]:
 
 def is_test_side(path: str, named: Named) -> bool:
     """Whether a path belongs to the tests that the command runs, or to what they stand on."""
+    if path in named.tests:  # a runner is given it, whatever it is called
+        return True
     return (
         bool(named.tests)
         and (is_test_file(path) or is_conftest(path) or TEST_FOLDERS & {*PurePosixPath(path).parts[:-1]} != set())
@@ -273,12 +275,14 @@ class CommandGuard(Guard):
         """Never files of the work: what is new counts where it is a test by its name."""
         changed = {change.path: change for change in changes.files}
         own = {path for path in (*self.named.scripts, *self.named.makefiles) if not is_runner_config(path)}
-        paths = own & changes.after
+        given = {*self.named.tests}  # by their paths, whatever they are called
+        paths = (own | given) & changes.after
         paths |= {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
-        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before}
-        texts = " ".join(self.named.texts)
-        spoken = sorted(path for path in changes.after if path not in changed and PurePosixPath(path).name in texts)
-        return self._contents(sorted(paths)[:_MOST_OF_CHECK], changed), self._contents(spoken[:_MOST_OF_CHECK], {})
+        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before | given}
+        files = self._contents(sorted(paths)[:_MOST_OF_CHECK], changed)
+        texts = " ".join((*self.named.texts, *map(_text, files.values())))
+        spoken = sorted(path for path in changes.after if path not in changed and _speaks_of(texts, path))
+        return files, self._contents(spoken[:_MOST_OF_CHECK], {})
 
     def _contents(self, paths: Iterable[str], changed: Mapping[str, FileChange]) -> dict[str, bytes]:
         found = ((path, changed[path].after if path in changed else self._tree.read(path)) for path in paths)
@@ -296,6 +300,13 @@ class CommandGuard(Guard):
     def variables(self) -> set[str]:
         settings = (path for path in self._tree.paths if is_conftest(path) or is_runner_config(path))
         return {name for path in settings for name in variables_in(self._tree.read(path) or b"")}
+
+
+def _speaks_of(texts: str, path: str) -> bool:
+    """Whether a check names a file, or the folder in which it lies."""
+    place = PurePosixPath(path)
+    folder = place.parent.name
+    return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
 
 
 def decides(path: str, named: Named) -> bool:

@@ -23,6 +23,17 @@ _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at onc
 _TABLES = frozenset({".db", ".sqlite", ".sqlite3", ".pkl", ".pickle", ".npy", ".npz", ".parquet", ".bin", ".dbm"})
 _SEARCHES = frozenset({"[", "cat", "egrep", "fgrep", "git", "grep", "head", "ls", "rg", "sed", "tail", "test", "wc"})
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
+_GO = re.compile(r"\bgo\s+test\b")
+_GO_OK = re.compile(r"(?m)^ok\s+(?P<package>\S+)\s[^\n]*$")
+_GO_RAN = re.compile(r"(?m)^\s*--- (?:PASS|SKIP): ")
+_GO_PROGRAM = (
+    'case $1 in *.test) ;; *) exec "$@" ;; esac; d=$(mktemp -d); cp "$1" "$d/program"; shift; "$d/program" "$@"; e=$?; '
+    'rm -r "$d"; exit $e'
+)
+_GO_ALONE = (
+    f"p=$(mktemp -d) && printf '%s\\n' '#!/bin/sh' {shlex.quote(_GO_PROGRAM)} > \"$p/alone\" && "
+    'chmod +x "$p/alone" && export GOFLAGS="${GOFLAGS:-} -v -exec=$p/alone" && unset p\n'
+)
 _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
@@ -91,16 +102,64 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes]) -> 
 # ---- the mark of a runner --------------------------------------------------------------------------------------------
 
 
+def has_mark(case: Case, command: str) -> bool:
+    """Whether the check can be run without the mark of its runner."""
+    return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
+
+
 def without_mark(case: Case, command: str) -> None:
-    """Test files as plain programs: code that knows its test runner by a variable or an option answers otherwise."""
-    found = _NODE.fullmatch(command.strip())
-    if not found:
+    """The tests without what tells that they are run by a test runner: who knows it answers otherwise there."""
+    if found := _NODE.fullmatch(command.strip()):
+        plain = " && ".join(f"node {shlex.quote(file)}" for file in found["files"].split())
+        run = _run(case, plain, {})
+        if run.exit_code not in (0, None):
+            message = (
+                f"The tests pass under 'node --test' and fail as plain programs: '{plain}' ends with {run.exit_code}"
+            )
+            case.find("answers_differ", message, calls=[plain])
+    elif _runs_go(case, command):
+        _without_mark_of_go(case, command)
+
+
+def _runs_go(case: Case, command: str) -> bool:
+    guard = case.guard
+    texts = [command, *(guard.named.texts if isinstance(guard, CommandGuard) else ())]
+    return any(map(_GO.search, texts))
+
+
+def _without_mark_of_go(case: Case, command: str) -> None:
+    """The tests of Go under the name of a plain program; each package that passes has a test that has passed.
+
+    ``go test`` says ``ok`` where the program of the tests ends with 0, also before the first of them.
+    """
+    run = _run(case, f"{_GO_ALONE}{command}", {})
+    if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
         return
-    plain = " && ".join(f"node {shlex.quote(file)}" for file in found["files"].split())
-    run = _run(case, plain, {})
-    if run.exit_code not in (0, None):
-        message = f"The tests pass under 'node --test' and fail as plain programs: '{plain}' ends with {run.exit_code}"
-        case.find("answers_differ", message, calls=[plain])
+    if run.exit_code:
+        message = "The tests pass under 'go test', and fail where their program has the name of a plain one"
+        case.find("answers_differ", message, calls=[command])
+    elif missing := [each for each in packages_without_tests(run.output) if _is_of_work(each, case)]:
+        message = (
+            f"go test says that {missing[0]} is ok, and none of its tests has passed: the program ended before that"
+        )
+        case.find("proof_failed", message, problem="no test passed")
+
+
+def _is_of_work(package: str, case: Case) -> bool:
+    folders = {posixpath.dirname(change.path) for change in case.changes.files}
+    return any(not folder or f"/{package}".endswith(f"/{folder}") for folder in folders)
+
+
+def packages_without_tests(output: str) -> list[str]:
+    """The packages that ``go test -v`` calls ok, though none of their tests has passed or was skipped."""
+    found: list[str] = []
+    begin = 0
+    for line in _GO_OK.finditer(output):
+        told = output[begin : line.start()]
+        begin = line.end()
+        if not _GO_RAN.search(told) and "[no test" not in line[0]:
+            found.append(line["package"])
+    return found
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:

@@ -205,6 +205,21 @@ class CommandRunner(Runner):
         run = self._as_here(run_of(command, space, done), space)
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
+    def run_plainly(self, space: Workspace, command: str, seconds: float, *, at_home: bool) -> Run:
+        """As a person runs it in this place; ``at_home``: with their home folder, which it may read."""
+        done = run_command(
+            command,
+            cwd=space.cwd,
+            variables=self.plain_variables(space),
+            timeout_seconds=seconds,
+            stop=self._stop,
+            reach=self.reach(space),
+            plain=True,
+            at_home=at_home,
+            network=self.check.sandbox.network,
+        )
+        return run_of(command, space, done)
+
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)
         run = run_watched(

@@ -15,7 +15,7 @@ _IN_PATTERN = re.compile(
 )
 _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
-    "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1203546879",
+    "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1204537896",
 )
 _LEADING = re.compile(r"0[xX][0-9a-fA-F]|0[bBoO]?[01]|\d\d?")
 _LIKE_ZERO = re.compile(r"[0_]*")

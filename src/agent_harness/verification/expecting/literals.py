@@ -212,8 +212,16 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
                 names.add(program.word(group[0]))
             elif len(group) == 3 and program.word(group[1]) in (".", "->") and _is_name(program, group[2]):
                 names.add(program.word(group[2]))
+            elif table := _table(program, group):
+                names.add(table)
             found += _plain(program, group)
     return found
+
+
+def _table(program: ParsedProgram, group: Sequence[int]) -> str:
+    """The name of ``cases`` where all of an argument is ``cases[n]``."""
+    whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
+    return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
@@ -294,6 +302,8 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
     value = bound + 1
     while value < len(program.tokens) and program.tokens[value].kind == END:
         value += 1
+    if program.word(value) == "range":
+        return _of_collection(program, value)
     if program.word(value) in ("-", "&"):
         value += 1
     group: list[int] = []
@@ -305,6 +315,16 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
         group += range(value, close + 1)
         value = close + 1
     return _plain(program, group)
+
+
+def _of_collection(program: ParsedProgram, at: int) -> list[int]:
+    """The values of a collection that is written out where a loop goes over it; of a map they stand behind the keys."""
+    for here in range(at, min(at + _LONGEST_HEAD, len(program.tokens))):
+        if program.word(here) == "{" and program.word(here - 1) not in ("struct", "interface"):
+            return _inside(program, here)
+        if program.tokens[here].kind == END:
+            break
+    return []
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from agent_harness.verification import sources, twins
 from agent_harness.verification.expecting.edits import Edit, other_number, other_pattern, other_text
@@ -45,6 +45,8 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and id(node) not in denied:
             yield from ((value, False) for value in _compared(node, ast.Eq))
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            yield from ((value, False) for value in _gathered(node, module))
         elif isinstance(node, ast.Call) and sources.dotted(node.func) in _LEAVING and node.args:
             yield from ((value, False) for value in _compared(node.args[0], ast.NotEq))
         elif isinstance(node, ast.Call) and sources.dotted(node.func) in compared:
@@ -52,6 +54,19 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
             given = [*zip(names, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
             for value in (value for name, value in given if name in wanted):
                 yield from ((each, False) for each in twins.written_out(value, script, None, {}))
+
+
+def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
+    """What is expected where what differs is gathered: ``[n for n, t in TABLE.items() if roman(n) != t]``."""
+    assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
+    tests = [test for each in node.generators for test in each.ifs]
+    tests += [node.elt] if isinstance(node, ast.GeneratorExp) else []
+    loops = [ast.For(each.target, each.iter, [], []) for each in node.generators]
+    for test in tests:
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq):
+            kept = ast.Assert(ast.Compare(test.left, [ast.Eq()], test.comparators))
+            function = _as_function([*loops, kept])
+            yield from (value for value, _ in twins.values_in(function, None, module))
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -63,7 +78,12 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.Func
 
 def _script(tree: ast.Module) -> ast.FunctionDef:
     """What a module does when it is run, as a function."""
-    body = [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    return _as_function(
+        [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    )
+
+
+def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
     return ast.FunctionDef(name="__main__", args=nothing, body=body, decorator_list=[], lineno=1, col_offset=0)
 

@@ -95,6 +95,8 @@ class _Script:
                 found += self.assigned(word)
             if _is_wanted_target(command):
                 found += _said(command)
+            if command.document and not command.words:  # behind the end of a loop
+                found += self.columns(commands, at)
             if _unwrapped_name(command) in _COMPARING and _holds(commands, at, equal=True):
                 found += _handed(commands, at)
         return found
@@ -167,6 +169,24 @@ class _Script:
         if command.document is not None and language != "awk" and (not plain or language == "sql"):
             texts.append(command.document)
         return [edit for word in texts for edit in moved(in_language(word.value, language, self.depth + 1), word.at)]
+
+    def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
+        """Those of the table that a loop reads from a here-document, in the columns whose names are compared."""
+        reading = (
+            each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
+        )
+        names = [word.value for word in _unwrapped(next(reading, [])) if not word.value.startswith("-")][1:]
+        wanted = {i for i, name in enumerate(names) if name in self.names or _WANTED.fullmatch(name)}
+        document, found = commands[at].document, list[Edit]()
+        if document is None or not wanted or len(wanted) == len(names) > 1:
+            return []
+        for line in re.finditer(r"[^\n]+", document.value):
+            cells = list(re.finditer(r"\S+", line[0]))
+            for i in wanted & {*range(len(cells))}:
+                start = document.start + line.start() + cells[i].start()
+                end = start + len(cells[i][0])
+                found += _other(ShellWord(cells[i][0], list(range(start, end)), start, end))
+        return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
         """The value of a variable that is compared, or called as an expected one."""

@@ -19,7 +19,8 @@ from agent_harness.errors import Refused
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import locate
-from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, SandboxSettings, of_check
+from agent_harness.kernel.process.launch_spec import Sandbox
+from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, OPEN, SandboxSettings, of_check
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
@@ -49,7 +50,7 @@ _WANTED = re.compile(
 )
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
 _NO_HOME = b'\n[the harness ran this with a home folder made anew; to give checks yours: sandbox.writable: ["~"]]\n'
-NOT_FOUND = 127
+CANNOT_RUN, NOT_FOUND = 126, 127
 Stop = Callable[[], bool]
 _Found = tuple[Report | None, str | None]  # the report, or why there is none
 
@@ -276,13 +277,16 @@ def run_command(
     stop: Callable[[], bool] | None,
     reach: Reach,
     plain: bool = False,
+    at_home: bool = False,
+    network: str = OPEN,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
     Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
     changes what ``reach`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
-    temporary files by itself. What looks like the want of a network, or of something in the person's home, is explained
-    at the end of the output. ``Refused`` where a sandbox must be, and cannot.
+    temporary files by itself, and has the ``network``; ``at_home``: its home is the person's, to be read. What looks
+    like the want of a network, or of something in the person's home, is explained at the end of the output. ``Refused``
+    where a sandbox must be, and cannot.
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
@@ -293,29 +297,39 @@ def run_command(
             reads=reach.reads,
             names=[command] if isinstance(command, str) else command,
             namespaces=not plain,
+            network=network,
             of_home=kept_of_home(variables),
+            at_home=at_home,
         )
-        own = variables_of_check(
-            variables,
-            temporary.path,
-            reach.sandbox,
-            inside=inside,
-            shielded=confined.kind != "none",
-            plain=plain,
-        )
+        own = variables
+        if not at_home or confined.kind == "none":  # where nothing keeps it from the person's home, it has its own
+            own = variables_of_check(
+                variables,
+                temporary.path,
+                reach.sandbox,
+                inside=inside,
+                shielded=confined.kind != "none",
+                plain=plain,
+            )
         done = _completed(
             command,
             cwd=cwd,
-            env=own if plain else {**own, "TMPDIR": inside},
+            env=own if plain and _has_temporary(confined) else {**own, "TMPDIR": inside},
             timeout_seconds=timeout_seconds,
             stop=stop,
             sandbox=confined,
         )
     if done.exit_code and confined.network == LOOPBACK and _WANTED.search(done.output):
         done = replace(done, output=done.output + _NO_NETWORK)
-    if done.exit_code and own["HOME"] != variables.get("HOME") and f"{own['HOME']}/".encode() in done.output:
+    if done.exit_code and (home := own.get("HOME")) != variables.get("HOME") and f"{home}/".encode() in done.output:
         done = replace(done, output=done.output + _NO_HOME)
     return done
+
+
+def _has_temporary(confined: Sandbox) -> bool:
+    """Whether a command may use the folder for temporary files that programs take by themselves."""
+    usual = os.path.realpath(tempfile.gettempdir())
+    return confined.kind != "landlock" or any(mode == "rw" and path == usual for mode, path, _ in confined.rules)
 
 
 def _completed(command: str | list[str], **terms: Any) -> process.Completed:

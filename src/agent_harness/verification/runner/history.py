@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from agent_harness.kernel.git import Git
 _MOST_BYTES = 512 * 1024 * 1024  # of the project's packs; packing more takes longer than most checks
 _SECONDS = 300.0
 _FORGOTTEN_SECONDS = 7 * 86400.0
+_MOST_COPIED = 64 * 1024 * 1024  # of packs, into a repository of its own
 _LOOSE_FANOUT = 2
 _HEADERS = (b"tree", b"author", b"committer", b"encoding")
 
@@ -64,6 +66,16 @@ def make_repository(
         if (git.shared_dir() / name).exists():
             (folder / name).symlink_to(git.shared_dir() / name)
     return head
+
+
+def own_objects(store: Path, objects: Path) -> bool:
+    """Copies what was packed for checkouts into a repository; whether that is small enough, and all of it is there."""
+    packs = list((store / "pack").glob("pack-*"))
+    if not (store / "lock").exists() or sum(each.stat().st_size for each in packs) > _MOST_COPIED:
+        return False
+    for each in packs:
+        shutil.copyfile(each, objects / "pack" / each.name)
+    return True
 
 
 def store_of(git: Git, cache: Path) -> Path:
