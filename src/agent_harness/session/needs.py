@@ -126,19 +126,29 @@ def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObje
 
 
 def _block_at(folder: str) -> JsonObject:
-    from pathlib import Path
-
-    from agent_harness.kernel.git.locate import locate, operation_under_way, text_of
-
-    repository = locate(Path(folder))
-    if repository is None:
-        return {}
-    said = text_of(repository.shared_dir / "config").lower()
-    misleads = "bare" in said.replace("bare = false", "") or "worktree" in said  # most settings need no git to be read
-    if not misleads and operation_under_way(repository) is None:
+    if not _may_be_blocked(folder):
         return {}
     from agent_harness.kernel.git import Git
     from agent_harness.session import turn_end
 
     found = turn_end.block(Git(folder))
     return {"exit_code": 4, "reason": BLOCKED, "message": found.reason, "command": found.command} if found else {}
+
+
+def _may_be_blocked(folder: str) -> bool:
+    """A coarse look at names and one file, so that ``status`` loads no git where nothing waits."""
+    top = folder
+    while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
+        top = os.path.dirname(top)
+    place = os.path.join(top, ".git")
+    try:
+        names = os.listdir(place)
+        with open(os.path.join(place, "config"), encoding="utf-8", errors="replace") as file:
+            said = file.read(1 << 20).lower()
+    except NotADirectoryError:  # of another work tree, or of a submodule
+        return True
+    except OSError:
+        return False
+    waits = (name for name in names if name.endswith("_HEAD") and name not in ("FETCH_HEAD", "ORIG_HEAD"))
+    waits_longer = any(name.startswith("rebase-") or name in ("sequencer", "BISECT_LOG") for name in names)
+    return any(waits) or waits_longer or "bare" in said.replace("bare = false", "") or "worktree" in said
