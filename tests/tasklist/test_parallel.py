@@ -453,6 +453,23 @@ def test_whoever_broke_what_had_landed_goes_back_at_the_end_and_not_the_victim(t
 
 
 @pytest.mark.scenario
+def test_what_lands_one_by_one_is_proven_together_and_who_never_mends_what_it_broke_waits_for_a_person(
+    tmp_path: Path,
+) -> None:
+    """SC-37: b lands on the very commit that it was proven on; the run ends, though a fails from then on."""
+    work = project(tmp_path, job("a", BREAKS), job("b", depends_on=["a"]))
+    ran = run(work, WORKS, 1, "--json", HARNESS_PARALLEL__MENDS="0")
+    answer = json.loads(ran.out)
+    assert (ran.code, answer["reason"], answer["parked"]) == (
+        3,
+        "parked",
+        [{"item": "b", "reason": "landing_failed"}],
+    ), ran
+    assert "Open again: b; its landing breaks what had landed before: a" in ran.err
+    assert "b: does not land (red: a)" in ran.err
+
+
+@pytest.mark.scenario
 def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_followed(tmp_path: Path) -> None:
     """SC-29: pipes, devices and links stay in the place; a pipe where the run shows itself stops nobody."""
     work = project(tmp_path, job("a"))

@@ -141,17 +141,39 @@ def test_a_place_that_is_cleaned_away_is_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.scenario
-def test_what_an_agent_changes_of_the_project_itself_is_said_and_written_down(tmp_path: Path) -> None:
-    """``home_touched``: refs and index; what lands beside it is none of it."""
-    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
-    home = work.root
-    does = f"git -C {home} branch evil; echo x > {home}/mine.txt; git -C {home} add mine.txt"
+def test_what_an_agent_changes_of_the_project_itself_is_put_back_where_no_sandbox_keeps_it_away(
+    tmp_path: Path,
+) -> None:
+    """``home_touched``: refs, settings, hooks and the list; the index is said; what lands beside it is none of it."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]), job("c", depends_on=["b"]))
+    home, hook = work.root, work.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("mine")
+    work.repo.git("branch", "kept")
+    was = (work.root / ".git/config").read_bytes(), work.repo.git("rev-parse", "kept")
+    does = f"git -C {home} branch evil; git -C {home} branch -qD kept; echo x > {home}/mine.txt; "
+    does += f"git -C {home} config core.fsmonitor evil; git -C {home} add mine.txt; echo evil > {hook}; "
+    does += f'echo \'{{"version": 2, "tasks": []}}\' > {home}/harness-tasks.json'
     ran = run(work, f"[ $HARNESS_TASK_ID != a ] || ({does}); {WORKS}", 2, "--json", HARNESS_SANDBOX="off")
-    assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
+    assert (ran.code, sorted(landed(work))) == (0, ["a", "b", "c"]), ran
     (event,) = events(work, "home_touched")
-    assert (event["item"], event["changed"]) == ("a", ["refs/heads/evil", "staged: mine.txt"])
+    refs = ["refs/heads/kept", "refs/heads/evil"]
+    assert event["item"] == "a"
+    assert {*event["changed"]} == {
+        *refs,
+        "core.fsmonitor",
+        "hooks/pre-commit",
+        "staged: mine.txt",
+        "harness-tasks.json",
+    }
+    assert {*event["put_back"]} == {*refs, "config", "hooks/pre-commit", "harness-tasks.json"}
+    assert Path(event["put_back"]["hooks/pre-commit"]).read_text() == "evil\n"
     assert "a: meanwhile this was changed in" in ran.err
-    assert "refs/heads/evil" in ran.err
+    assert "Changed in the project meanwhile, and put back: " in json.loads(ran.out)["message"]
+    assert hook.read_text() == "mine"
+    assert ((work.root / ".git/config").read_bytes(), work.repo.git("rev-parse", "kept")) == was
+    assert work.repo.git("branch", "--list", "evil") == ""
+    assert work.statuses() == ["completed"] * 3
     assert work.repo.status() == ["A  mine.txt"]
 
 

@@ -217,3 +217,24 @@ def test_ignored_folders_are_lent_where_the_settings_name_them(tmp_path: Path) -
         work.repo.write(path, "x\n")
     told = json.loads(work.harness("run", "--workers", "1", "--dry-run", "--json").out)["parallel"]
     assert told["lend"] == [".env.local", "data", "more"]
+
+
+@pytest.mark.scenario
+def test_a_proof_that_another_environments_python_runs_passes_where_it_lands_as_in_its_place(tmp_path: Path) -> None:
+    """What is installed from the project counts for a proof in a checkout, and for the same where two land together."""
+    proof = "python3 -c 'import pk.{}'"
+    tasks = [task(name, validation={"command": proof.format(name), "timeout_seconds": 60}) for name in "ab"]
+    work = TaskListProject(tmp_path / "list", *tasks, git=True, session_count=0)
+    packages = work.root / ".venv/lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    (work.root / ".venv/pyvenv.cfg").write_text("home = /usr/bin\n")
+    (packages / "__editable__.pk-1.pth").write_text(f"{work.root}/src\n")
+    (work.root / "src/pk").mkdir(parents=True)
+    (work.root / "src/pk/__init__.py").write_text("")
+    (work.root / ".gitignore").write_text(".venv/\n")
+    work.repo.git("add", ".gitignore", "src")
+    work.repo.git("commit", "-qm", "Package")
+    agent = f"{together(tmp_path, 2)}; echo 'X = 1' > src/pk/$HARNESS_TASK_ID.py"
+    ran = run(work, agent, 2, "--json")
+    assert (ran.code, json.loads(ran.out)["bounces"], work.statuses()) == (0, 0, ["completed"] * 2), ran
+    assert json.loads(ran.out)["checks"] > 0

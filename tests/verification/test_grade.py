@@ -13,6 +13,11 @@ from agent_harness.verification.grade import CHECKED, PROVEN, UNCHANGED, grade_o
             PROVEN,
             "failed before the work, and as it should with 3 of 3 expected values changed",
         ),
+        (
+            {"red_before": "red", "noticed": True, "replayed": "0 of 6 calls could be replayed"},
+            PROVEN,
+            "as it should with changed values; 0 of 6 calls could be replayed",
+        ),
         ({"red_before": "red", "noticed": False}, CHECKED, "it failed before the work; it does not notice"),
         ({"red_before": "red"}, CHECKED, "by exit status alone"),
         ({"red_before": "red", "not_asked": "the time was out"}, CHECKED, "the time was out"),

@@ -353,6 +353,58 @@ def test_data_that_older_tests_read_is_judged_as_it_was_too(make_repo: Make) -> 
     assert all_codes(verdict) == ["test_support_changed"]
 
 
+BY_CAT = """\
+import subprocess
+import calc
+
+
+def test_table():
+    table = subprocess.run(["cat", "data/sums.csv"], capture_output=True, text=True, check=True).stdout
+    for a, b, total, *_ in (line.split(",") for line in table.split()):
+        assert calc.add(int(a), int(b)) == int(total)
+"""
+READS = "import csv\n\n\ndef rows():\n    return [row[:3] for row in csv.reader(open('data/sums.csv'))]\n"
+MORE = READS.replace("row[:3]", "[*row[:3], row[3]]")
+OLDER = """\
+import calc
+import table
+
+
+def test_table():
+    for a, b, total, *_ in table.rows():
+        assert calc.add(int(a), int(b)) == int(total)
+"""
+DATA: dict[str, tuple[Files, Files, list[str]]] = {
+    "a program reads it": (
+        {"tests/test_table.py": BY_CAT},
+        {"src/calc.py": SUB_CODE.replace("a + b", "a + b + 1"), "data/sums.csv": "1,2,4\n"},
+        [PROTECTED],
+    ),
+    "the product reads it": (
+        {"tests/test_table.py": OLDER, "src/table.py": READS},
+        {"src/calc.py": SUB_CODE.replace("a + b", "a + b + 1"), "data/sums.csv": "1,2,4\n"},
+        [PROTECTED],
+    ),
+    "a row more": ({"tests/test_table.py": BY_CAT}, {"data/sums.csv": "1,2,3\n2,2,4\n"}, []),
+    "a column that the product needs": (
+        {"tests/test_table.py": OLDER, "src/table.py": READS},
+        {"src/table.py": MORE, "data/sums.csv": "1,2,3,x\n"},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("base", "work", "wanted"), DATA.values(), ids=DATA.keys())
+def test_data_that_nobody_was_seen_to_read_is_put_back_for_the_older_tests(
+    make_repo: Make, base: Files, work: Files, wanted: list[str]
+) -> None:
+    repo = make_repo({**FILES, "data/sums.csv": "1,2,3\n", ADD: "def test_one():\n    pass\n", **base})
+    verdict = repo.judge({**HONEST, **work}, baseline=["tests/test_table.py::test_table"], protected=())
+    assert codes(verdict) == wanted, verdict.findings
+    if wanted:
+        assert verdict.reasons[0].message.startswith("The session changes data/sums.csv; with the version before, ")
+
+
 @pytest.mark.scenario
 def test_a_test_that_comes_and_goes_only_now_is_no_flaky_one(repo: JudgedProject, tmp_path: Path) -> None:
     seen = f"import pathlib\n\nSEEN = pathlib.Path({str(tmp_path / 'seen')!r})\n\n\n"

@@ -24,6 +24,15 @@ from work import price
 for name, want in csv.reader(open("prices.csv")):
     assert price(name) == want
 """
+PYTEST_TABLE = """\
+import csv
+import work
+
+
+def test_price():
+    for name, want in csv.reader(open("prices.csv")):
+        assert work.price(name) == want
+"""
 NODE_TEST = """\
 const test = require("node:test");
 const { add } = require("./work.js");
@@ -166,6 +175,18 @@ def test_data_that_was_there_is_put_back_while_the_code_stays(make_repo: Make) -
     assert (verdict.accepted, codes(verdict)) == (False, ["data_changed"])
     assert "prices.csv" in verdict.reasons[0].message
     assert verdict.reasons[0].data["paths"] == ["prices.csv"]
+
+
+@pytest.mark.parametrize("brought", [False, True])
+def test_data_is_put_back_for_tests_that_the_work_has_not_written(make_repo: Make, *, brought: bool) -> None:
+    """Where pytest reports; a new test may need the data that came with it."""
+    test = {"test_price.py": PYTEST_TABLE}
+    base = {"prices.csv": "apple,12\n", "work.py": "def price(name):\n    return ''\n"}
+    work = {"work.py": "def price(name):\n    return '7'\n", "prices.csv": "apple,7\n"}
+    base, work = (base, work | test) if brought else (base | test, work)
+    verdict = judged(make_repo, "python3 -m pytest -q test_price.py", base, work)
+
+    assert codes(verdict) == ([] if brought else ["data_changed"]), verdict.findings
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from agent_harness.verification import twins
 from agent_harness.verification.changes import FileChange
+from agent_harness.verification.runner.testreport import RecordedCall
 from agent_harness.verification.verdict import Strictness
 
 from .sample import HONEST, SUB, SUB_CODE, JudgedProject, codes
@@ -166,3 +167,44 @@ def test_expected_values_are_other_ones(source: str, expected: str) -> None:
 @pytest.mark.parametrize("source", LEFT.values(), ids=LEFT.keys())
 def test_what_would_prove_nothing_is_left_alone(source: str) -> None:
     assert twins.of_tests([change(source)]) is None
+
+
+ANSWERING = """\
+class Stack:
+    def pop(self):
+        return self.items.pop()
+
+
+def numbers(n):
+    yield n
+
+
+async def length(text):
+    return len(text)
+
+
+def words(text):
+    return set(text.split())
+
+
+def first(text):
+    return Span(text)
+"""
+
+
+def test_answers_of_every_kind_have_another_one_of_their_type() -> None:
+    answers = {"Stack.pop": "3 on work.Stack(items=[])", "numbers": "-1", "length": "{'n': [2]}", "words": "set(['a'])"}
+    calls = [RecordedCall("work", name, "", answer) for name, answer in {**answers, "first": "work.Span(at=1)"}.items()]
+    fixed, otherwise, again = twins.of_answers([change(ANSWERING)], calls)
+    text = fixed.files["work.py"].decode()
+    for line in (
+        "return 1000006",
+        "yield -1000004",
+        "return {'n': [1000005]}",
+        "return set(['~'])",
+        "return Span(text)",
+    ):
+        assert line in text
+    assert otherwise.files["work.py"].count(b"@(lambda") == 4
+    assert again.files["work.py"].count(b"@(lambda") == 3  # neither a generator nor a coroutine
+    assert len(twins.of_answers([change(ANSWERING)], calls, {("work.py", "length")})) == 1

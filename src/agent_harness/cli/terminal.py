@@ -314,7 +314,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
     try:
         yield end
     except HarnessError as error:
-        reason = "session_held" if isinstance(error, SessionHeld) else error.code
+        reason = needs.HELD if isinstance(error, SessionHeld) else error.code
         end.done = {"exit_code": error.exit_code, "reason": reason, "message": error.message, "hint": error.hint}
         raise
     finally:

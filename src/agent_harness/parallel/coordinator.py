@@ -11,7 +11,7 @@ import os
 import queue
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -21,6 +21,7 @@ from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.host import HostSeat
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.kernel.rate_limits import sentence
 from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import decision, equipment, landing, places, plan, requests, slots
@@ -54,6 +55,8 @@ from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
 SUBMODULES = "Submodules are empty folders in places; parallel.setup may fill them: git submodule update --init"
+AGENT_FAILS = "agent_fails"
+LOOK_FIRST = "harness doctor  # then: harness run"
 PLACE_DAMAGED = "place_damaged"
 """Why an attempt is lost whose agent has destroyed the repository of its place."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
@@ -114,6 +117,7 @@ class Coordinator:
         memory = terms.settings.min_free_mb << 20
         self._seats = slots.RunSeats(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
+        self._put_back: dict[str, str] = {}  # of the project: what was changed, and where that is kept
         self._mailbox = requests.Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
@@ -174,7 +178,7 @@ class Coordinator:
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
             self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
-        self._watch = HomeWatch(self._git, self._branch)
+        self._watch = HomeWatch(self._git, self._branch, self._aside())
 
     def _take_old_names_over(self) -> None:
         """Names what a version up to 1.2.1 has kept as this project's; what is not known to be its own is said."""
@@ -411,7 +415,7 @@ class Coordinator:
         if self._plan.barren >= plan.BARREN + self._plan.workers:
             last = self._plan.last_end
             told = f"Nothing came of the last attempts: {last.get('message')}"
-            return last.get("exit_code") or 1, "agent_fails", told
+            return last.get("exit_code") or 1, AGENT_FAILS, told
         return None
 
     def _can_pay(self) -> bool:
@@ -424,7 +428,7 @@ class Coordinator:
         return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
 
     def _nothing_left(self) -> tuple[int, str, str]:
-        failed, still = self._home.left()
+        failed, still, asked = self._home.left()
         limit = self._terms.max_attempts
         parked = self._plan.in_state(PARKED)
         held = [item for item in self._plan.in_state(plan.READY) if item in self._plan.held]
@@ -434,14 +438,15 @@ class Coordinator:
             )
             decides = ". ".join(map(self._told_parked, parked[:5]))
             return (3, "parked", decides) if parked else (3, "held", told)
-        if self._terms.only_land or not (failed or still):
+        if self._terms.only_land or not (failed or still or asked):
             return 0, "done", "Everything has landed."
+        if not (failed or still):
+            return 3, "question", f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
         if still and limit is not None and self._plan.attempts >= limit:
             return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
-        if failed:
-            return 1, "failed", f"{len(failed)} failed for good: {', '.join(failed[:5])}."
-        if self._plan.attempts and not self._plan.landed:
-            return 1, "nothing_landed", "Attempts were made, and nothing landed."
+        if failed or (self._plan.attempts and not self._plan.landed):
+            told = f"{len(failed)} failed for good: {', '.join(failed[:5])}." if failed else "Nothing landed."
+            return 1, "failed" if failed else "nothing_landed", told
         told = "What could land has; " if self._plan.landed else ""
         return 7, "waiting", f"{told}{len(still)} cannot be begun now: {', '.join(still[:5])}."
 
@@ -530,14 +535,17 @@ class Coordinator:
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
         hint = landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
+        hint = LOOK_FIRST if reason == AGENT_FAILS else hint
         if (in_the_way := self._lander.in_the_way) and code in (0, 1, 7):
             proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
             code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
             hint = f"{in_the_way.hint}  # or commit it; then: harness run"
-        failed, still = self._home.left()
+        failed, still, _ = self._home.left()
         if found.last_end and not found.landed and code != 130:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
-            message = f"Nothing has landed; the last attempt was at {last}. {message}"
+            message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
+        if self._put_back:
+            message += f" Changed in the project meanwhile, and put back: {_some([*self._put_back])}."
         self._lander.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
@@ -586,7 +594,7 @@ class Coordinator:
                 moved = lander.land(step.count)
             case decision.PushLanded():
                 moved = lander.push()
-                self._watch.changed()  # a fetch has brought tags
+                self._watch.fetched()
             case decision.BounceItem():
                 moved = lander.bounce(step.item)
             case decision.ReleaseBatch():
@@ -729,14 +737,29 @@ class Coordinator:
         self._take_collected()
         self._look_at_home(order)
 
+    def _aside(self) -> str | None:
+        """Where what is found is kept of what an agent may have changed; ``None`` where none reaches the project."""
+        is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
+        return None if is_closed else os.path.join(self._folder, "put-back")
+
     def _look_at_home(self, order: WorkOrder) -> None:
-        """Says what of the project was changed while an attempt was made."""
-        if not (changed := self._watch.changed()):
+        """Says what of the project was changed while an attempt was made, and what of that is put back."""
+        found = self._watch.look(order.name, fetching=self._lander.is_pushing)
+        own = self._home.put_back()
+        changed, put_back = [*found.changed, *own], {**found.put_back, **own}
+        if not changed:
             return
-        self._ledger.note("home_touched", item=order.item, order=order.id, slot=order.slot, changed=changed[:100])
-        shown = ", ".join(map(printable, changed[:5])) + (f", and {len(changed) - 5} more" if len(changed) > 5 else "")
-        told = f"{order.slot} {order.item}: meanwhile this was changed in {self._git.top()}: {shown}"
-        self._say(f"{told}. If it was not you, it was an agent")
+        known = {"item": order.item, "order": order.id, "slot": order.slot, "changed": changed[:100]}
+        self._ledger.note("home_touched", **known, put_back=put_back)
+        told = f"meanwhile this was changed in {self._git.top()}: {_some(changed)}"
+        if put_back:
+            told += f". Put back: {_some(put_back)}"
+            kept = [where for where in put_back.values() if where]
+            told += f"; what was there is kept in {_some(kept)}" if kept else ""
+        told += ". If it was not you, it was an agent"
+        self._put_back.update(put_back)
+        self._say(f"{order.slot} {order.item}: {told}")
+        self._home.note_touched(order.item, told)
 
     def _take(self, item: str, order: str, fence: int, *, recalled: bool = False) -> None:
         """Takes a result in: books first, which may be repeated, then the event that says so."""
@@ -820,6 +843,11 @@ class Coordinator:
         shutil.rmtree(folder, ignore_errors=True)
         if under.checks:
             self._lander.checked(under.checks, found)
+
+
+def _some(names: Collection[str]) -> str:
+    shown = ", ".join(printable(each) for each in [*names][:5])
+    return f"{shown}, and {len(names) - 5} more" if len(names) > 5 else shown
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:

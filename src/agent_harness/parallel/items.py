@@ -235,6 +235,17 @@ class Home(Protocol):
         """Writes down what became of a push: ``pushed``, ``push_failed``, ``pulled`` or ``push_given_up``."""
         ...
 
+    def put_back(self) -> dict[str, str]:
+        """Puts the project's own state back where somebody else has written it though nobody may while agents work.
+
+        What that was, by name, and where the found one is kept; an empty text where it is not.
+        """
+        ...
+
+    def note_touched(self, item: str, message: str) -> None:
+        """Writes down what was changed of the project while the item was worked on, and what of it is put back."""
+        ...
+
     def reopen(self, items: Sequence[str], why: str) -> None:
         """Takes landings back that nothing proves any more: the items are open again."""
         ...
@@ -251,8 +262,8 @@ class Home(Protocol):
         """What the attempts under way say that they do, by item, as ``session/now.py`` has it."""
         ...
 
-    def left(self) -> tuple[list[str], list[str]]:
-        """The items that failed for good, and those that are open."""
+    def left(self) -> tuple[list[str], list[str], list[str]]:
+        """The items that failed for good, those that are open, and those about which a person is asked."""
         ...
 
     def close(self, paused: str) -> None:

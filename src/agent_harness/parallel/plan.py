@@ -126,7 +126,7 @@ class RunPlan:
     trials: int = 0
     spent_usd: float = 0.0
     landed: list[JsonObject] = field(default_factory=list)
-    combined: bool = False  # something landed on a head that it was not proven on
+    combined: bool = False  # something landed on what it was not proven together with
     audited: bool = False  # and everything was proven once more since
     unpushed: str = ""  # what landed last, and is to be pushed
     push_problem: str = ""  # why it cannot be: nothing lands on top of it in this run
@@ -357,7 +357,7 @@ class RunPlan:
             self.landed.append({"item": item, "commit": commit, "batch": batch.id})
         self.head = event["commit"]
         self.unpushed, self.push_waits = event["commit"] if event.get("push") else "", ""
-        if not batch.vouched:
+        if not batch.vouched or event.get("may_break"):
             self.combined, self.audited = True, False
         if self.ahead and self.ahead[0].base == self.head:
             self.batch = self.ahead.pop(0)

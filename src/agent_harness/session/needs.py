@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["Need", "end_of", "keep_end", "of", "read_end"]
+__all__ = ["HELD", "Need", "end_of", "keep_end", "now_or_end_of", "of", "read_end"]
 
 LAST_RUN = "last-run.json"
+HELD = "session_held"
+"""The reason of a run beside a session of somebody else."""
+BLOCKED = "blocked"
+"""The reason of a run that would end before its first turn."""
 MOST_NAMED = 5
 _CODES = (3, 4, 6)
 """Exit codes of runs that a person has to look at: a decision, an environment, a state that is damaged."""
-_REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", "session_held"})
+_REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", HELD})
 """Reasons with other exit codes that go with nothing but a person's doing."""
 _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 """Reasons that the state of the project tells for as long as they hold."""
@@ -59,11 +63,12 @@ def of(
     """
     found = [Need(*each) for each in asked]
     message = str(last_run.get("message")) if last_run else ""
+    prefix = "" if (last_run or {}).get("reason") == BLOCKED else "the last run ended: "
     is_asked = bool(found) and (
         (last_run or {}).get("exit_code") == 3 or any(message in each.message for each in found)
     )
     if last_run and not is_asked:
-        found.append(Need(f"the last run ended: {message}", str(last_run.get("command") or "")))
+        found.append(Need(f"{prefix}{message}", str(last_run.get("command") or "")))
     found += [Need(f"{named(each)} is held from landing", f"harness queue release {each}") for each in held]
     found += [Need(f"a look at {_names(looks, named)}", "harness manual-verify")] if looks else []
     found += [Need("the project is in your hands", "harness takeback")] if handed else []
@@ -87,7 +92,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     message = " ".join(str(done.get("message") or last.get("message") or done.get("reason")).split())[:500]
     known = {name: done.get(name) for name in ("exit_code", "reason")}
-    return {**known, "message": message, "command": done.get("hint")}
+    return {**known, "message": message, "command": done.get("hint") or done.get("next")}
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
@@ -108,3 +113,42 @@ def read_end(home: str | None) -> JsonObject:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
         return {}
+
+
+def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
+    """What a run in the folder would meet in its repository before its first turn, else what ``read_end`` says.
+
+    While something is ``under_way`` the repository is not asked: what an agent has begun there is the attempt's.
+    """
+    end = read_end(home)
+    found: JsonObject = {} if under_way else _block_at(folder)
+    return found if found and str(found["message"]) not in str(end.get("message")) else end
+
+
+def _block_at(folder: str) -> JsonObject:
+    if not _may_be_blocked(folder):
+        return {}
+    from agent_harness.kernel.git import Git
+    from agent_harness.session import turn_end
+
+    found = turn_end.block(Git(folder))
+    return {"exit_code": 4, "reason": BLOCKED, "message": found.reason, "command": found.command} if found else {}
+
+
+def _may_be_blocked(folder: str) -> bool:
+    """A coarse look at names and one file, so that ``status`` loads no git where nothing waits."""
+    top = folder
+    while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
+        top = os.path.dirname(top)
+    place = os.path.join(top, ".git")
+    try:
+        names = os.listdir(place)
+        with open(os.path.join(place, "config"), encoding="utf-8", errors="replace") as file:
+            said = file.read(1 << 20).lower()
+    except NotADirectoryError:  # of another work tree, or of a submodule
+        return True
+    except OSError:
+        return False
+    waits = (name for name in names if name.endswith("_HEAD") and name not in ("FETCH_HEAD", "ORIG_HEAD"))
+    waits_longer = any(name.startswith("rebase-") or name in ("sequencer", "BISECT_LOG") for name in names)
+    return any(waits) or waits_longer or "bare" in said.replace("bare = false", "") or "worktree" in said

@@ -32,6 +32,7 @@ __all__ = [
     "Returned",
     "Way",
     "block",
+    "changed_keys",
     "changed_settings",
     "come_home",
     "elsewhere",
@@ -348,12 +349,13 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
     """What differs, one line each: the setting, its old value, and the command that restores it."""
-    told = []
-    for key in sorted({*before, *now}):
-        was, is_now = before.get(key, []), now.get(key, [])
-        if was != is_now and not _OWN_AFFAIRS.match(key[1]):
-            told.append(_told_setting(key, was, is_now, shared_dir))
-    return told
+    return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
+
+
+def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
+    """Scope and key of each setting that differs, but for those that everyday commands of git write."""
+    differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
+    return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
 
 def _told_setting(key: tuple[str, str], was: Sequence[str], now: Sequence[str], shared_dir: str) -> str:

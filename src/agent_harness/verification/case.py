@@ -47,6 +47,7 @@ class Case:
     proof: str | None = None
     suite: str | None = None
     lint: str | None = None
+    asked: str = ""  # what the item says in words
     baseline: Collection[str] = ()  # the ids that are known to pass
     begun: str = ""  # the code before the work, when that is not ``base``
     remembered: Remembered = field(default_factory=lambda: Remembered(None))

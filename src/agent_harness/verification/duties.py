@@ -46,6 +46,7 @@ def of_session(
     may_change: Collection[str] = (),
     baseline: Collection[str] = (),
     files_read: Collection[str] = (),
+    story: Collection[str] = (),
     own_may_change: bool = False,
 ) -> Duty:
     """The duty of a session. ``baseline`` are the ids known to pass.
@@ -62,6 +63,7 @@ def of_session(
         older=older,
         examples=examples,
         read=frozenset(files_read),
+        story=frozenset(story),
         test_files=frozenset(own_files),
         protected=frozenset(map(_clean, protected)),
         may_change=tuple(may_change),

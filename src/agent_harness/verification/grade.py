@@ -10,7 +10,11 @@ The words are the same for features, tasks and long tasks, in every view and in 
 
 from dataclasses import dataclass
 
-__all__ = ["CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.verification.verdict import Verdict
+
+__all__ = ["CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of", "grade_of_verdict"]
 
 PROVEN, CHECKED, UNCHANGED = "proven", "checked", "unchanged"
 RED, GREEN = "red", "green"
@@ -28,6 +32,19 @@ class Grade:
         return self.word == PROVEN
 
 
+def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
+    """Return the word for an accepted verdict; ``needs_change``: a check of unchanged work has its own word."""
+    return grade_of(
+        red_before=verdict.red_before,
+        unchanged=verdict.unchanged and needs_change,
+        noticed=verdict.noticed,
+        noticed_of=verdict.noticed_of,
+        not_asked=verdict.not_asked,
+        trusted=trusted,
+        replayed=verdict.replayed.share if verdict.replayed and verdict.replayed.calls else "",
+    )
+
+
 def grade_of(
     *,
     red_before: str,
@@ -36,12 +53,14 @@ def grade_of(
     noticed_of: str = "",
     not_asked: str = "",
     trusted: bool = False,
+    replayed: str = "",
 ) -> Grade:
     """Return the word for a check that passed.
 
     ``red_before`` tells how the check ended on the code before (``red``, ``green``, or anything else if it did not
     run). ``noticed`` tells whether it failed with changed expectations; ``None`` if nobody asked, for the reason
-    ``not_asked``. ``trusted`` is true under ``trust: fast``.
+    ``not_asked``. ``trusted`` is true under ``trust: fast``. ``replayed`` tells how many calls were made again outside
+    of the tests.
     """
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
@@ -49,7 +68,8 @@ def grade_of(
     if red_before != RED:
         return Grade(CHECKED, "it did not run on the code before")
     if noticed:
-        return Grade(PROVEN, f"failed before the work, and as it should with {noticed_of or 'changed values'}")
+        basis = f"failed before the work, and as it should with {noticed_of or 'changed values'}"
+        return Grade(PROVEN, f"{basis}; {replayed}" if replayed else basis)
     if noticed is None and trusted:
         return Grade(PROVEN, "failed before the work; trust: fast, so nobody asked what it notices")
     unnoticed = "it does not notice changed values" if noticed is False else "by exit status alone"

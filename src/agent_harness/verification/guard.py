@@ -79,6 +79,7 @@ class Duty:
     older: Collection[str] = ()  # files of tests that are known to pass, whatever their names
     examples: Mapping[str, Collection[str]] = field(default_factory=dict)  # file -> names of its known doctests
     read: Collection[str] = ()  # files that older tests read, such as data beside them
+    story: Collection[str] = ()  # files in which the session tells of itself
     conftests: Collection[str] = ()  # of the base
     variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
     python: bool = True  # an interpreter has a part in the checks
@@ -205,6 +206,12 @@ class Guard:
         more = survey(changes, self.later).findings if self.later else ()
         others = [each for each in more if each.data.get("path") not in known and each not in found.findings]
         return replace(found, findings=(*found.findings, *others))
+
+    def has_rule(self, path: str) -> bool:
+        """Whether a changed path is judged by a rule of its own, or a person has said that it may change."""
+        duty = self.duty
+        ruled = (duty.checks.files, duty.runner_files, duty.read, duty.story)
+        return duty.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
         """Whether a changed path is one of the tests of this item, or what they stand on."""
@@ -563,3 +570,9 @@ def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
     everywhere = Duty()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
+
+
+def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
+    """Of files that were opened, those that code opened which is none of tests."""
+    everywhere = Duty()
+    return {path for path, by in opened if not is_test_side(by, everywhere)}

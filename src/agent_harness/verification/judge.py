@@ -51,12 +51,14 @@ def judge(
     proof: str | None = None,
     suite: str | None = None,
     lint: str | None = None,
+    asked: str = "",
     others: Collection[str] = (),
     environment_commands: Collection[str] = (),
     test_files: Collection[str] = (),
     protected: Collection[str] = (),
     baseline: Collection[str] = (),
     files_read: Collection[str] = (),
+    story: Collection[str] = (),
     may_change: Collection[str] = (),
     own_may_change: bool = False,
     red_base: str | None = None,
@@ -67,8 +69,9 @@ def judge(
     """The verdict on ``candidate`` of a project whose runner reports tests; ``base`` is the last accepted commit.
 
     ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
-    folders or node ids); ``protected`` are those of features that pass already; ``baseline`` are the ids known to pass,
-    ``files_read`` what else their code opens. ``others`` are further commands that check the project, and
+    folders or node ids), and ``asked`` is what the feature says in words; ``protected`` are those of features that pass
+    already; ``baseline`` are the ids known to pass, ``files_read`` what else their code opens. In the files of
+    ``story`` the session tells of itself. ``others`` are further commands that check the project, and
     ``environment_commands`` those that set its environment up, reset it or look after it: what all of them run or read
     is not free.
     ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
@@ -105,6 +108,7 @@ def judge(
             may_change=may_change,
             baseline=baseline,
             files_read=files_read,
+            story=story,
             own_may_change=own_may_change,
         )
         runner.changed = [change.path for change in changes.files]
@@ -121,6 +125,7 @@ def judge(
             proof=proof,
             suite=suite,
             lint=lint,
+            asked=asked,
             baseline=baseline,
             begun=red_base or base,
             on_step=on_step or (lambda *_: None),
@@ -236,6 +241,7 @@ def _command_case(
         tree=tree,
         strictness=check.strictness,
         proof=check.command,
+        asked=check.asked,
         begun=base,
         stop=stop,
     )

@@ -14,14 +14,18 @@ from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
 from agent_harness.verification.command.put_back import changed_values, has_mark, put_values_back, without_mark
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
+from agent_harness.verification.guard import belongs
+from agent_harness.verification.named_functions import NamedFunction, named_in
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
 from agent_harness.verification.workspace import Edits
 
+_NOTHING_COMPARED = "compare nothing that could be other: compare what the work answers with what it should be"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
 _FAILURES = 5  # after which a run on a twin of the work ends
+_MOST_NAMED = 5  # functions that the item names, and that are asked for one by one
 _MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
 _PARAMETERS = re.compile(r"(\.py::[\w:]+)\[[^\]\s'\"]*\]")  # behind the id of a test
 _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that runs a part of its tests
@@ -41,8 +45,12 @@ def notice(case: Case) -> None:
     if stage.can_ask:
         with case.step("twins"):
             stage.judge()
-    else:
-        case.not_asked = "nothing that the check expects, and no function of the work, could be changed"
+            if case.runner.by_exit_status and not case.ended:
+                put_values_back(case, case.proof, changed_values(case))
+        return
+    case.not_asked = "nothing that the check expects, and no function of the work, could be changed"
+    if not case.runner.by_exit_status:
+        case.find("weak_test", f"{case.runner.tests} {_NOTHING_COMPARED}", of_session=stage.is_of_session, twins=[])
 
 
 def _not_asked(case: Case) -> str:
@@ -142,17 +150,20 @@ class _Notice:
             changes = between(case.git, case.objects, case.begun, case.candidate, wanted=wanted)
             survey = case.guard.survey(changes)
         self.own = [c for c in changes.files if c.status != "D" and case.guard.is_own(c.path)]
-        self.work = twins.of_work(case.work_in(changes, survey))
+        self._files = case.work_in(changes, survey)
+        self.work = twins.of_work(self._files)
+        changed = {change.path for change in changes.files}
+        self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []
         self.given = self._given()
         self.expecting = twins.of_tests([*self.own, *self.given])
-        calls = [call for each in case.runs["proof"].calls for call in each.recorded]
-        self.answering = twins.of_answers(case.work_in(changes, survey), calls)
+        self._calls = [call for each in case.runs["proof"].calls for call in (*each.recorded, *each.flows)]
+        self.answering = twins.of_answers(self._files, self._calls)
         self.asked: list[bool] = []  # of each changed version, whether a test noticed it
 
     @property
     def can_ask(self) -> bool:
         """Whether there is anything to change."""
-        return bool(self.work.twins or self.expecting)
+        return bool(self.work.twins or self.expecting or self.named)
 
     def _given(self) -> list[FileChange]:
         """Test files that the check names by themselves, as they were before the work and are still."""
@@ -164,19 +175,69 @@ class _Notice:
         """Runs the check on changed versions until one says enough."""
         case = self._case
         blind = self._blind([self.expecting] if self.expecting else [])
-        of_session = bool(blind)
+        of_session, covered = bool(blind), frozenset[twins.Named]()
         if not blind and self.work.twins and not (self.work.beyond and self.expecting):
-            blind, noticed = self._same_type() if self.answering else self._not_noticed(self.work.twins)
-            of_session = any(is_test_file(change.path) for change in self.own)
+            blind, noticed = self._sabotaged(self.answering, self.work.twins)
+            covered = (self.answering or self.work.twins)[0].work
+            of_session = self.is_of_session
             others = sorted(noticed - {change.path for change in self.own})[:_MOST_EXPECTING]
             more = twins.of_tests(case.as_they_were(others)) if not self.given else None
             if more and (weak := self._blind([more])):
                 blind, of_session = weak, True
+        if blind:
+            self._weak(f"{case.runner.tests} cannot fail: they stay green when {_either(blind)}", of_session, blind)
+        unnoticed = self._named_functions(covered) if not blind else list[str]()
         case.noticed = any(self.asked) if self.asked else None
         case.noticed_of = f"{sum(self.asked)} of {len(self.asked)} changed versions" if self.asked else ""
-        if blind:
-            message = f"{case.runner.tests} cannot fail: they stay green when {', and when '.join(blind)}"
-            case.find("weak_test", message, of_session=of_session, twins=blind)
+        if unnoticed:
+            case.noticed, case.not_asked = None, f"its tests do not notice {', '.join(unnoticed)}"
+        elif not blind and not case.noticed and not case.runner.by_exit_status:
+            self._weak(f"{case.runner.tests} {_NOTHING_COMPARED}", self.is_of_session, [])
+
+    @property
+    def is_of_session(self) -> bool:
+        """Whether the work brought tests along."""
+        named = self._case.guard.own_tests
+        return any(is_test_file(change.path) or belongs(change.path, named) for change in self.own)
+
+    def _weak(self, message: str, of_session: bool, blind: Sequence[str]) -> None:
+        self._case.find("weak_test", message, of_session=of_session, twins=list(blind))
+
+    def _sabotaged(self, answering: Sequence[twins.Twin], work: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
+        """The twins of the work that stay green, where that is enough to say so; else who notices them."""
+        return self._same_type(answering) if answering else self._not_noticed(work)
+
+    # ---- what the item names -------------------------------------------------------------------------------------
+
+    def _named_functions(self, covered: frozenset[twins.Named]) -> list[str]:
+        """The functions that the item names and that are not there, or that nothing notices by themselves.
+
+        Those ``covered`` were noticed together.
+        """
+        runner, found = self._case.runner, list[str]()
+        for each in self.named[:_MOST_NAMED]:
+            if each.problem:
+                message = f"The {runner.item} names {each.name}, but {each.problem}: build it, and test what it answers"
+            elif blind := self._unnoticed(each, covered):
+                message = (
+                    f"The {runner.item} names {each.name}, and its tests stay green when {_either(blind)}: "
+                    f"call {each.name} in a test, and compare what it answers"
+                )
+            else:
+                continue
+            self._weak(message, self.is_of_session, [])
+            found.append(each.name)
+        return found
+
+    def _unnoticed(self, named: NamedFunction, covered: frozenset[twins.Named]) -> Sequence[str]:
+        """The twins of this function alone that stay green, where that is enough to say so."""
+        if named.rebound:
+            return self._not_noticed([named.rebound])[0]
+        if covered and named.functions >= covered:
+            return ()
+        work = twins.of_work(self._files, named.functions).twins
+        answering = twins.of_answers(self._files, self._calls, named.functions)
+        return self._sabotaged(answering, work)[0] if work else ()
 
     # ---- other expectations --------------------------------------------------------------------------------------
 
@@ -210,12 +271,12 @@ class _Notice:
 
     # ---- answers of the right type -----------------------------------------------------------------------------
 
-    def _same_type(self) -> tuple[list[str], set[str]]:
+    def _same_type(self, answering: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
         """The twins that answer with the right type and stay green, where most of them do; else who notices them."""
         green: list[str] = []
         noticed: set[str] = set()
-        most, asked = len(self.answering) // 2 + 1, 0
-        for twin in self.answering:
+        most, asked = len(answering) // 2 + 1, 0
+        for twin in answering:
             terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
             run = self._on_twin(twin, terms)
             stays = self._case.runner.passed(run)
@@ -231,9 +292,11 @@ class _Notice:
     def _not_noticed(self, sabotaged: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
         """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test.
 
-        Else none, and the files of the tests that notice one.
+        Else none, and the files of the tests that notice one. A crash where a test asserts something counts where no
+        twin stays green.
         """
         green: list[str] = []
+        raised = frozenset[str]()
         for twin in sabotaged:
             terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
             run = self._on_twin(twin, terms)
@@ -242,8 +305,15 @@ class _Notice:
             if self.asked[-1]:
                 return [], self._case.runner.files_of(run.seen.asserted)
             green += [twin.what] if self._case.runner.passed(run) else []
+            raised |= run.seen.in_assertions
+        if raised and not green:
+            self.asked[-1] = True
         return green, set()
 
     def _on_twin(self, twin: twins.Twin, terms: RunAsked) -> Run:
         command = _PARAMETERS.sub(r"\1", self._command) if terms.select else self._command
         return self._case.part(command, replace(terms, overlays=(Edits(twin.files),)))
+
+
+def _either(blind: Sequence[str]) -> str:
+    return ", and when ".join(blind)

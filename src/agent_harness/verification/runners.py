@@ -42,6 +42,7 @@ class Runner(ABC):
     git: Git
     subject = "The feature's tests"  # in messages
     tests = "The feature's tests"
+    item = "feature"
     passes_only = "The feature's tests pass only"
     allowed_by = "a person says that it may be loaded"
     ends_with = "."  # of messages that are no part of a line

@@ -8,7 +8,8 @@ act on them.
 from collections.abc import Collection, Sequence
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.guard import file_of
+from agent_harness.verification.command.put_back import changed_values
+from agent_harness.verification.guard import file_of, read_by_product
 from agent_harness.verification.runner.testreport import PASSED, Report
 from agent_harness.verification.runners import listed
 from agent_harness.verification.verdict import Run
@@ -31,23 +32,38 @@ class SuiteStage:
         alone = case.alone = bool(older) and case.runner.has_checkouts
         if alone:
             self._run("suite", [Overlay(case.base, side)], case.baseline)
-        if alone and survey.read and not case.ended:
-            self._with_older_versions([*side, *survey.read], older)
+        values = sorted(changed_values(case)) if alone and not case.ended else []
+        if alone and (survey.read or values) and not case.ended:
+            self._with_older_versions(side, values, older)
         together = not alone or survey.needs_cross_check or (side and not case.runs.get("proof"))
         if together and not case.ended:
             moved = [self._now(node) for node in case.baseline]
             self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
 
-    def _with_older_versions(self, paths: Sequence[str], older: Collection[str]) -> None:
-        """The older tests, with the files that they read as these were: where it matters, a person decides."""
-        case = self._case
+    def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
+        """The older tests, with the files that they read as these were: where it matters, a person decides.
+
+        ``values`` is changed data that nobody was seen to read: a program may have done that for a test. Where code of
+        the product opens it, it is no question as long as the code before can do with the new data.
+        """
+        case, read = self._case, self._case.survey.read
         with case.step("older data"):
-            run = case.run("older data", self._command, overlays=[Overlay(case.base, paths)], keep_going=True)
-            passing = run.report.passing if run.report else frozenset()
-            if lost := sorted(set(older) - passing - set(case.flaky)):
-                for path in case.survey.read:
-                    message = f"The session changes {path}; with the version before, {listed(lost)} no longer pass"
-                    case.find("protected_test_changed", message, path=path, reasons=lost)
+            lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
+            if not lost:
+                return
+            suite = case.runs["suite"].report
+            shared = read_by_product(suite.opened).intersection(values) if suite else set[str]()
+            needs = shared and self._lost("newer data", case.base, [Overlay(case.candidate, sorted(shared))], older)
+            for path in sorted({*read, *values} - (set() if needs else shared)):
+                message = f"The session changes {path}; with the version before, {listed(lost)} no longer pass"
+                case.find("protected_test_changed", message, path=path, reasons=lost)
+
+    def _lost(self, name: str, commit: str, overlays: Sequence[Overlay], older: Collection[str]) -> list[str]:
+        """Those of the older tests that no longer pass on a commit with other versions of files."""
+        case = self._case
+        run = case.run(name, self._command, commit, overlays=overlays, keep_going=True)
+        passing = run.report.passing if run.report else frozenset()
+        return sorted(set(older) - passing - set(case.flaky))
 
     def _run(self, name: str, overlays: Sequence[Overlay], baseline: Collection[str]) -> None:
         case = self._case

@@ -21,22 +21,33 @@ from agent_harness.verification.runner.testreport import RecordedCall
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets in bytes
+Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
 """What the changed functions do in each twin of the work, for people, and what they return."""
 
 _LIKE = (
-    "(lambda v: (not v) if isinstance(v, bool) else -v - 1 if isinstance(v, (int, float)) "
-    "else v[::-1] + type(v)('~') if isinstance(v, str) else v[::-1] + b'~' if isinstance(v, bytes) "
-    "else v[1:] + v[:1] * 2 if isinstance(v, (list, tuple)) and v else v)"
+    "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
+    "if isinstance(v, (int, float)) else v[::-1] + type(v)('~') if isinstance(v, str) else v[::-1] + b'~' "
+    "if isinstance(v, bytes) else v[1:] + v[:1] * 2 or type(v)(['~']) if isinstance(v, (list, tuple)) "
+    "else {k: g(g, w) for k, w in v.items()} or {'~': '~'} if isinstance(v, dict) "
+    "else type(v)([*v, '~']) if isinstance(v, (set, frozenset)) "
+    "else [(c, [object.__setattr__(c, n, g(g, getattr(v, n))) for n in v.__dataclass_fields__])[0] "
+    "for c in [__import__('copy').copy(v)]][0] if hasattr(type(v), '__dataclass_fields__') else v)"
 )
+"""A function that makes another value of the same type; objects that are no plain values stay, but for dataclasses."""
+
 OTHERWISE = {
-    "answers otherwise": f"(lambda f: lambda *a, **k: {_LIKE}(f(*a, **k)))",
+    "answers otherwise": (
+        f"(lambda f: lambda *a, **k: {_LIKE}(f(*a, **k)))",
+        f"(lambda f: lambda *a, **k: map({_LIKE}, f(*a, **k)))",
+    ),
     "gives its first answer to every call": (
-        "(lambda f: (lambda c: lambda *a, **k: c[0] if c else (c.append(f(*a, **k)) or c[0]))([]))"
+        "(lambda f: (lambda c: lambda *a, **k: c[0] if c else (c.append(f(*a, **k)) or c[0]))([]))",
+        "",
     ),
 }
-"""What decorators make of functions in twins that answer with the type of the work's own answers."""
+"""What decorators make of functions, and of generators, in twins that answer with the type of their own answers."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
@@ -62,6 +73,7 @@ class Twin:
     what: str  # for people: what is other in it
     files: Mapping[str, bytes]  # by path, their whole new content
     tests: frozenset[str] = frozenset()  # the functions, as pytest names them, in which other values are expected
+    work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
         """The ids among these of the tests in which other values are expected; they may begin in another folder."""
@@ -87,28 +99,29 @@ def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
-        for name, function in _functions(tree.body) if tree else ():
+        for name, function in functions_in(tree.body) if tree else ():
             line = min(part.lineno for part in (function, *function.decorator_list))
             found.setdefault(change.path, {})[str(line)] = name
     return found
 
 
-def of_work(files: Iterable[FileChange]) -> WorkTwins:
-    """The twins of the Python files of the work."""
+def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkTwins:
+    """The twins of the Python files of the work, or of these functions in them."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
-    changed = [(c, _changed_functions(before, after)) for c, before, after in read if after]
-    named = [f"{c.path}::{name}" for c, functions in changed for name in functions]
+    changed = [(c, _picked(c, before, after, only)) for c, before, after in read if after]
+    named = frozenset((c.path, name) for c, functions in changed for name in functions)
     if not named:
         return WorkTwins()
     return WorkTwins(
         twins=tuple(
             Twin(
-                what=f"{_listed(named)} {does}",
+                what=f"{_listed_functions(named)} {does}",
                 files={
                     c.path: _edited(c.after or b"", [_body(c.after or b"", f, answer) for f in functions.values()])
                     for c, functions in changed
                     if functions
                 },
+                work=named,
             )
             for does, answer in ANSWERS.items()
         ),
@@ -116,11 +129,13 @@ def of_work(files: Iterable[FileChange]) -> WorkTwins:
     )
 
 
-def of_answers(files: Iterable[FileChange], calls: Iterable[RecordedCall]) -> tuple[Twin, ...]:
+def of_answers(
+    files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
+) -> tuple[Twin, ...]:
     """Twins in which changed functions answer with values of the type of the answers that were recorded.
 
     One answers a fixed other value, one changes each answer, one gives its first answer to every call. None where no
-    answer of a changed function is a plain value.
+    answer of a changed function can be changed. Of an object there is no fixed other one.
     """
     known: dict[tuple[str, str], str] = {}
     for call in calls:
@@ -129,18 +144,38 @@ def of_answers(files: Iterable[FileChange], calls: Iterable[RecordedCall]) -> tu
     found: list[tuple[FileChange, str, _Function, str]] = []
     for change in files:
         before, after = sources.parse(change.before), sources.parse(change.after) if _is_plain(change.after) else None
-        for name, function in (_changed_functions(before, after) if after else {}).items():
+        for name, function in (_picked(change, before, after, only) if after else {}).items():
             other = next(
-                (text for (module, own), text in known.items() if own == name and _is_module(change, module)), ""
+                (text for (module, own), text in known.items() if own == name and _is_module(change, module)), None
             )
-            if other and not _generates(function) and isinstance(function, ast.FunctionDef):
+            if other or (other is not None and isinstance(function, ast.FunctionDef)):
                 found.append((change, name, function, other))
     if not found:
         return ()
-    named = _listed([f"{change.path}::{name}" for change, name, _, _ in found])
-    made = [("answers another value of its type", [(c, _body(c.after or b"", f, other)) for c, _, f, other in found])]
-    made += [(does, [(c, _decorated(c.after or b"", f, by)) for c, _, f, _ in found]) for does, by in OTHERWISE.items()]
-    return tuple(Twin(what=f"{named} {does}", files=_all_edited(edits)) for does, edits in made)
+    named = frozenset((change.path, name) for change, name, _, _ in found)
+    edits = {
+        "answers another value of its type": [(c, _body(c.after or b"", f, other)) for c, _, f, other in found if other]
+    }
+    for does, (of_function, of_generator) in OTHERWISE.items():
+        ways = ((c, f, of_generator if _generates(f) else of_function) for c, _, f, _ in found)
+        edits[does] = [
+            (c, _decorated(c.after or b"", f, by)) for c, f, by in ways if by and isinstance(f, ast.FunctionDef)
+        ]
+    told = _listed_functions(named)
+    made = ((f"{told} {does}", _all_edited(each)) for does, each in edits.items() if each)
+    return tuple(Twin(what=what, files=files, work=named) for what, files in made)
+
+
+def _picked(
+    change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
+) -> dict[str, _Function]:
+    """The changed functions of a file, or those of them that are asked for."""
+    found = _changed_functions(before, after)
+    return found if only is None else {name: each for name, each in found.items() if (change.path, name) in only}
+
+
+def _listed_functions(named: Collection[Named]) -> str:
+    return _listed([f"{path}::{name}" for path, name in named])
 
 
 def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
@@ -156,21 +191,40 @@ def _is_module(change: FileChange, module: str) -> bool:
     return change.path.endswith(".py") and dotted.endswith(f".{module}")
 
 
+_SET = re.compile(r"(set|frozenset)\((\[.*\])\)", re.DOTALL)
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
+
+
 def _other_answer(text: str) -> str | None:
-    """Another value of the type of a recorded answer, as Python; nothing where that is no plain value."""
-    try:
-        value: Any = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    """Another value of the type of a recorded answer, as Python; empty of a dataclass, and nothing of other objects.
+
+    Behind the answer of a method stands what its object holds.
+    """
+    for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
+        if found := _SET.fullmatch(told):
+            return f"{found[1]}(['~'])"
+        try:
+            value: Any = ast.literal_eval(told)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        other = _other_value(value)
+        return None if other is None or other == value else repr(other)
+    return "" if _OBJECT.match(text) else None
+
+
+def _other_value(value: Any) -> Any:
+    """Another plain value of the same type and, for numbers, with the same sign."""
     if isinstance(value, bool):
-        return repr(not value)
+        return not value
     if isinstance(value, int | float):
-        return repr(-value - _OTHER_NUMBER)
-    if isinstance(value, str):
-        return repr("~")
-    parts: list[Any] = [*value] if type(value) in (list, tuple) else []
-    moved = [*parts[1:], *parts[:1] * 2]
-    return repr(tuple(moved) if type(value) is tuple else moved) if parts else None
+        return value + _OTHER_NUMBER if value >= 0 else value - _OTHER_NUMBER
+    if isinstance(value, str | bytes):
+        return "~" if isinstance(value, str) else b"~"
+    if type(value) in (list, tuple):
+        return type(value)(each if (other := _other_value(each)) is None else other for each in value or "~")
+    if type(value) is dict:
+        return {key: _other_value(each) for key, each in value.items()} or {"~": "~"}
+    return None
 
 
 def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
@@ -212,22 +266,22 @@ def is_one(first: str, second: str) -> bool:
 # ---- the work ----------------------------------------------------------------------------------------------------
 
 
-def _functions(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
+def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
     """Functions and methods by their qualified names; not those inside of functions."""
     for statement in body:
         if isinstance(statement, _Function):
             yield inside + statement.name, statement
         elif isinstance(statement, ast.ClassDef):
-            yield from _functions(statement.body, f"{inside}{statement.name}.")
+            yield from functions_in(statement.body, f"{inside}{statement.name}.")
         elif isinstance(statement, ast.If | ast.Try | ast.With):
-            yield from _functions([*statement.body, *getattr(statement, "orelse", ())], inside)
+            yield from functions_in([*statement.body, *getattr(statement, "orelse", ())], inside)
 
 
 def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
     """Those that do something, and did not by this name before; of one name there may be several, for two systems."""
-    older = {(name, _doing(function)) for name, function in _functions(before.body)} if before else set()
-    found = {name: each for name, each in _functions(after.body) if (name, _doing(each)) not in older}
-    return {name: each for name, each in found.items() if not all(map(_is_idle, each.body))}
+    older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
+    found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
+    return {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
 
 
 def _doing(function: _Function) -> str:
@@ -241,7 +295,7 @@ def _doing(function: _Function) -> str:
         function.body = said
 
 
-def _is_idle(statement: ast.stmt) -> bool:
+def is_idle(statement: ast.stmt) -> bool:
     """``pass``, a docstring or an ellipsis."""
     return isinstance(statement, ast.Pass) or is_text(statement)
 
@@ -256,7 +310,7 @@ def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
     for statement in body:
         if isinstance(statement, ast.ClassDef):
             yield from _outside(statement.body)
-        elif isinstance(statement, _Function | ast.Import | ast.ImportFrom) or _is_idle(statement):
+        elif isinstance(statement, _Function | ast.Import | ast.ImportFrom) or is_idle(statement):
             continue
         elif not any(name.startswith("__") for name in sources.bound(statement)):
             yield ast.dump(statement)
@@ -264,7 +318,7 @@ def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 def _body(source: bytes, function: _Function, answer: str) -> _Edit:
     """The body of a function, its docstring aside, as one that only answers."""
-    statements = function.body[1:] if len(function.body) > 1 and _is_idle(function.body[0]) else function.body
+    statements = function.body[1:] if len(function.body) > 1 and is_idle(function.body[0]) else function.body
     first, last = statements[0], statements[-1]
     lines = _line_offsets(source)
     start = lines[first.lineno - 1] + first.col_offset

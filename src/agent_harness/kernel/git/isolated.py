@@ -13,6 +13,7 @@ user's own global and system settings stay in force, except for what runs code o
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -95,15 +96,31 @@ OWN_SETTINGS: tuple[tuple[str, str], ...] = (
 )
 
 
+_NOT_WRITTEN = re.compile("unable to write|No space left|quota exceeded|write error", re.IGNORECASE)
+
+
+def _disk_of(place: str) -> str | None:
+    """Where the file system is mounted that a folder lies on; ``None`` for a folder that is not there."""
+    folder = os.path.realpath(place)
+    while not os.path.ismount(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return folder if os.path.isdir(place) else None
+
+
 class GitFailed(UnsafeTree):
-    """A git command ended with an error; ``status`` and ``stderr`` say more."""
+    """A git command ended with an error; ``status`` and ``stderr`` say more.
+
+    Of a file in ``place`` that could not be written the message names the disk, and what is free there.
+    """
 
     code = "git_failed"
 
-    def __init__(self, command: str, status: int, stderr: str) -> None:
+    def __init__(self, command: str, status: int, stderr: str, *, place: str | None = None) -> None:
         lines = [line for line in stderr.splitlines() if line.strip()] or [f"exit status {status}"]
         errors = [line for line in lines if line.startswith(("error:", "fatal:"))] or lines
-        super().__init__(f"git {command} failed: {errors[0]}", hint="git status")
+        disk = _disk_of(place) if place and _NOT_WRITTEN.search(stderr) else None
+        left = f" ({shutil.disk_usage(disk).free >> 10} KiB are free on {disk})" if disk else ""
+        super().__init__(f"git {command} failed: {errors[0]}{left}", hint=f"df -h {disk}" if disk else "git status")
         self.status = status
         self.stderr = stderr
 
@@ -196,7 +213,7 @@ class IsolatedView:
             transfers=transfers,
         )
         if check and done.returncode:
-            raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"))
+            raise GitFailed(words[0], done.returncode, done.stderr.decode("utf-8", "replace"), place=place)
         return done
 
     def _places(self, tree: str, index: str | None) -> dict[str, str]:

@@ -11,15 +11,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
+from agent_harness.kernel import files
 from agent_harness.kernel.git import status
 from agent_harness.kernel.git.isolated import IsolatedView, environment, execute, settings_of
 from agent_harness.kernel.git.locate import Pushed, Repository, text_of
 from agent_harness.kernel.git.objects import ABSENT, Objects
 
 __all__ = [
+    "OWN_SCOPES",
     "Settings",
     "are_readable",
     "closed_submodules",
+    "contents",
     "local_filters",
     "now",
     "record",
@@ -111,6 +114,26 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
         path = repository.shared_dir / name
         if path.is_file() and not name.endswith(".sample"):
             found[name] = [hashlib.sha256(path.read_bytes()).hexdigest()]
+    return found
+
+
+def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
+    """Content and mode of the settings and hooks of the repository itself, by name below its shared folder.
+
+    Of a link the text and no mode: what it leads to is not the repository's.
+    """
+    shared = os.fspath(repository.shared_dir)
+    hooks = os.path.join(shared, "hooks")
+    names = ["config", os.path.relpath(repository.git_dir / "config.worktree", shared), "hooks"]
+    if os.path.isdir(hooks) and not os.path.islink(hooks):
+        names += [f"hooks/{name}" for name in os.listdir(hooks) if not name.endswith(".sample")]
+    found: dict[str, tuple[bytes, int | None]] = {}
+    for name in names:
+        path = os.path.join(shared, name)
+        if os.path.islink(path):
+            found[name] = (os.fsencode(os.readlink(path)), None)
+        elif os.path.isfile(path):
+            found[name] = (files.read_bytes(path), os.stat(path).st_mode & 0o777)
     return found
 
 

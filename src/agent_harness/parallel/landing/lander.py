@@ -320,11 +320,12 @@ class Lander:
     def bounce(self, item: str) -> bool:
         """Sends the culprit of the batch back, once the head is known to pass what fails; whether the plan knows more.
 
-        What fails on the head as well is nobody's fault here: who broke it is asked once nothing else is left.
+        What fails on the head as well is nobody's fault here: who broke it is asked once nothing else is left. An item
+        that is back since it broke that has not mended it.
         """
         batch = self._plan.batch
         assert batch is not None
-        landed = self._unseen(batch.base, batch.members) | self._plan.works.keys()
+        landed = (self._unseen(batch.base, batch.members) | self._plan.works.keys()) - self._broken_by([item])
         others = [each for each in batch.search.failing if each in landed and each not in batch.members]
         if others and (batch.base, *others) != self._passes:
             checks = self._home.checks(batch.base, batch.base, (), None, others)
@@ -418,7 +419,8 @@ class Lander:
             ]
         )
         push = self._home.push_target is not None
-        self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push)
+        may_break = self._home.checks_bounced and bool(self._plan.landed)  # an item's own check asks for no other
+        self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push, may_break=may_break)
         for item, _ in pairs:
             self.lessons.overlap.forget(item)
         candidates.let_go(self._git, self._refs, [self._plan.work(item) for item, _ in pairs])

@@ -1,38 +1,148 @@
 """What of the project itself changes while agents work, each of which has a place of its own to work in.
 
-An agent can reach the project by its absolute path. Its refs and index are looked at after each attempt; who changed
-them is not known, since a person may work there, too. The branch that the run lands on is not looked at here: what is
-put on it is verified before anything lands on top (SC-38). ``scale.md`` 12, ``home_touched``.
+    sandbox of agents    the project is closed to them: what changes is a person's doing, and is said
+    none                 an agent can reach the project by its absolute path, and who it was is not known: what nobody
+                         needs meanwhile is put back, what was found instead is kept, and both are said
+
+Put back are settings and hooks of the repository and its branches, tags and rescues. Only said is what a person works
+on: the branches that are checked out, what is staged, HEAD; and settings outside of the repository. The branch that the
+run lands on is not looked at here: what is put on it is verified before anything lands on top (SC-38). ``scale.md`` 12,
+``home_touched``.
 """
+
+import os
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.locate import branches_elsewhere
+from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, contents
+from agent_harness.parallel.places import RESCUE_REFS, kept_as
+from agent_harness.session import turn_end
 
-_REFS = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")
+_FETCHED = ("refs/tags/", "refs/remotes/")
+_REFS = ("refs/heads/", *_FETCHED, "refs/notes/")
+_RESCUES = f"{RESCUE_REFS}/"
+_PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Touched:
+    """What was not as it was, by name; what of it is as it was again, and where the found one is kept."""
+
+    changed: list[str]
+    put_back: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ProjectSeen:
+    refs: dict[str, str]
+    settings: Settings
+    staged: frozenset[str]
 
 
 class HomeWatch:
     """Compares the project with how it was when it was looked at last; refs of the harness's own are left out."""
 
-    def __init__(self, git: Git, branch: str) -> None:
+    def __init__(self, git: Git, branch: str, aside: str | None = None) -> None:
+        """``aside`` is the folder for files that are found where others are put back; ``None``: nothing is put back."""
         self._git = git
         self._branch = branch
+        self._aside = aside
         self._stamp: object = None  # of the index
         self._staged: frozenset[str] = frozenset()
-        self._seen: dict[str, str] = {}
-        self.changed()
+        self._seen = self._now()
+        self._files = contents(git.repository) if aside else {}
 
-    def changed(self) -> list[str]:
-        """What is not as it was: names of refs, HEAD, and files that were staged, or are not any more."""
-        before, staged = self._seen, self._staged
-        self._seen, self._staged = self._refs(), self._in_index()
-        names = [name for name in {**before, **self._seen} if before.get(name) != self._seen.get(name)]
-        return [*names, *(f"staged: {path}" for path in sorted(staged ^ self._staged))]
+    def look(self, name: str, *, fetching: bool) -> Touched:
+        """What was changed since the last look. ``name`` is that of the item for whose rescue a moved ref is kept.
+
+        While the harness is ``fetching``, tags and what is known of remotes are left for the next look.
+        """
+        before, now = self._seen, self._now()
+        if fetching:
+            now = replace(now, refs=_with_fetched(now.refs, before.refs))
+        moved = [ref for ref in {**before.refs, **now.refs} if before.refs.get(ref) != now.refs.get(ref)]
+        moved = [ref for ref in moved if ref in before.refs or not ref.startswith(_RESCUES)]
+        keys = turn_end.changed_keys(before.settings, now.settings)
+        outside = {key for key in keys if key[0] not in (*OWN_SCOPES, "file")}
+        names = [*moved, *(key[1] for key in keys if key not in outside)]
+        names += turn_end.changed_settings(_only(before.settings, outside), _only(now.settings, outside), "")
+        names += [f"staged: {path}" for path in sorted(before.staged ^ now.staged)]
+        put_back: dict[str, str] = {}
+        if self._aside:
+            put_back = self._put_back_files(keys, self._aside) | self._put_back_refs(moved, before.refs, now.refs, name)
+            names += [each for each in put_back if each not in names and not each.startswith("config")]
+        refs = {ref: oid for ref, oid in now.refs.items() if ref not in put_back}
+        refs |= {ref: before.refs[ref] for ref in put_back if ref in before.refs}
+        self._seen = replace(now, refs=refs, settings=self._settings() if put_back else now.settings)
+        return Touched(changed=names, put_back=put_back)
+
+    def fetched(self) -> None:
+        """Tags and what is known of remotes are as the harness has fetched them."""
+        self._seen = replace(self._seen, refs=_with_fetched(self._seen.refs, self._now().refs))
+
+    def _put_back_refs(
+        self, moved: Sequence[str], before: Mapping[str, str], now: Mapping[str, str], name: str
+    ) -> dict[str, str]:
+        git = self._git
+        kept: dict[str, str] = {}
+        in_use = {git.branch(), *branches_elsewhere(git.repository)}
+        for ref in moved:
+            if not ref.startswith(_PUT_BACK) or ref in in_use:
+                continue
+            found, was = now.get(ref), before.get(ref)
+            commit = git.commit_of(found) if found else None
+            is_known = commit is None or git.ancestor(commit, was or self._branch)
+            kept[ref] = "" if is_known else kept_as(git, f"{RESCUE_REFS}/{name}", commit)
+            git.update_ref(ref, was or None, found or "")
+        return kept
+
+    def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
+        """The hooks, and the settings of the repository where not only everyday commands of git have written them."""
+        found = contents(self._git.repository)
+        kept: dict[str, str] = {}
+        is_set = any(scope in OWN_SCOPES for scope, _ in keys)
+        names = [name for name in {**self._files, **found} if name.startswith("hooks") or is_set]
+        for name in (name for name in names if self._files.get(name) != found.get(name)):
+            kept[name] = self._replaced(name, aside)
+        self._files = contents(self._git.repository)
+        return kept
+
+    def _replaced(self, name: str, aside: str) -> str:
+        """Puts a file back that is another one; where the found one is kept, empty where there was none."""
+        shared = os.fspath(self._git.shared_dir())
+        path, (content, mode) = os.path.join(shared, name), self._files.get(name, (b"", 0))
+        where = ""
+        if name not in self._files and os.path.islink(os.path.dirname(path)):
+            return where  # by now the folder is again a link to where nothing is the repository's
+        if os.path.lexists(path):
+            os.makedirs(aside, mode=0o700, exist_ok=True)
+            where = files.free_name(os.path.join(aside, name.replace("/", "-")))
+            shutil.move(path, where)
+        if name not in self._files:
+            return where
+        files.own_place(path, shared)
+        if mode is None:
+            os.symlink(content, os.fsencode(path))
+        else:
+            files.replace(path, content, mode=mode, follow=False)
+        return where
+
+    def _now(self) -> _ProjectSeen:
+        return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index())
+
+    def _settings(self) -> Settings:
+        return turn_end.settings_of(self._git) or {}
 
     def _refs(self) -> dict[str, str]:
         git = self._git
-        found = {ref: oid for folder in _REFS for ref, oid in git.refs_below(folder).items() if ref != self._branch}
-        return {**found, "refs/stash": git.commit_of("refs/stash") or "", "HEAD": git.branch() or "detached"}
+        folders = (*_REFS, _RESCUES)
+        found = {ref: oid for folder in folders for ref, oid in git.refs_below(folder).items() if ref != self._branch}
+        stash = git.commit_of("refs/stash")
+        return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
         """The files whose content in the index is not that of the commit; asked again once the index was written."""
@@ -41,4 +151,15 @@ class HomeWatch:
             return self._staged
         self._stamp = stamp
         found = self._git.text("diff-index", "--cached", "--name-only", "--no-renames", "-z", "HEAD", check=False)
-        return frozenset(filter(None, found.split("\0")))
+        self._staged = frozenset(filter(None, found.split("\0")))
+        return self._staged
+
+
+def _with_fetched(refs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """The refs, with those that a fetch moves as the others have them."""
+    kept = {ref: oid for ref, oid in refs.items() if not ref.startswith(_FETCHED)}
+    return kept | {ref: oid for ref, oid in others.items() if ref.startswith(_FETCHED)}
+
+
+def _only(settings: Settings, keys: Collection[tuple[str, str]]) -> Settings:
+    return {key: values for key, values in settings.items() if key in keys}

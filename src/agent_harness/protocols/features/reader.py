@@ -73,7 +73,8 @@ class FeatureSource:
         waiting = {each.feature_id: questions.hint(each) for each in asked}
         done = selection.settled(document)
         found = status.what_decides(store, document, state, asked)
-        found |= {"parallel": status.parallel_of(self._layout), "last_run": status.last_run_of(found, store.home())}
+        found |= {"parallel": status.parallel_of(at), "root": at.root, "open_session": under_way}
+        found["last_run"] = status.last_run_of(found, store.home())
         return StatePart(
             name=document.project,
             items=tuple(

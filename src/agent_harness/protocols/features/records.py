@@ -82,6 +82,11 @@ class Feature:
         return self.id != NO_ID
 
     @property
+    def asked(self) -> str:
+        """All that it says in words."""
+        return ". ".join((self.description, *self.steps))
+
+    @property
     def feature_id(self) -> int | None:
         """The id; ``None`` for ``CLEANUP``, which is no feature."""
         return None if self is CLEANUP else self.id

@@ -69,9 +69,14 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Why the last run ended, where a person has to do something about it; ``home`` is the project's folder outside."""
+    """Why the last run ended, or the next one would at once, where a person has to do something about it.
+
+    ``home`` is the project's folder outside.
+    """
     features = found["features"]
-    return {} if features["total"] and features["passing"] == features["total"] else needs.read_end(home)
+    if features["total"] and features["passing"] == features["total"]:
+        return {}
+    return needs.now_or_end_of(found["root"], home, under_way=bool(found["open_session"]))
 
 
 def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":

@@ -26,7 +26,7 @@ from agent_harness.verification.changes import Tree
 from agent_harness.verification.command import Differences, InstalledRecord, around, released
 from agent_harness.verification.command.folder import KeptFiles, findings_since, folder_tree, kept_of
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.grade import CHECKED, Grade, grade_of
+from agent_harness.verification.grade import CHECKED, Grade, grade_of_verdict
 from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
@@ -196,13 +196,7 @@ def _grade(found: Verdict, trust: str) -> Grade:
     """The word for a command that passed in its folder; nothing had to be changed for that."""
     if not found.accepted:
         return Grade(CHECKED, "it passes in the folder, and fails in a checkout of the work")
-    return grade_of(
-        red_before=found.red_before,
-        noticed=found.noticed,
-        noticed_of=found.noticed_of,
-        not_asked=found.not_asked,
-        trusted=trust == FAST,
-    )
+    return grade_of_verdict(found, trusted=trust == FAST, needs_change=False)
 
 
 def _plain(message: str) -> str:

@@ -27,6 +27,7 @@ from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.command.folder import run_in_place
+from agent_harness.verification.runner import lending
 
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
@@ -140,6 +141,7 @@ def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
     """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
     papers = order.papers
     root = os.path.join(place.folder, papers["prefix"])
+    _lead_imports_to(root, order.lend)
     failed, output = _failing(root, papers["checks"], papers["sandbox"])
     if failed:
         place.prepare(Git(order.home), order.base, order.branch, order.refs)
@@ -149,6 +151,18 @@ def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
     if any(code is None or code in KILLED for code in failed.values()):
         return {"status": BROKEN, "failing": [*failed], "output": output}
     return {"status": RED if failed else GREEN, "failing": [*failed], "output": output}
+
+
+def _lead_imports_to(root: str, lent: Iterable[str]) -> None:
+    """Makes this process's checks find what is installed from the project as the proofs in checkouts do.
+
+    A runner of another environment than the project's, which knows nothing of that, is led to it there as well.
+    """
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    roots = lending.mapped_in(Path(root), lent, os.environ.get("PATH", os.defpath)).roots
+    folders = [*(os.path.join(root, each) for each in roots), *filter(None, known)]
+    if folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:

@@ -66,7 +66,9 @@ class TaskListSource:
             questions=asked_questions(state),
             needs=status.needs_of(state, status.held(layout), last_run),
             rests="paused" if paused else None,
-            next=status.next_command(state, paused=paused, held=status.held(layout), last_run=last_run),
+            next=status.next_command(
+                state, paused=paused, held=status.held(layout), last_run=last_run, is_proven=not unproven
+            ),
             comes_first=status.comes_first(state, paused=paused),
         )
 

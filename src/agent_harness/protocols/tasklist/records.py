@@ -131,6 +131,11 @@ class Task:
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
+    def asked(self) -> str:
+        """All that it says in words."""
+        return " ".join(filter(None, (self._text("title"), self._text("description"))))
+
+    @property
     def status(self) -> str:
         """One of the four; a missing one is ``pending``, an unknown one stays as it is written."""
         found = self.raw.get("status") or "pending"

@@ -227,7 +227,12 @@ def _before_next(
         paused = terms.stop.requested() and not terms.stop.signalled
         code = 130 if terms.stop.signalled else 0 if paused else made[-1].exit_code
         hint = LOOK_FIRST if made[-1].refused and code == 1 else None
-        return _Ending(reason="stopped", exit_code=code, message=f"Stopped: {made[-1].ends_run}", hint=hint)
+        return _Ending(
+            reason="budget" if code == 9 else "stopped",
+            exit_code=code,
+            message=f"Stopped: {made[-1].ends_run}",
+            hint=hint,
+        )
     if repeated := _goes_back(made, policy) or _repeated(made):
         return repeated
     if terms.stop.requested():
@@ -343,7 +348,8 @@ def next_command(worker: Worker) -> str:
     """What a person types after the run."""
     state = worker.store.read()
     rests = bool(state.halt or worker.store.paused())
-    if not rests and state.tasks and not selection.work_left(state):
+    is_over = state.tasks and not selection.work_left(state)
+    if is_over and not rests and not selection.counts(state).get("failed", 0):
         return "harness status"
     return status.next_command(state, paused=rests)
 

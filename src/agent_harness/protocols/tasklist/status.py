@@ -84,8 +84,18 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Why the last run ended, where a person has to do something about it before the next one."""
-    return needs.read_end(_home(layout)) if selection.work_left(state) else {}
+    """Why the last run ended, or the next one would at once, where a person has to do something about it."""
+    if not selection.work_left(state):
+        return {}
+    end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
+    if end.get("reason") == needs.HELD and not _is_held_by_a_person(layout, state):
+        return {}
+    return end
+
+
+def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
+    """Whether there is a session that no run of the harness works in."""
+    return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
 
 
 def _home(layout: TaskListLayout) -> str | None:
@@ -149,11 +159,17 @@ def _parallel_lines(found: JsonObject | None, *, everything: bool) -> list[str]:
 
 
 def next_command(
-    state: State, *, paused: bool = False, held: Sequence[str] = (), last_run: JsonObject | None = None
+    state: State,
+    *,
+    paused: bool = False,
+    held: Sequence[str] = (),
+    last_run: JsonObject | None = None,
+    is_proven: bool = True,
 ) -> str:
     """The one command to type now; ``held`` are the tasks that a person keeps from landing.
 
-    ``last_run`` says why the last run ended, where a person has to remove the reason first.
+    ``last_run`` says why the last run ended, where a person has to remove the reason first. ``is_proven`` is false
+    where a completed task is not proven: a run proves it, or works on it.
     """
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
@@ -166,7 +182,7 @@ def next_command(
         return "harness task set ID FIELD=VALUE"
     if following and not following.validation_command:  # a run would end there, with nothing done
         return _name_proof(following.id)
-    if selection.work_left(state):
+    if selection.work_left(state) or not is_proven:
         return "harness run"
     return _over(state)
 
@@ -298,7 +314,13 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
         return headline.AT_WORK
-    return next_command(state, paused=found["paused"], held=_held(found["parallel"]), last_run=last_run)
+    return next_command(
+        state,
+        paused=found["paused"],
+        held=_held(found["parallel"]),
+        last_run=last_run,
+        is_proven=not found["unproven"],
+    )
 
 
 def glance(found: JsonObject) -> str:

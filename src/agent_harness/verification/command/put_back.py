@@ -20,7 +20,11 @@ from agent_harness.verification.verdict import Run
 from agent_harness.verification.workspace import Edits
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
-_TABLES = frozenset({".db", ".sqlite", ".sqlite3", ".pkl", ".pickle", ".npy", ".npz", ".parquet", ".bin", ".dbm"})
+_TABLES = frozenset(
+    {".db", ".sqlite", ".sqlite3", ".pkl", ".pickle", ".npy", ".npz", ".parquet", ".bin", ".dbm", ".gdbm", ".ndbm"}
+    | {".pck", ".shelve", ".dump", ".feather", ".arrow", ".msgpack", ".cbor", ".gz", ".zip", ".xlsx", ".mo", ".po"}
+)
+_DATA_FOLDERS = frozenset({"data", "expected", "fixtures", "golden", "snapshots", "tables", "testdata"})
 _SEARCHES = frozenset({"[", "cat", "egrep", "fgrep", "git", "grep", "head", "ls", "rg", "sed", "tail", "test", "wc"})
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _GO = re.compile(r"\bgo\s+test\b")
@@ -39,14 +43,12 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 def changed_values(case: Case) -> dict[str, bytes]:
     """Data of the base that the work changed beside code, as it was; not what a person has said may change."""
-    duty = case.guard.duty
-    files = duty.checks.files
-    work = [change for change in case.work if not change.link and change.path not in files]
-    data = [change for change in work if change.status == "M" and _holds_values(change.path)]
-    if not (any(_is_code(change.path) for change in work) or _is_compared(case, {each.path for each in data})):
+    work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
+    data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
+    if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
         return {}
-    read = ((each.path, case.tree.read(each.path)) for each in data)
-    return {path: before for path, before in read if before is not None and not duty.frees(path)}
+    read = ((path, case.tree.read(path)) for path in data)
+    return {path: before for path, before in read if before is not None}
 
 
 def _is_compared(case: Case, data: Collection[str]) -> bool:
@@ -54,6 +56,8 @@ def _is_compared(case: Case, data: Collection[str]) -> bool:
 
     A search is given files and compares none of them with another.
     """
+    if not case.guard.duty.alone:
+        return False
     changed = {change.path for change in case.changes.files if change.status != "D"}
     scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.duty.checks.scripts))
     texts = [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
@@ -65,23 +69,25 @@ def _is_compared(case: Case, data: Collection[str]) -> bool:
     return False
 
 
-def _holds_values(path: str) -> bool:
+def holds_values(path: str) -> bool:
     """Whether a file holds values: settings, pages for people and templates are part of the work."""
     suffix = posixpath.splitext(path)[1].lower()
+    if not suffix:
+        return bool(_DATA_FOLDERS & {*path.split("/")[:-1]})
     return (is_record(path) or suffix in _TABLES) and suffix not in _TEMPLATES and not is_settings(path)
 
 
-def _is_code(path: str) -> bool:
+def is_code(path: str) -> bool:
+    """Whether a file is part of the product, and holds neither values nor settings."""
     suffix = posixpath.splitext(path)[1]
-    return bool(suffix) and not (_holds_values(path) or is_settings(path) or is_runner_config(path))
+    return bool(suffix) and not (holds_values(path) or is_settings(path) or is_runner_config(path))
 
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes]) -> None:
     """The check once more with older data: red says that it passes only since the work changed what it is asked."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
-        run = _run(case, command, files)
-        if run.exit_code is None or run.exit_code == 0:
+        if not _fails_with(case, command, files):
             continue
         paths = sorted(files)
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
@@ -91,6 +97,14 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes]) -> 
         )
         case.find("data_changed", message, path=paths[0], paths=paths)
         return
+
+
+def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
+    """Whether the check fails with older data; of tests that report, those count that the work has not changed."""
+    if not case.runs["proof"].report:
+        return _run(case, command, files).exit_code not in (0, None)
+    run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
+    return not case.runner.files_of(run.seen.failing) <= {change.path for change in case.changes.files}
 
 
 # ---- the mark of a runner --------------------------------------------------------------------------------------------

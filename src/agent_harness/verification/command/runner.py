@@ -75,6 +75,7 @@ class CommandCheck:
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
     sandbox: SandboxSettings = AUTO
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
+    asked: str = ""  # what the item says in words
     others: tuple[str, ...] = ()  # commands that prove what comes later: what they stand on is not free either
     trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
     installed: Differences = field(
@@ -115,7 +116,7 @@ class CommandRunner(Runner):
     """Any command; ``root`` is the folder in which it runs, and ``git`` its repository, where it has one."""
 
     subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
-    tests, ends_with = "The tests", ""
+    tests, item, ends_with = "The tests", "task", ""
     by_exit_status = True
     has_submodules = False  # which a checkout leaves empty
     asks_folder = True  # where it fails in a checkout, the folder is asked as well

@@ -72,6 +72,7 @@ class Report:
     duration: float = 0.0
     gave_up: frozenset[str] = frozenset()  # tests that were skipped while they ran, by no mark on them
     asserted: frozenset[str] = frozenset()  # tests that failed because of what they ask for
+    in_assertions: frozenset[str] = frozenset()  # tests that failed where they ask for something, whatever was raised
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
@@ -102,6 +103,7 @@ class Calls:
     """What was seen of calls in a run."""
 
     recorded: list[RecordedCall] = field(default_factory=list)
+    flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
     answers: list[str | None] = field(default_factory=list)  # to calls that were made again
     paths: tuple[str, ...] = ()  # of the search path for modules, those in the project's folder, relative to it
     variables: dict[str, str] = field(default_factory=dict)  # of the environment, that code of the tests has set
@@ -112,6 +114,8 @@ class Calls:
         """One line of the plugin."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
+        elif kind == "flows":
+            self.flows += [RecordedCall(*map(str, row)) for row in found[:_CALLS_LIMIT]]
         elif kind == "answers" and len(self.answers) < _CALLS_LIMIT:
             self.answers += [each if each is None else str(each) for each in found]
         elif kind == "around":
@@ -241,6 +245,7 @@ class WitnessedSession:
     outcomes: dict[str, str] = field(default_factory=dict)
     gave_up: set[str] = field(default_factory=set)
     asserted: set[str] = field(default_factory=set)
+    in_assertions: set[str] = field(default_factory=set)
     finished: int | None = None  # pytest's own exit status
     patched: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -255,21 +260,22 @@ class WitnessedSession:
             self.began += 1
             self.last = str(rest[0])
         elif kind == "result":
-            self._result(str(rest[0]), str(rest[1]), str(rest[2]))
-            if rest[3:] == [True] and len(self.asserted) < _IDS_LIMIT:
-                self.asserted.add(str(rest[0]))
+            self._result(str(rest[0]), str(rest[1]), str(rest[2]), rest[3:])
         elif kind == "gave up" and len(self.gave_up) < _IDS_LIMIT:
             self.gave_up.add(str(rest[0]))
         elif kind == "opened":
             self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
         elif kind == "start" and not self.calls.python:  # said before any code of the project runs
             self.calls.python, self.takes_options = str(rest[1]), rest[2:] == [True]
-        elif kind in ("calls", "answers", "around"):
+        elif kind in ("calls", "flows", "answers", "around"):
             self.calls.take(kind, rest[0])
         elif kind == "finish":
             self.finished, self.patched, self.foreign = int(rest[0]), list(rest[1]), list(rest[2])
 
-    def _result(self, name: str, when: str, outcome: str) -> None:
+    def _result(self, name: str, when: str, outcome: str, said: list[Any]) -> None:
+        for is_one, names in zip(said, (self.asserted, self.in_assertions), strict=False):
+            if is_one is True and len(names) < _IDS_LIMIT:
+                names.add(name)
         if outcome == "failed":
             new = FAILED if when == "call" else ERROR
         elif outcome == "passed":
@@ -381,6 +387,7 @@ def merged(sessions: Mapping[int, WitnessedSession], seconds: float = 0.0) -> Re
         found,
         gave_up=frozenset().union(*(session.gave_up for session in sessions.values())),
         asserted=frozenset().union(*(session.asserted for session in sessions.values())),
+        in_assertions=frozenset().union(*(session.in_assertions for session in sessions.values())),
         opened=frozenset().union(*(session.opened for session in sessions.values())),
     )
 

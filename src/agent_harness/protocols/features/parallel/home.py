@@ -89,12 +89,12 @@ class FeatureHome:
         self._store.hold()
         self._state_stamps = []
 
-    def _put_back(self, *, histories: bool = False) -> None:
-        """Whatever of the state somebody has changed all the same is as this process wrote it; the logs are read whole
-        for that.
+    def put_back(self, *, histories: bool = False) -> dict[str, str]:
+        """Whatever of the state somebody has changed all the same is as this process wrote it, and is not kept; the
+        logs are read whole for ``histories``.
         """
         if self._state_stamps is None:
-            return
+            return {}
         lost = self._store.put_back_histories() if histories else []
         if changed := [*lost, *self._store.tampered()]:
             told = accept.tampering(changed)
@@ -102,12 +102,17 @@ class FeatureHome:
             if told not in self._told_of:
                 self._told_of.add(told)
                 self._project.say(f"{told}; put back. If it was not you, it was an agent")
+        return dict.fromkeys(changed, "")
+
+    def note_touched(self, item: str, message: str) -> None:
+        """An event of the log."""
+        self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
         """The same where one look says that a file which is read each second is another one."""
         at = self._project.layout
         if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
-            self._put_back()
+            self.put_back()
             if self._state_stamps is not None:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
@@ -251,10 +256,10 @@ class FeatureHome:
                     found[each.item] = record
         return found
 
-    def left(self) -> tuple[list[str], list[str]]:
+    def left(self) -> tuple[list[str], list[str], list[str]]:
         """None failed for good; those that are open and wait for nobody's answer about their kept work."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
-        return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept]
+        return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
     # ---- claims
 
@@ -287,7 +292,7 @@ class FeatureHome:
 
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The state of the project as a session of this feature needs it, and what it has to go on with."""
-        self._put_back()
+        self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
         kept, head = self.item(item), str(self._git.commit_of(self._branch))
@@ -374,7 +379,7 @@ class FeatureHome:
         self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
         """Costs, records and logs once an order; what is proven keeps its claim until it has landed."""
-        self._put_back(histories=True)
+        self.put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(order, rescues, spent_usd))
         if found.get("id") or result is None:
             found = self._with_all_costs(order, found, spent_usd)
@@ -541,7 +546,7 @@ class FeatureHome:
         """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
         if members is None and commit in self._verified:
             return []
-        self._put_back()
+        self.put_back()
         base = commit if members is None else base  # what others have changed is not ours to judge
         document, baseline = features_at(self._project, commit), self.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
@@ -568,7 +573,7 @@ class FeatureHome:
 
     def settle(self, landings: Sequence[Landing]) -> None:
         """The state after these have landed: what passes, what is proven, the verdicts."""
-        self._put_back()
+        self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
         document, state = self.document(), self._store.state()
@@ -696,7 +701,7 @@ class FeatureHome:
 
     def close(self, paused: str) -> None:
         """The run is over: what landed is mirrored; what could not be pushed waits for a person."""
-        self._put_back(histories=True)
+        self.put_back(histories=True)
         self._store.forget_histories()
         if paused:
             self._store.write_pause({"reason": paused, "at": clock.timestamp()})

@@ -24,7 +24,7 @@ from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
-from agent_harness.verification.grade import Grade, grade_of
+from agent_harness.verification.grade import Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
 from agent_harness.verification.runner import environment, execution
 from agent_harness.verification.runner.environment import IN_PLACE, released
@@ -361,6 +361,7 @@ class Judge:
             candidate=commit,
             environment=self._environment,
             proof=self._project.config.test_command(feature.test_file),
+            asked=feature.asked,
             test_files=[feature.test_file],
             may_change=["*"],
             own_may_change=True,
@@ -440,12 +441,14 @@ class Judge:
             proof=config.test_command(file) if file and by_tests else None,
             suite=str(config.testing.full) if whole or config.verification.regression_check else None,
             lint=self._lint,
+            asked=under_way.feature.asked,
             others=config.check_commands,
             environment_commands=config.environment_commands,
             test_files=[file] if file else [],
             protected=[f.test_file for f in under_way.features.passing],
             baseline=records.texts(under_way.baseline.record["passing_tests"]),
             files_read=under_way.baseline.files_read,
+            story=(project.features_name, project.progress_name),
             may_change=(*under_way.feature.may_change, *may_change),
             own_may_change=ledger.was_accepted(project.store.ledger(), item_of(under_way)),
             options=Strictness(
@@ -682,13 +685,7 @@ class Judge:
 
     def _grade(self, verdict: Verdict) -> Grade:
         """The word for an accepted feature: proven, unless a person has set ``requires_red`` to false."""
-        return grade_of(
-            red_before=verdict.red_before,
-            noticed=verdict.noticed,
-            noticed_of=verdict.noticed_of,
-            not_asked=verdict.not_asked,
-            trusted=self._project.config.verification.trust == FAST,
-        )
+        return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
         """What the linter found on the candidate, and by kind what the commit before did not have."""

@@ -8,12 +8,13 @@ import os
 from typing import TYPE_CHECKING
 
 from agent_harness.errors import HarnessError, StateDamaged
-from agent_harness.kernel import files
+from agent_harness.kernel import files, root
 from agent_harness.protocols.tasklist import proven, recovery
 from agent_harness.protocols.tasklist.records import State
 
 if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
 
 _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a turn
 
@@ -31,35 +32,53 @@ class ListFiles:
 
     def put_back(self) -> str | None:
         """Puts back what is gone, damaged or a link to elsewhere; what that was, in words."""
-        told = [*self._list_put_back(), *self._logs_put_back()]
-        if self._is_active and not self._worker.store.active():
-            self._worker.store.activate()
+        told = [
+            *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
+            *self.put_logs_back(),
+        ]
         if not told:
             return None
         said = f"the turn took away {', '.join(told)}; put back"
         self._worker.store.note("WARN", said)
         return said
 
-    def _list_put_back(self) -> list[str]:
+    def put_list_back(self) -> dict[str, str]:
+        """Puts the list back where it is lost, or no command has written it as it is; its name, and the found one's.
+
+        For an agent that has another list of its own to work with.
+        """
         layout = self._worker.layout
-        is_new_link = os.path.islink(layout.tasks) and not self._is_link
-        if not is_new_link and _is_whole(self._worker):
-            return []
+        if not self._is_list_lost() and not _is_edited(layout):
+            return {}
+        with self._worker.store.lock():  # who holds it may have written the list, and not the copy yet
+            if not self._is_list_lost() and not _is_edited(layout):
+                return {}
+        return {"harness-tasks.json": self._list_put_back()}
+
+    def put_logs_back(self) -> list[str]:
+        """The logs that do not begin as they did, made whole, and the mark; the names of the logs."""
+        if self._is_active and not self._worker.store.active():
+            self._worker.store.activate()
+        gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
+        for path in gone:
+            files.own_place(path, self._worker.layout.root)
+            files.replace(path, (self._logs[path] or b"") + (_content(path) or b""), follow=False)
+        return [os.path.relpath(path, self._worker.layout.root) for path in gone]
+
+    def _is_list_lost(self) -> bool:
+        is_new_link = os.path.islink(self._worker.layout.tasks) and not self._is_link
+        return is_new_link or not _is_whole(self._worker)
+
+    def _list_put_back(self) -> str:
+        """The new name of what was found."""
+        layout = self._worker.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
             os.rename(layout.tasks, aside)  # by what it names, the copy would be looked for elsewhere
         with self._worker.store.lock():
             copy = proven.kept_list(layout)
             newest = copy if copy and copy.revision >= self._state.revision else self._state
-            recovery.put_in_place(layout.tasks, newest)
-        return ["harness-tasks.json"]
-
-    def _logs_put_back(self) -> list[str]:
-        gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
-        for path in gone:
-            files.own_place(path, self._worker.layout.root)
-            files.replace(path, (self._logs[path] or b"") + (_content(path) or b""), follow=False)
-        return [os.path.relpath(path, self._worker.layout.root) for path in gone]
+            return recovery.put_in_place(layout.tasks, newest) or aside
 
 
 def _is_whole(worker: "Worker") -> bool:
@@ -68,6 +87,12 @@ def _is_whole(worker: "Worker") -> bool:
     except (StateDamaged, OSError):
         return False
     return True
+
+
+def _is_edited(layout: "TaskListLayout") -> bool:
+    """Whether the list is another one than its copy, which every command makes; false where there is no copy."""
+    copy = root.kept_copy(layout.root)
+    return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 
 
 def _content(path: str) -> bytes | None:

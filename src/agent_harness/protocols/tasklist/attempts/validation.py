@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE
 from agent_harness.verification.command.folder import KeptFiles, judge_folder, run_in_place
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of
+from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of_verdict
 from agent_harness.verification.judge import examine_command, judge_command, run_at
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding, JudgedStep, Verdict
@@ -143,14 +143,7 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: s
 
 
 def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
-    return grade_of(
-        red_before=verdict.red_before,
-        unchanged=verdict.unchanged,
-        noticed=verdict.noticed,
-        noticed_of=verdict.noticed_of,
-        not_asked=verdict.not_asked,
-        trusted=terms.trust == "fast",
-    )
+    return grade_of_verdict(verdict, trusted=terms.trust == "fast")
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
@@ -200,6 +193,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
         may_change=tuple(task.may_change),
         trust=terms.trust,
         sandbox=settings_from(terms.sandbox),
+        asked=task.asked,
         others=others,
         in_place_setting="session_config.isolation: in_place in harness-tasks.json",
     )

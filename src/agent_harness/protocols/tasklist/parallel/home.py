@@ -9,11 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from typing import TypeVar
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import (
     ACCEPTED,
@@ -27,6 +29,7 @@ from agent_harness.parallel.places import copy_plain
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
+from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.layout import safe_name
@@ -42,6 +45,8 @@ from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session import ledger, now, parallel_settings
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.parallel_settings import ParallelSettings
+
+Changed = TypeVar("Changed")
 
 HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
@@ -83,11 +88,14 @@ class TaskListHome:
         self._config_before = json_object(state.raw.get("session_config")) or {}
         self._settings, self._sandbox = settings_of(state), state.config.sandbox  # no agent's change counts
         self._proofs_before = proven.proofs_of(state.tasks)
+        self._is_open = kind_for(settings_from(self._sandbox)) is None  # to every agent
+        self._files = ListFiles(worker, state)
         self._script_before = _text_of(self._layout.init_script)
         self.checks_each = self._settings.check is not None  # which no place knows of
         self.own = place.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
         self._prefix = os.path.relpath(place.folder, place.git.top())
+        self._put_back: dict[str, str] = {}  # since the last time that somebody asked
         self._stamp: object = None  # of the file that this was read from
         self._state: State | None = None
         self._items: list[OpenItem] | None = None  # that may be worked on as the list is now
@@ -107,8 +115,34 @@ class TaskListHome:
         """The list as it is now, read as the file changes; nobody may change it."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
+            self._hold_list()
+            stamp = files.stamp_of(self._layout.tasks)
             self._stamp, self._state, self._items = stamp, self._store.read(), None
         return self._state
+
+    def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
+        """As the store does, on a list that only commands have written."""
+        self._hold_list()
+        return self._store.change(act)
+
+    def _hold_list(self) -> None:
+        """Puts the list back where agents could write it, and somebody has without a command."""
+        if self._is_open:
+            self._put_back |= self._files.put_list_back()
+
+    def put_back(self) -> dict[str, str]:
+        """The list, its log, its costs and its mark; nothing where agents cannot write them."""
+        if not self._is_open:
+            return {}
+        self._hold_list()
+        found = self._put_back | dict.fromkeys(self._files.put_logs_back(), "")
+        self._put_back.clear()
+        self._files = ListFiles(self._worker, self._store.read())
+        return found
+
+    def note_touched(self, item: str, message: str) -> None:
+        """A line of the log."""
+        self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
         """A halt, or a pause."""
@@ -118,12 +152,14 @@ class TaskListHome:
             return error.exit_code, error.message
         return None
 
-    def left(self) -> tuple[list[str], list[str]]:
-        """Tasks that failed for good, and those that are neither that nor completed."""
-        self._store.change(self._settle)
+    def left(self) -> tuple[list[str], list[str], list[str]]:
+        """Tasks that failed for good, those that are neither that nor completed, and those with a question."""
+        self._change(self._settle)
         tasks = self._list().tasks
-        failed = [task.id for task in tasks if task.status == "failed" and task.given_up]
-        return failed, [task.id for task in tasks if task.status != "completed" and task.id not in failed]
+        asked = [task.id for task in tasks if task.question]
+        failed = [task.id for task in tasks if task.status == "failed" and task.given_up and task.id not in asked]
+        still = [task.id for task in tasks if task.status != "completed" and task.id not in {*failed, *asked}]
+        return failed, still, asked
 
     def _settle(self, change: TaskListChange) -> None:
         for marked in selection.settle(change.state, change.now):
@@ -161,7 +197,7 @@ class TaskListHome:
                 change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
                 change.touch(task)
 
-        self._store.change(act)
+        self._change(act)
 
     def holds(self, order: str, item: str) -> bool:
         """Whether the task is claimed by the order."""
@@ -181,7 +217,7 @@ class TaskListHome:
                     lifecycle.renew(task, change.now, DEFAULT_LEASE_SECONDS)
             change.touch()
 
-        self._store.change(act)
+        self._change(act)
 
     def _ours(self, state: State) -> list[Task]:
         me = self._worker.process.as_record() if self._worker.process else None
@@ -205,7 +241,7 @@ class TaskListHome:
                     change.note("WARN", "given back: the run was killed", task=task.id)
                     change.touch(task)
 
-        self._store.change(act)
+        self._change(act)
 
     # ---- what a place is given
 
@@ -276,7 +312,7 @@ class TaskListHome:
                 change.note("WARN", f"given back: {why}", task=item)
             change.touch(task)
 
-        self._store.change(act)
+        self._change(act)
 
     def _take_costs(self, order: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
         """The rows of an order, each once, and one for what it has spent beside: by an agent that was killed."""
@@ -399,7 +435,7 @@ class TaskListHome:
                 change.note("Completed", f"(commit {each.commit[:7]})", task=task.id)
                 change.touch(task)
 
-        self._store.change(act)
+        self._change(act)
 
     def refuse_joined(self, commit: str) -> None:
         """A commit holds nothing of the list."""
@@ -413,7 +449,7 @@ class TaskListHome:
                     task.raw["completed_commit"] = now
                     change.touch(task)
 
-        self._store.change(act)
+        self._change(act)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
         """A line of the log."""
@@ -433,7 +469,7 @@ class TaskListHome:
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
 
-        self._store.change(act)
+        self._change(act)
 
     def question(self, item: str | None, reason: str, message: str) -> None:
         """Halts the list."""
@@ -443,7 +479,7 @@ class TaskListHome:
                 change.halt("TASK_EXEC", message if reason in message else f"{message} ({reason})", item)
                 change.note("ERROR", message, task=item, category="TASK_EXEC")
 
-        self._store.change(act)
+        self._change(act)
 
     def close(self, paused: str) -> None:
         """Ends the session; what could not be pushed pauses the list."""

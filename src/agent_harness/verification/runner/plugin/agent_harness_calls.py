@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _CALLS_LIMIT, _CALLS_OF_ONE, _EVENTS_LIMIT = 200, 40, 500_000
 _TEXT_LIMIT, _DEPTH_LIMIT, _PARTS_LIMIT = 4000, 20, 3000
 _MADE_LIMIT, _SINCE_LIMIT = 2000, 30  # objects, and calls of the methods of one
+_FLOWS = 0x2A0  # flags of the code of generators and coroutines
 _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _STANDARD = frozenset({"datetime", "decimal", "fractions", "uuid"})  # modules whose values say in a text what they are
@@ -238,6 +239,8 @@ class Recorder:
         self._made: dict[int, _Made] = {}
         self._calls: dict[tuple[str, str, str], str | None] = {}
         self._of_one: dict[str, int] = {}
+        self._flowing: dict[int, str] = {}  # generators and coroutines, by the id of their code
+        self._flows: dict[tuple[str, str], str] = {}
         self._events = 0
         self._records = True
 
@@ -245,6 +248,11 @@ class Recorder:
     def calls(self) -> list[list[str]]:
         """Module, function, arguments and answer of each call that always gave the same one."""
         return [[*key, answer] for key, answer in self._calls.items() if answer is not None]
+
+    @property
+    def flows(self) -> list[list[str]]:
+        """Module, function, no arguments, and the first answer of each generator and coroutine."""
+        return [[*key, "", answer] for key, answer in self._flows.items()]
 
     @property
     def _spent(self) -> int:
@@ -276,6 +284,8 @@ class Recorder:
             with contextlib.suppress(Exception):
                 if frame.f_code.co_name == "__init__":
                     self._ends(frame)
+                if frame.f_code.co_flags & _FLOWS and self._records:
+                    self._flowed(frame, value)
             opened = self._open
             if opened is not None and opened.frame is frame:
                 self._open = None
@@ -284,6 +294,20 @@ class Recorder:
         if self._spent >= _EVENTS_LIMIT:
             self._made.clear()
             sys.setprofile(None)
+
+    def _flowed(self, frame: FrameType, value: object) -> None:
+        """What a generator gives first, and what a coroutine answers in the end."""
+        import dis
+
+        code = frame.f_code
+        if id(code) not in self._flowing:
+            names = self._watched.get(os.path.realpath(code.co_filename), {})
+            self._flowing[id(code)] = names.get(str(code.co_firstlineno), "")
+            self._codes.append(code)
+        key = str(frame.f_globals["__name__"]), self._flowing[id(code)]
+        wanted = "RETURN" if code.co_flags & 0x80 else "YIELD"
+        if key[1] and key not in self._flows and dis.opname[code.co_code[frame.f_lasti]].startswith(wanted):
+            self._flows[key] = self._texts.answer(value)
 
     # ---- objects
 
@@ -342,7 +366,7 @@ class Recorder:
         code = frame.f_code
         if id(code) not in self._names:
             found = self._watched.get(os.path.realpath(code.co_filename), {}).get(str(code.co_firstlineno))
-            self._names[id(code)] = None if code.co_flags & 0x2A0 else found  # neither generators nor coroutines
+            self._names[id(code)] = None if code.co_flags & _FLOWS else found
             self._codes.append(code)
         name = self._names[id(code)] if self._records else None
         if name is not None and (len(self._calls) >= _CALLS_LIMIT or self._of_one.get(name, 0) >= _CALLS_OF_ONE):
@@ -366,7 +390,7 @@ class Recorder:
     def _is_of_known(self, frame: FrameType) -> bool:
         """Whether it is a call of a method of an object that is known, which may change it."""
         code = frame.f_code
-        is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & 0x2A0
+        is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
         found = _attribute(type(first), code.co_name) if id(first) in self._made else None
         return getattr(found, "__code__", None) is code and self._known(first) is not None

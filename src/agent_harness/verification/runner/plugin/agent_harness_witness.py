@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import linecache
 import os
 import pathlib
 import sys
@@ -139,10 +140,12 @@ def _foreign() -> list[str]:
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
     """Remembers which files of the checkout are opened, and whose code of the checkout does it."""
-    if event != "open" or len(_opened) >= _OPENED_LIMIT or not isinstance(arguments[0], str):
+    if event not in ("open", "sqlite3.connect") or len(_opened) >= _OPENED_LIMIT:
         return
-    path, below = arguments[0], _SETTINGS["reads_below"] + os.sep
-    if path.endswith(".py") or "__pycache__" in path or set(str(arguments[1])) & set("wxa"):
+    if not isinstance(arguments[0], (str, bytes)):
+        return
+    path, below = os.fsdecode(arguments[0]), _SETTINGS["reads_below"] + os.sep
+    if path.endswith(".py") or "__pycache__" in path or set(str(arguments[1:2])) & set("wxa"):
         return
     if path.startswith("/") and not path.startswith(below):
         return
@@ -236,7 +239,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         )  # a worker of xdist hands it on with the report
     if report.outcome == "skipped" and not _may_skip(report):
         _say("gave up", report.nodeid)
-    _say("result", report.nodeid, report.when, report.outcome, _asserted(report))
+    _say("result", report.nodeid, report.when, report.outcome, _asserted(report), _in_assertion(report))
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -300,6 +303,12 @@ def _asserted(report: pytest.TestReport) -> bool:
     return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
 
 
+def _in_assertion(report: pytest.TestReport) -> bool:
+    """Whether a test raised where it asserts something, such as a comparison of what cannot be compared."""
+    crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
+    return crash is not None and linecache.getline(str(crash.path), crash.lineno).lstrip().startswith("assert")
+
+
 def _may_skip(report: pytest.TestReport) -> bool:
     """Whether the source of a test says that it is skipped, or expected to fail: a mark on it or on its class."""
     marks: list[str] = getattr(report, "agent_harness_marks", [])
@@ -315,6 +324,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         calls = _recorder.calls
         for at in range(0, len(calls), 20):
             _say("calls", calls[at : at + 20])
+        _say("flows", _recorder.flows[:100])
         _say("around", _around())
     output = getattr(session.config, "workeroutput", None)
     if output is not None:

@@ -1,0 +1,179 @@
+"""The functions that an item names in its own words: each of them has to be noticed by its tests by itself.
+
+A name counts in backticks (``slugify``, ``Basket.total``), in front of a parenthesis (``slugify(text)``), or where
+it has an underscore inside. It is looked for among the functions, and the names of modules, that the work made or
+changed; where it is none of them, among what is only a placeholder, and then anywhere in the product.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent_harness.verification import sources, twins
+from agent_harness.verification.changes import FileChange, Tree
+from agent_harness.verification.command.put_back import is_code
+from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
+
+_CALLED = re.compile(r"([A-Za-z_][\w.]*)\(")
+_NAMED = re.compile(rf"`\s*(?:[a-z]+ )?([A-Za-z_][\w.]*)\s*`|{_CALLED.pattern}|\b([A-Za-z]\w*_\w+)\b")
+_VERB = re.compile(r"\b(?:add|build|create|implement|introduce|offer|provide|write)s?\b", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    r"[.;:]\s|\b(?:after|as|at|before|by|for|from|in|instead|into|like|of|on|so|than|that|to|using|when|where|which|with)\b",
+    re.IGNORECASE,
+)
+_ABSTRACT = frozenset({"abstractmethod", "overload", "abstractproperty"})
+_MOST_FILES = 2000  # of the product that are looked through for a name
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFunction:
+    """One function that an item names, or several methods of one name."""
+
+    name: str  # as it is named
+    functions: frozenset[twins.Named] = frozenset()
+    rebound: twins.Twin | None = None  # a name of a module that is bound to something else than a function
+    problem: str = ""  # why there is nothing to be tested
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return ", ".join(f"{path}::{name}" for path, name in sorted(self.functions)[:3]) or self.name
+
+
+def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
+    """What ``text`` names; ``work`` are the changed files of the product, ``tree`` is the code before.
+
+    ``gone`` are the paths of all that was changed.
+    """
+    found: list[NamedFunction] = []
+    read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]
+    trees = [(change, before, after) for change, before, after in read if after is not None]
+    for name in dict.fromkeys(filter(None, (part for each in _NAMED.findall(text) for part in each))):
+        groups = _among_functions(name.strip("."), text, trees) or _among_bindings(name.strip("."), trees)
+        found += [each for each in groups if each not in found]
+    known = {each.name for each in found}
+    missing = (_not_made(name, work, tree, gone) for name in _to_be_made(text) if name not in known)
+    return [*found, *filter(None, missing)]
+
+
+def _to_be_made(text: str) -> list[str]:
+    """The names with a parenthesis that stand at the beginning, or behind a verb of making in its clause."""
+    first = _CALLED.match(text.lstrip(" `"))
+    clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
+    names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
+    return list(dict.fromkeys(names))
+
+
+# ---- functions and methods -------------------------------------------------------------------------------------------
+
+_Read = tuple[FileChange, ast.Module | None, ast.Module]
+
+
+def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
+    """Functions of this name that are new or other ones: each by itself, and methods of one name together."""
+    own = name.rpartition(".")[2]
+    found: dict[twins.Named, bool] = {}  # whether it is a placeholder
+    for change, before, after in read:
+        older = {(each, ast.dump(function)) for each, function in twins.functions_in(before.body)} if before else set()
+        for each, function in twins.functions_in(after.body):
+            if each.rpartition(".")[2] == own and (each, ast.dump(function)) not in older:
+                found[change.path, each] = is_placeholder(function)
+    near = {each for each in found if "." in name and _is_dotted(each, name)}
+    near = near or {each for each in found if any(place in text for place in _places(each[0]))} or {*found}
+    methods = frozenset(each for each in near if "." in each[1])
+    groups = [*(frozenset({each}) for each in sorted(near - methods)), *([methods] if methods else [])]
+    return [NamedFunction(name, each, problem=_left(each) if all(found[e] for e in each) else "") for each in groups]
+
+
+def _left(functions: Iterable[twins.Named]) -> str:
+    path, name = sorted(functions)[0]
+    return f"{path}::{name} is only a placeholder"
+
+
+def _dotted(path: str) -> str:
+    return f".{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+
+
+def _places(path: str) -> list[str]:
+    """How a text may name a module: by its path, or from one of its packages on (``words.slugs``)."""
+    parts = _dotted(path).lstrip(".").split(".")
+    return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
+
+
+def _is_dotted(function: twins.Named, name: str) -> bool:
+    """Whether a dotted name may be this function's: with its class, or its module, or a part of either."""
+    return f"{_dotted(function[0])}.{function[1]}".endswith(f".{name}")
+
+
+def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function does nothing, or only says that it is not there yet; not where others have to fill it in."""
+    if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
+        return False
+    return all(twins.is_idle(each) or _is_not_there_yet(each) for each in function.body)
+
+
+def _is_not_there_yet(statement: ast.stmt) -> bool:
+    raised = statement.exc if isinstance(statement, ast.Raise) else None
+    raised = raised.func if isinstance(raised, ast.Call) else raised
+    return raised is not None and sources.dotted(raised) == "NotImplementedError"
+
+
+# ---- other names of modules ------------------------------------------------------------------------------------------
+
+
+def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
+    """A name that a module binds to what is no function of its own: ``slugify = partial(...)``, an import as it."""
+    own = name.rpartition(".")[2]
+    for change, before, after in read:
+        older = {ast.dump(each) for each in before.body} if before else set()
+        for statement in after.body:
+            is_function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if not is_function and own in sources.bound(statement) and ast.dump(statement) not in older:
+                if isinstance(statement, ast.Assign | ast.AnnAssign) and _is_value(statement.value):
+                    continue
+                content = (change.after or b"") + f"\n\n{own} = lambda *_, **__: None\n".encode()
+                twin = twins.Twin(what=f"{change.path}::{own} returns None", files={change.path: content})
+                return [NamedFunction(name, rebound=twin)]
+    return []
+
+
+def _is_value(value: ast.expr | None) -> bool:
+    """Whether something that is written out is no function: a number, a text, a table."""
+    return value is None or isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr)
+
+
+# ---- what is not there -----------------------------------------------------------------------------------------------
+
+
+def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
+    """A function that was to be made, and is only planned yet, or whose name stands in no file of the product."""
+    own = name.rpartition(".")[2]
+    found = False
+    for path, module in _product(tree, gone, f"def {own}"):
+        for each, function in twins.functions_in(module.body):
+            if each.rpartition(".")[2] == own:
+                found = True
+                if is_placeholder(function):
+                    return NamedFunction(name, frozenset({(path, each)}), problem=_left([(path, each)]))
+    said = re.compile(re.escape(own).encode(), re.IGNORECASE)
+    is_unread = any(change.after is None and change.status != "D" and is_code(change.path) for change in work)
+    if found or is_unread or any(said.search(change.after or b"") for change in work):
+        return None
+    if any(said.search(tree.read(path) or b"") for path in _paths(tree, gone)):
+        return None
+    return NamedFunction(name, problem=f"nothing in the code has the name {own}")
+
+
+def _product(tree: Tree, gone: Collection[str], said: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in _paths(tree, gone):
+        content = tree.read(path) or b""
+        if said.encode() in content and (module := sources.parse(content)) is not None:
+            yield path, module
+
+
+def _paths(tree: Tree, gone: Collection[str]) -> list[str]:
+    """The Python files of the product that stay as they were."""
+    kept = (path for path in sorted(tree.paths) if path.endswith(".py") and path not in gone)
+    return [p for p in kept if not (is_test_file(p) or TEST_FOLDERS & {*PurePosixPath(p).parts[:-1]})][:_MOST_FILES]
