@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -239,26 +240,30 @@ def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp
 def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> None:
     """What is new is picked, and what is taken out is recalled: its work is in a rescue."""
     work = project(tmp_path, job("a"), job("b"))
-    listed = work.root / "harness-tasks.json"
-    new = json.dumps(job("c"))
-    edit = tmp_path / "edit.py"
-    edit.write_text(
-        "import json, pathlib\n"
-        f"path = pathlib.Path({str(listed)!r})\n"
-        "found = json.loads(path.read_text())\n"
-        f"found['tasks'] = [each for each in found['tasks'] if each['id'] != 'b'] + [json.loads({new!r})]\n"
-        "part = path.with_suffix('.mine')\n"
-        "part.write_text(json.dumps(found))\n"
-        "part.replace(path)\n"
-    )
-    begun = tmp_path / "begun"
+    edited = tmp_path / "edited"
+
+    def at_work() -> list[object]:
+        told = subprocess.run([*HARNESS, "status", "--json"], cwd=work.root, capture_output=True, check=False).stdout
+        return (json.loads(told).get("parallel") or {}).get("workers") or []
+
+    def edit() -> None:
+        listed = work.root / "harness-tasks.json"
+        until(lambda: len(at_work()) == 2)
+        found = json.loads(listed.read_text())
+        found["tasks"] = [each for each in found["tasks"] if each["id"] != "b"] + [job("c")]
+        part = listed.with_suffix(".mine")
+        part.write_text(json.dumps(found))
+        part.replace(listed)
+        edited.touch()
+
     agent = f"""
-        if [ $HARNESS_TASK_ID = b ]; then echo half > half.txt; touch {begun}; sleep 300; fi
-        if [ $HARNESS_TASK_ID = a ]; then
-            until [ -e {begun} ]; do sleep 0.1; done; {sys.executable} {edit}
-        fi
+        if [ $HARNESS_TASK_ID = b ]; then echo half > half.txt; sleep 300; fi
+        if [ $HARNESS_TASK_ID = a ]; then until [ -e {edited} ]; do sleep 0.1; done; fi
         {WORKS}"""
-    ran = run(work, agent, 2, "--json", HARNESS_TIME_SCALE="0.1", HARNESS_SANDBOX="off")
+    person = threading.Thread(target=edit)
+    person.start()
+    ran = run(work, agent, 2, "--json", HARNESS_TIME_SCALE="0.1")
+    person.join()
     assert (ran.code, [each.id for each in work.state.tasks]) == (0, ["a", "c"]), ran
     assert (work.statuses(), sorted(landed(work))) == (["completed"] * 2, ["a", "c"])
     assert "b: it is not this run's any more" in ran.err
