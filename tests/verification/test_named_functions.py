@@ -3,7 +3,7 @@
 import pytest
 
 from agent_harness.verification.changes import FileChange, Tree
-from agent_harness.verification.named_functions import named_in
+from agent_harness.verification.noticing.named_functions import named_in
 
 from .sample import ADD_CODE, SUB, JudgedProject, codes
 

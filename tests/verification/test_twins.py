@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent_harness.verification import twins
 from agent_harness.verification.changes import FileChange
+from agent_harness.verification.noticing import twins
 from agent_harness.verification.runner.testreport import RecordedCall
 from agent_harness.verification.verdict import Strictness
 

@@ -12,13 +12,14 @@ from dataclasses import replace
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.objects import Objects
-from agent_harness.verification import duties, twins
+from agent_harness.verification import duties
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.guard import Duty, Guard, file_of, is_read, survey
-from agent_harness.verification.notices import notice
+from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing.notices import notice
 from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment

@@ -26,6 +26,7 @@ from agent_harness.verification.check import Command, parse
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.watched import judged
 from agent_harness.verification.guard import ALLOWED_BY, file_of
+from agent_harness.verification.noticing.twins import is_one
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE, search_path
 from agent_harness.verification.runner.execution import (
     Reach,
@@ -50,7 +51,6 @@ from agent_harness.verification.runner.no_tests import ran_no_test
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
-from agent_harness.verification.twins import is_one
 from agent_harness.verification.verdict import CRITICAL, FAST, NORMAL, OFF, STRICT, TELL, Finding, Run, Strictness
 from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
 

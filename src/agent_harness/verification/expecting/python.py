@@ -4,8 +4,9 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from agent_harness.verification import sources, twins
+from agent_harness.verification import sources
 from agent_harness.verification.expecting.edits import Edit, other_number, other_pattern, other_text
+from agent_harness.verification.noticing import twins
 
 _Value = ast.Constant | ast.JoinedStr
 _OPENING = re.compile(r"(?i)[rbuf]{0,2}('''|\"\"\"|'|\")")

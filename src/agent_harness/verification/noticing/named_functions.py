@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from agent_harness.verification import sources, twins
+from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange, Tree
 from agent_harness.verification.command.put_back import is_code
+from agent_harness.verification.noticing import twins
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
 
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\(")

@@ -9,13 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent_harness.verification import twins
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange, between
 from agent_harness.verification.command.put_back import changed_values, has_mark, put_values_back, without_mark
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
 from agent_harness.verification.guard import belongs
-from agent_harness.verification.named_functions import NamedFunction, named_in
+from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing.named_functions import NamedFunction, named_in
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file

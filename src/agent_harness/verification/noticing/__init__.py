@@ -1,0 +1,1 @@
+"""Whether a check notices: changed expectations, sabotaged work, and the functions that an item names."""
