@@ -165,6 +165,7 @@ class _Names:
     absent: set[AbsentFile] = field(default_factory=set)
     python: bool = False
     texts: list[str] = field(default_factory=list)
+    free: list[str] = field(default_factory=list)  # programs of the work, each time that their output is compared
 
     def is_folder(self, path: str) -> bool:
         return any(each.startswith(f"{path}/") for each in self.tree.paths)
@@ -223,7 +224,10 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
     """Adds what commands name; ``filtered``: something else decides by what they print."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
+    free, piped = 0, False
     for command in commands:
+        free = free if piped else len(found.free)
+        piped = command.after in ("|", "|&")
         for sign in command.before:
             if sign == "(":
                 folders.append(folders[-1])
@@ -231,8 +235,9 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
                 folders.pop()
         for inner in command.substitutes():
             _list(found, inner, folders[-1], filtered=True)
-        alone = command.after in ("|", "|&") or (command.after == "&" and not waits)
-        folders[-1] = _simple(found, command, folders[-1], filtered=filtered or alone)
+        alone = piped or (command.after == "&" and not waits)
+        judges = len(found.free) > free  # what the work prints goes through this command
+        folders[-1] = _simple(found, command, folders[-1], filtered=(filtered or alone) and not judges)
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
@@ -289,7 +294,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
     name, rest = PurePosixPath(words[0]).name or words[0], words[1:]
     program = name.removesuffix(".exe")
     if program in _SHELLS or script_of(words) is not None:
-        _shell(found, words, folder)
+        _shell(found, words, folder, filtered=filtered)
     elif program in ("make", "gmake", "remake"):
         _make(found, rest, folder)
     elif program in _PACKAGE_MANAGERS:
@@ -345,14 +350,14 @@ def _until_option(words: Sequence[str]) -> Iterator[str]:
         yield word
 
 
-def _shell(found: _Names, words: Sequence[str], folder: str) -> None:
+def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
     """``sh X``, ``. X``, ``sh -c TEXT``, ``eval TEXT``."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
     if name_of(words) in _SHELLS and at and words[at] != script:
-        _script(found, words[at], folder, filtered=False)
-        _handed_on(found, words[at + 1 :], folder, filtered=False)
+        _script(found, words[at], folder, filtered=filtered)
+        _handed_on(found, words[at + 1 :], folder, filtered=filtered)
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
@@ -377,7 +382,8 @@ def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: boo
     is_shell = shell is not False and (
         path.endswith((".sh", ".bash")) or bool(_SHEBANG.match(content)) or content[:2] != b"#!"
     )
-    if filtered and not is_shell and not _JUDGE_NAME.search(path):
+    if filtered and not _JUDGE_NAME.search(path) and not (is_shell and _runs_tests(found, path, content, folder)):
+        found.free.append(path)
         return
     if path in found.scripts:
         return
@@ -391,6 +397,16 @@ def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: boo
     if not is_shell and _RUNS_TESTS.search(content):
         found.python = True
         found.tests.add(EVERYTHING)
+
+
+def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
+    """Whether a script starts what judges, such as a test runner: what it prints is a verdict then."""
+    if path in found.free or found.sets_up:
+        return found.sets_up
+    inside = _Names(found.tree, free=[*found.free, path])
+    text = placed(content.decode("utf-8", "replace"), folder=folder, script=path)
+    _list(inside, read(text).commands, folder, filtered=True)
+    return bool(inside.scripts or inside.tests or inside.makefiles or inside.packages)
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
