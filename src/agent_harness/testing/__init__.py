@@ -82,7 +82,16 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """What a process gives back, which has ``environ`` for its variables, or those of this process."""
+    """What a process gives back, which has ``environ`` for its variables, or those of this process.
+
+    ``harness`` is forked from a process that has imported it, if nothing asks for a start of its own.
+    """
+    if tuple(words[: len(HARNESS)]) == HARNESS:
+        from agent_harness.testing import forked
+
+        rest = [os.fspath(word) for word in words[len(HARNESS) :]]
+        if ran := forked.run(rest, cwd=cwd, given=given, environ=environ, seconds=seconds):
+            return _ran(*ran)
     done = subprocess.run(words, cwd=cwd, env=environ, input=given, capture_output=True, check=False, timeout=seconds)
     return _ran(done.returncode, done.stdout, done.stderr)
 

@@ -1,0 +1,210 @@
+"""``harness`` as a process of its own, forked from one that has imported it: a third of a short session is imports.
+
+A server process imports what commands import and runs nothing. For each command it forks: the child gets streams,
+variables, folder and umask of the call, and ends as any process. What one command has imported, the server imports for
+the next ones. A command that asks Python itself for something by a variable is for a process that is started anew.
+"""
+
+import atexit
+import contextlib
+import importlib
+import io
+import json
+import os
+import random
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+__all__ = ["run"]
+
+_FROM_START = ("LANG", "LANGUAGE", "LC_", "PYTHON", "TZ")  # variables that a process reads when it starts
+_MEASURE = 65536
+_OURS = tuple(
+    os.path.realpath(each) + os.sep
+    for each in (Path(__file__).parents[2], Path(json.__file__).parents[1], *sys.path)
+    if Path(each).is_dir()
+)
+
+
+def run(
+    words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
+) -> tuple[int, bytes, bytes] | None:
+    """Return exit code, stdout and stderr of ``harness`` with these words; ``None`` if it has to be started anew.
+
+    Raises ``subprocess.TimeoutExpired`` after ``seconds``; the process has been killed then.
+    """
+    variables = dict(os.environ if environ is None else environ)
+    if _at_start(variables) != _at_start(os.environ) or not _BUSY.acquire(blocking=False):
+        return None
+    try:
+        return _ForkServer.current().run([*words], cwd or Path.cwd(), given, variables, seconds)
+    finally:
+        _BUSY.release()
+
+
+_BUSY = Lock()
+
+
+def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in variables.items() if name.startswith(_FROM_START)}
+
+
+class _ForkServer:
+    """The process that forks, of this process."""
+
+    _of: "tuple[int, _ForkServer] | None" = None
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        words = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        own = {"PATH": os.environ.get("PATH", os.defpath), **_at_start(os.environ)}  # and no mark of a test
+        self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/", env=own)
+        theirs.close()
+        self._socket, self._answers = ours, ours.makefile("r", encoding="utf-8")
+        atexit.register(self._close)
+
+    @classmethod
+    def current(cls) -> "_ForkServer":
+        """The server of this process, which is started if there is none."""
+        if cls._of is None or cls._of[0] != os.getpid() or cls._of[1]._process.poll() is not None:
+            cls._of = os.getpid(), cls()
+        return cls._of[1]
+
+    def _close(self) -> None:
+        self._socket.close()
+        self._answers.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+
+    def run(
+        self, words: list[str], cwd: Path, given: bytes, variables: dict[str, str], seconds: float
+    ) -> tuple[int, bytes, bytes]:
+        umask = os.umask(0o077)
+        os.umask(umask)
+        job = {"words": words, "cwd": str(cwd), "variables": variables, "umask": umask}
+        stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
+        theirs = [stdin[0], stdout[1], stderr[1]]
+        text = json.dumps(job).encode() + b"\n"
+        socket.send_fds(self._socket, [text[:1]], theirs)
+        self._socket.sendall(text[1:])
+        for each in theirs:
+            os.close(each)
+        child = int(self._answers.readline())
+        try:
+            out, err = _spoken(stdin[1], (stdout[0], stderr[0]), given, time.monotonic() + seconds)
+        except TimeoutError:
+            os.kill(child, signal.SIGKILL)
+            self._answers.readline()
+            raise subprocess.TimeoutExpired(words, seconds) from None
+        return int(self._answers.readline()), out, err
+
+
+def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) -> tuple[bytes, bytes]:
+    """Return all that comes from two streams, while what is given goes to the third."""
+    found: dict[int, list[bytes]] = {each: [] for each in streams}
+    with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
+        for each in streams:
+            selector.register(each, selectors.EVENT_READ)
+            stack.callback(os.close, each)
+        os.set_blocking(stdin, False)
+        selector.register(stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            ready = selector.select(until - time.monotonic())
+            if time.monotonic() > until:
+                raise TimeoutError
+            for key, _ in ready:
+                if key.fd != stdin:
+                    found[key.fd].append(os.read(key.fd, _MEASURE))
+                    if not found[key.fd][-1]:
+                        selector.unregister(key.fd)
+                    continue
+                with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                    given = given[os.write(stdin, given[:_MEASURE]) :] if given else given
+                    if given:
+                        continue
+                selector.unregister(stdin)
+                os.close(stdin)
+    return b"".join(found[streams[0]]), b"".join(found[streams[1]])
+
+
+# ---- the server ------------------------------------------------------------------------------------------------------
+
+
+def _serve(number: int) -> int:
+    """Forks for each job on the socket; gives back the end of a child's command to that child, and 0 to the server."""
+    own = socket.socket(fileno=number)
+    from agent_harness.cli import app, main  # noqa: F401
+
+    while True:
+        first, streams, _, _ = socket.recv_fds(own, 1, 3)
+        if not first:
+            return 0
+        text = bytearray(first)
+        while not text.endswith(b"\n"):
+            text += own.recv(_MEASURE)
+        learnt, learns = os.pipe()
+        if (child := os.fork()) == 0:
+            os.close(learnt)
+            own.close()
+            return _command(json.loads(text), streams, learns)
+        os.close(learns)
+        for each in streams:
+            os.close(each)
+        own.sendall(f"{child}\n".encode())
+        with os.fdopen(learnt, "rb") as file:
+            names = file.read().decode()
+        _, status = os.waitpid(child, 0)
+        own.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        _import(names.split())
+
+
+def _command(job: dict[str, object], streams: Sequence[int], learns: int) -> int:
+    from agent_harness.cli import main
+
+    for number, each in enumerate(streams):
+        os.dup2(each, number)
+        os.close(each)
+    os.umask(int(str(job["umask"])))
+    os.chdir(str(job["cwd"]))
+    os.environ.clear()
+    os.environ.update(job["variables"])  # type: ignore[arg-type]
+    sys.argv = [str(main.__file__), *map(str, job["words"])]  # type: ignore[call-overload]
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(2, "w", closefd=False)),
+        encoding="utf-8",
+        errors="backslashreplace",
+        line_buffering=True,
+    )
+    random.seed()
+    os.set_inheritable(learns, False)
+    try:
+        return main.main()
+    finally:
+        os.write(learns, " ".join(_learnt()).encode())
+        os.close(learns)
+
+
+def _learnt() -> list[str]:
+    """The modules of this process that come from where ours and Python's are."""
+    files = {name: getattr(each, "__file__", None) for name, each in list(sys.modules.items()) if name != "__main__"}
+    return [name for name, file in files.items() if isinstance(file, str) and os.path.realpath(file).startswith(_OURS)]
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in sys.modules and not name.startswith("temporalio"):  # its threads do not survive a fork
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    sys.exit(_serve(int(sys.argv[1])))
