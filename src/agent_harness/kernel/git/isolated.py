@@ -95,7 +95,7 @@ OWN_SETTINGS: tuple[tuple[str, str], ...] = (
     ("checkout.workers", "0"),
 )
 
-
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"})  # in a value of git's settings
 _NOT_WRITTEN = re.compile("unable to write|No space left|quota exceeded|write error", re.IGNORECASE)
 
 
@@ -268,8 +268,8 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
     for key, value in settings:
         section, _, rest = key.partition(".")
         sub, _, name = rest.rpartition(".")
-        title = f'{section} "{_quoted(sub)}"' if sub else section
-        lines.append(f'[{title}]\n\t{name} = "{_quoted(value)}"\n')
+        title = f'{section} "{sub.translate(_ESCAPED)}"' if sub else section
+        lines.append(f'[{title}]\n\t{name} = "{value.translate(_ESCAPED)}"\n')
     return "".join(lines)
 
 
@@ -400,7 +400,3 @@ def _own_settings(repository: Repository) -> list[tuple[str, str, str]]:
 def _key_and_value(text: str) -> tuple[str, str]:
     key, newline, value = text.partition("\n")
     return key, value if newline else "true"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")

@@ -139,15 +139,17 @@ def write_order(
     program = "/bin/sh" if isinstance(command, str) else find_program(words[0], folder, env.get("PATH", os.defpath))
     environment = [f"{name}={value}" for name, value in {**env, RUN_ID: run_id}.items()]
     terms, limits = (sandbox.terms, sandbox.limits.terms) if sandbox else ((), ())
-    lists = (field for each in (words, terms, limits) for field in (str(len(each)), *each))
-    fields = ["stay" if stays else "", folder, program, *lists, *environment]
+    fields = ["stay" if stays else "", folder, program]
+    for each in (words, terms, limits):
+        fields += [str(len(each)), *each]
+    fields += environment
     try:
-        encoded = [os.fsencode(field) for field in fields]
+        order = os.fsencode("\0".join(fields))
     except UnicodeEncodeError as error:
         raise Refused("The command or its environment holds a character that no program can be given.") from error
-    if any(b"\0" in field for field in encoded):
+    if order.count(b"\0") >= len(fields):
         raise Refused("The command or its environment holds a NUL character.")
-    return b"\0".join(encoded)
+    return order
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:

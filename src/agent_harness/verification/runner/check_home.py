@@ -9,7 +9,7 @@ default, or ask, run once and end.
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,6 +39,7 @@ _BASES = {  # the variables that move a part of the home, and what it is without
     "CARGO_HOME": ".cargo",
     "GRADLE_USER_HOME": ".gradle",
 }
+_PARTS = [(name, max((each for each in _BASES.values() if name.startswith(f"{each}/")), default="")) for name in _KEPT]
 _SETTINGS = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig", "NPM_CONFIG_GLOBALCONFIG", "PIP_CONFIG_FILE", "GOENV")
 _IDENTITY = "[user]\n\tname = {name}\n\temail = {name}@localhost\n[init]\n\tdefaultBranch = main\n"
 
@@ -79,10 +80,9 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
     return [*found, f"{real}/.gitconfig", f"{places['.config']}/git", f"{places['.cache']}/agent-harness"]
 
 
-def _targets(real: str, places: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name in _KEPT:
-        base = next((each for each in places if name.startswith(f"{each}/")), None)
-        yield name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}"
+def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
+    """By the name below a check's home, the person's folder; ``places`` are the bases that variables have moved."""
+    return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 
 def _furnish(own: Path, real: str, moved: Mapping[str, str], *, shielded: bool) -> None:

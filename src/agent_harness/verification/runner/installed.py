@@ -17,6 +17,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 
 from agent_harness.kernel.process.sandbox import SandboxSettings, left_open
@@ -314,7 +315,8 @@ class Distribution:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
         modules = {path for path in self.contents if "/" not in path}
-        return frozenset((*modules, *(top for top, _, name in map(_parted, self.contents) if name == "__init__.py")))
+        parted = map(str.partition, self.contents, repeat("/"))
+        return frozenset((*modules, *(top for top, _, name in parted if name == "__init__.py")))
 
     def holds(self, path: str) -> bool:
         """Whether one of its files is what its installer has written."""
@@ -334,10 +336,6 @@ class Distribution:
         except OSError:
             stamp = ""
         return "\t".join((self.version, digest, stamp, " ".join(sorted(self.tops)), self.place))
-
-
-def _parted(path: str) -> tuple[str, str, str]:
-    return path.partition("/")
 
 
 def normal(name: str) -> str:
