@@ -172,7 +172,9 @@ def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp
     assert ran.code == 0, ran
     assert (tip(place), tip(evil)) == (work.repo.git("rev-parse", "HEAD"), before)
     assert work.raw["session_config"]["parallel"]["push"] == "origin"
-    assert any("session_config was changed while agents worked" in line for line in work.log())
+    told = [line for line in work.log() if "meanwhile this was changed" in line]
+    assert told
+    assert all("remote.origin.url" in line and "harness-tasks.json. Put back: config" in line for line in told)
 
 
 @pytest.mark.kept("before:pushed", "joined")

@@ -227,6 +227,7 @@ class CommandRunner(Runner):
             reach=self.reach(space),
             plain=True,
             at_home=at_home,
+            needs_temporary=True,
             network=self.check.sandbox.network,
         )
         return run_of(command, space, done, (None, None), space.cwd)

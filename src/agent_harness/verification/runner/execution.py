@@ -335,13 +335,15 @@ def run_command(
     reach: Reach,
     plain: bool = False,
     at_home: bool = False,
+    needs_temporary: bool = False,
     network: str = OPEN,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
     Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
     changes what ``reach`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
-    temporary files by itself, and has the ``network``; ``at_home``: its home is the person's, to be read. What looks
+    temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``;
+    ``at_home``: its home is the person's, to be read. What looks
     like the want of a network, or of something in the person's home, is explained at the end of the output. ``Refused``
     where a sandbox must be, and cannot.
     """
@@ -368,10 +370,11 @@ def run_command(
                 shielded=confined.kind != "none",
                 plain=plain,
             )
+        finds = plain and (not needs_temporary or _has_temporary(confined, own))
         done = _completed(
             command,
             cwd=cwd,
-            env=own if plain and _has_temporary(confined) else {**own, "TMPDIR": inside},
+            env=own if finds else {**own, "TMPDIR": inside},
             timeout_seconds=timeout_seconds,
             stop=stop,
             sandbox=confined,
@@ -383,9 +386,9 @@ def run_command(
     return done
 
 
-def _has_temporary(confined: Sandbox) -> bool:
+def _has_temporary(confined: Sandbox, variables: Mapping[str, str]) -> bool:
     """Whether a command may use the folder for temporary files that programs take by themselves."""
-    usual = os.path.realpath(tempfile.gettempdir())
+    usual = os.path.realpath(variables.get("TMPDIR") or "/tmp")  # noqa: S108
     return confined.kind != "landlock" or any(mode == "rw" and path == usual for mode, path, _ in confined.rules)
 
 
