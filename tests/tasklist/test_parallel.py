@@ -406,7 +406,7 @@ def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: P
 
 @pytest.mark.scenario
 def test_what_was_sent_back_lands_only_where_what_failed_passes_as_it_was_kept(tmp_path: Path) -> None:
-    """SC-34: b breaks what proves a, also as it is made anew on the head; its agent has written into the list that nothing does."""
+    """SC-34: b breaks what proves a, also as it is made anew; its agent has changed in the list what proves a."""
     proofs = {"a": "head -1 lines | grep -qx a && ! tail -1 lines | grep -qx b", "b": "tail -1 lines | grep -qx b"}
     work = project(tmp_path, *[job(name, proof) for name, proof in proofs.items()])
     work.repo.write("lines", "".join(f"{n}\n" for n in range(20))).commit("Lines")
