@@ -247,17 +247,23 @@ def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: JudgedProje
     assert outside.exists()
 
 
-def test_a_killed_harness_leaves_nothing_for_long(repo: JudgedProject) -> None:
+@pytest.mark.parametrize("neutral", [False, True])
+def test_a_killed_harness_leaves_nothing_for_long(repo: JudgedProject, *, neutral: bool) -> None:
     code = (
         "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
         "from agent_harness.verification.workspace import workspace\n"
-        "with workspace(Git(sys.argv[1]), sys.argv[2]):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"with workspace(Git(sys.argv[1]), sys.argv[2], neutral={neutral}):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
+
+    def found() -> list[str]:
+        return [path.name for path in Path(os.environ["TMPDIR"]).glob("build-*")] if neutral else places()
+
     subprocess.run([sys.executable, "-c", code, repo.root, repo.base], check=False)
-    assert len(places()) == 1
-    with workspace(repo.client, repo.base):
-        assert len(places()) == 1
-    assert places() == []
+    (left,) = found()
+    with workspace(repo.client, repo.base, neutral=neutral):
+        assert len(found()) == 1
+        assert left not in found()
+    assert found() == []
 
 
 @pytest.mark.parametrize("left", ["nothing in it", "a record torn in two", "a removal cut short"])

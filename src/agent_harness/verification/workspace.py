@@ -163,6 +163,7 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
     """A new folder of ours with our name in it, gone afterwards."""
     own = owner.current()
     if neutral:
+        _prune_neutral()
         folder = Path(tempfile.gettempdir(), f"{_NEUTRAL}{secrets.token_hex(4)}")
     else:
         place = _place(Path(git.top()))
@@ -214,6 +215,12 @@ def clear_leftovers(top: Path) -> int:
                 removed += prune(place)
         except OSError:
             continue
+    return removed + _prune_neutral()
+
+
+def _prune_neutral() -> int:
+    """Remove the neutral checkouts of harnesses that are provably gone, and return how many."""
+    removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{_NEUTRAL}*"):
         with suppress(OSError, ValueError):
             found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
