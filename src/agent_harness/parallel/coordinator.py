@@ -738,7 +738,7 @@ class Coordinator:
         self._look_at_home(order)
 
     def _aside(self) -> str | None:
-        """Where what is found is kept of what an agent may have changed; ``None`` where none reaches the project."""
+        """Return the folder for files that are replaced when an agent changed them; ``None`` if no agent can."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 

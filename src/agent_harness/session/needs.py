@@ -116,7 +116,7 @@ def read_end(home: str | None) -> JsonObject:
 
 
 def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
-    """What a run in the folder would meet in its repository before its first turn, else what ``read_end`` says.
+    """Return why the next run would end before its first turn, else what ``read_end`` returns.
 
     While something is ``under_way`` the repository is not asked: what an agent has begun there is the attempt's.
     """

@@ -82,7 +82,7 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """What a process gives back, which has ``environ`` for its variables, or those of this process.
+    """Return the result of a process; its variables are ``environ``, or those of this process.
 
     ``harness`` is forked from a process that has imported it, if nothing asks for a start of its own.
     """

@@ -26,7 +26,7 @@ _MOST_OTHERS = 200
 
 
 def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
-    """What several commands name or load of a tree.
+    """Return the files of a tree that several commands name or load.
 
     ``sets_up``: they set up the environment of the work, and prove nothing.
     """
@@ -51,7 +51,7 @@ def of_session(
 ) -> Duty:
     """The duty of a session. ``baseline`` are the ids known to pass.
 
-    ``own_may_change``: what own tests said before was proven once, and is no more than what an agent said.
+    ``own_may_change``: the session may change its own tests, which an agent wrote and which were proven once.
     """
     older, examples = _by_ids(tree, changes, baseline)
     own_files = list(map(_clean, test_files))
@@ -105,7 +105,7 @@ def of_command(
 
 
 def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]) -> Duty | None:
-    """What other items stand on, which commands prove later; nothing where there are none."""
+    """Return the duty towards the checks of other items; ``None`` if there are none."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
     duty = of_command(tree, named, may_change=may_change, item=item)
@@ -113,7 +113,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """What the base says about how tests are run: settings, conftests, plugins, and where modules are imported from."""
+    """Return how the base runs its tests: settings, conftests, plugins and import folders."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -159,7 +159,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """What only the ids of known tests tell: changed files that hold such tests, and by file names of doctests."""
+    """Return the changed files that hold known tests, and the names of known doctests by file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:

@@ -137,7 +137,7 @@ def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
 def _found(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes]
 ) -> tuple[dict[str, _Edited], list[Edit], dict[str, _Edited]]:
-    """What can be changed in the code of a check, in the words of its command, and in its data."""
+    """Return the edits of expected values in a check's code, in its command, and in its data."""
     plain = {path: content for path, content in data.items() if path not in files and not is_settings(path)}
     plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
     code = _changed(files, _language, _of_code)

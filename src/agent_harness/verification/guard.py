@@ -64,7 +64,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """What a session, or an attempt, was given to do, and what it must leave alone."""
+    """The tests that a session or an attempt was given, and the files that it must not change."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
@@ -354,7 +354,7 @@ def _of_tests(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
 
 
 def _of_commands(change: FileChange, kind: _Kind, duty: Duty) -> Finding | None:
-    """What speaks against the change of a file that commands name, run or read; Python tests aside."""
+    """Return the finding on a change of a file that commands name, run or read; Python tests aside."""
     if change.path in duty.runner_files:
         return _config(change, "a test command runs it", duty)
     if kind.own or (kind.test and change.path.endswith(".py")):
@@ -550,7 +550,7 @@ def _acts(change: FileChange) -> bool:
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty) -> Iterator[Finding]:
-    """What the tests that this session wrote look like: what they load, and whether the assigned ones ask anything."""
+    """Yield findings on the tests of this session: plugins that they load, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
     for path, tree in trees.items():

@@ -174,7 +174,7 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """What a test file gains that may act on what was there, one clause each.
+    """Return what a test file gains that may act on older tests, one clause each.
 
     Hooks, what older tests ask for or get without asking, what is done at import, and what reaches out. A plain fixture
     of a new name does not, nor what is run where the file is the program.
@@ -728,7 +728,7 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """What of that the later version does, and the earlier one did not, wherever it stood."""
+    """Return what the later version does at import that the earlier one did not, at any place."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 

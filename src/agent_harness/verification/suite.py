@@ -44,7 +44,7 @@ class SuiteStage:
         """The older tests, with the files that they read as these were: where it matters, a person decides.
 
         ``values`` is changed data that nobody was seen to read: a program may have done that for a test. Where code of
-        the product opens it, it is no question as long as the code before can do with the new data.
+        the product opens it, a person is asked only if the code before fails with the new data.
         """
         case, read = self._case, self._case.survey.read
         with case.step("older data"):

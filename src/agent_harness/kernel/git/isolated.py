@@ -100,7 +100,7 @@ _NOT_WRITTEN = re.compile("unable to write|No space left|quota exceeded|write er
 
 
 def _disk_of(place: str) -> str | None:
-    """Where the file system is mounted that a folder lies on; ``None`` for a folder that is not there."""
+    """Return the mount point of a folder's file system; ``None`` if the folder does not exist."""
     folder = os.path.realpath(place)
     while not os.path.ismount(folder) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)

@@ -1,6 +1,6 @@
-"""Shell text as commands whose words know where each of their letters stands; nothing is run, looked up or expanded.
+"""Read shell text into commands. Each word knows the position of each of its letters; nothing is run or expanded.
 
-Reading takes one pass and never fails. What no shell would take is read as far as it goes, and the first fault is told.
+Reading takes one pass and never raises. Text that no shell accepts is read as far as possible; ``fault`` says why.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-DEEPEST = 20  # substitutions within substitutions; more than this is nobody's command
+DEEPEST = 20  # substitutions within substitutions; deeper text is not a command that people write
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
@@ -91,7 +91,7 @@ class ShellCommand:
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
-        """What each of its words runs; also patterns, targets and a here-document."""
+        """Return the commands of each substitution in its words, patterns, redirect targets and here-document."""
         targets = (target for _, target in self.redirects)
         document = [self.document] if self.document and not any(sign == "<<<" for sign, _ in self.redirects) else []
         yield from (word.runs for word in (*self.patterns, *self.words, *targets, *document) if word.runs)
@@ -99,7 +99,7 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class ShellText:
-    """What a text holds."""
+    """The commands of a text, and its first fault."""
 
     commands: tuple[ShellCommand, ...]
     fault: str  # why no shell would take it, in a few words
@@ -294,7 +294,7 @@ class _ShellReader:
             command.document = letters.word(start, end, self.places)
 
     def inside(self, start: int, end: int) -> list[ShellCommand]:
-        """What the substitutions run in a part of the text that holds no commands itself."""
+        """Return the commands of the substitutions in a part of the text, such as a here-document."""
         letters = _Letters()
         if self.too_deep():
             return []

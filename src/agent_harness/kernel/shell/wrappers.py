@@ -9,7 +9,7 @@ from agent_harness.kernel.shell.reader import read
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"})
 LAUNCHERS = frozenset({"poetry", "uv", "pdm", "hatch", "pipenv", "rye", "pixi"})
-"""What starts a program in a project's environment, behind the word ``run``."""
+"""Tools that start a program in a project's environment, behind the word ``run``."""
 _LAUNCHER_VALUED = (
     "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project "
     "--directory --env-file -e --env -C"
@@ -70,7 +70,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Where the program stands: behind assignments and all wrappers; at the end where there is none."""
+    """Return the index of the program behind assignments and wrappers, or the length if there is none."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -88,7 +88,7 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """The text that ``sh -c``, ``eval`` or ``env -S`` runs, or ``None``; what is no arithmetic in ``((...))``."""
+    """Return the text that ``sh -c``, ``eval`` or ``env -S`` runs, or ``None``; also ``((...))`` without arithmetic."""
     name = name_of(words)
     if name in ("eval", "(("):
         return " ".join(words[1:])
@@ -102,7 +102,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """The first word behind an option that is no option itself."""
+    """Return the first word behind an option that is not an option itself."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]

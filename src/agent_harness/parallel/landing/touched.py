@@ -30,7 +30,7 @@ _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """What was not as it was, by name; what of it is as it was again, and where the found one is kept."""
+    """The names of what changed; of what was put back, the place of the changed copy."""
 
     changed: list[str]
     put_back: dict[str, str]
@@ -57,7 +57,7 @@ class HomeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """What was changed since the last look. ``name`` is that of the item for whose rescue a moved ref is kept.
+        """Return the changes since the last look. A moved ref is kept as a rescue of the item ``name``.
 
         While the harness is ``fetching``, tags and what is known of remotes are left for the next look.
         """

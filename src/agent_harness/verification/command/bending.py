@@ -1,4 +1,4 @@
-"""What a change makes of a file that decides about the work, read from its text alone.
+"""Compare two versions of a file that decides about the work, by their text alone.
 
 A file of a command (script, makefile, ``package.json``) and a test that was given with an item: both versions in, a few
 words on what is weaker out, ``None`` where nothing is. Comments, layout and line endings never count.
@@ -26,7 +26,7 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named) -> str | None:
-    """What a change makes of a file that commands load, or would load if it were there."""
+    """Return why a change of a file that commands load, or would load, is refused; ``None`` if it is free."""
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
         return next(filter(None, (_comes(change, each) for each in found)), None)
@@ -48,7 +48,7 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """What a file of tests, or what they stand on, no longer says; it may say more.
+    """Return what a test file, or a file that tests use, no longer says; it may say more.
 
     ``alone``: nothing but these tests judges the work, so that nothing new may act on those that were there.
     """
@@ -80,7 +80,7 @@ def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
 
 
 def _comes(change: FileChange, absent: AbsentFile) -> str | None:
-    """What a new file changes of the way to a proof."""
+    """Return how a new file changes what a proof runs."""
     if absent.instead_of:
         return f"it is read in the place of {absent.instead_of}"
     if change.link or change.after is None:

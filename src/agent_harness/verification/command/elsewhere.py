@@ -1,11 +1,10 @@
-"""A check of which only the exit status is known, once more as a person runs it: whoever knows a check differs there.
+"""Run a check known only by its exit status once more, as a person runs it. Work that detects a check fails there.
 
-The place is a checkout of a neutral name, on a branch, with the harness's own files of a project beside it. The
-variables are the person's, the home is the person's, to be read, and of a sandbox there is only what keeps the run from
-harm: Landlock for what it may write, and a network of its own. Comments of the check are others, so that work which
-compares the check with the one it has seen finds another one.
+The checkout has a neutral name and is on a branch; the list's own files lie in it. The variables are the person's, and
+the person's home can be read. The sandbox is Landlock for writes, with a network of its own. Comments of the check are
+changed, so that work which compares the check with a known text does not recognize it.
 
-Where the check fails there, it is run again where it passed, and then with one difference at a time.
+If the check fails there, it is run again as before, and then with one difference at a time.
 """
 
 import posixpath
@@ -35,7 +34,7 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """The check passes as a person runs it, too."""
+    """Reject a check that fails as a person runs it."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.outside or case.proof is None:
         return
@@ -53,12 +52,12 @@ def _is_unasked(case: Case) -> bool:
 
 
 def _looks_around(case: Case) -> bool:
-    """Whether the work speaks of what it could tell a check by, which a replay of its calls has as well."""
+    """Return whether the work names something by which it could detect a check, and also the replay of its calls."""
     return any(change.after and _AROUND.search(change.after) for change in case.work)
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Why the check is not believed; nothing where it is, or is only no proof."""
+    """Return why the check is rejected; an empty text if it passes, or if it only counts as checked."""
     files, _ = case.guard.check_files(case.changes)
     duty = case.guard.duty
     named = duty.checks.texts if duty.alone else ()
@@ -70,7 +69,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     def as_a_person(*, at_home: bool, overlays: Sequence[Edits] = ()) -> bool:
         with runner.place(case.candidate, overlays, neutral=True) as space:
             if space.borrowed and any(map(_GIT.search, texts)):
-                return True  # git cannot be used there: nothing is asked
+                return True  # git cannot be used in this checkout, and the check needs it: nothing is asked
             _take_along(Path(runner.git.root), space)
             return _passes(case, runner.run_plainly(space, command, case.short_limit, at_home=at_home))
 
@@ -88,7 +87,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
             "in a checkout of its own, without CI=true and the other marks of a check"
         )
     is_home = as_a_person(at_home=False, overlays=rewritten)
-    what = "with the person's home folder" if is_home else "where its own text is another one that means the same"
+    what = "with the person's home folder" if is_home else "when only comments in its files are changed"
     case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"
     return ""
 
@@ -99,7 +98,7 @@ def _passes(case: Case, run: Run) -> bool:
 
 
 def _take_along(root: Path, space: Workspace) -> None:
-    """Files of the harness that lie in the project and in no commit: work could tell by them where it is."""
+    """Copy the harness's uncommitted files of the project: without them work could detect the checkout."""
     for path in root.glob(_OF_HARNESS):
         place = space.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():

@@ -119,7 +119,7 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """What speaks against the command in how a folder differs from what was kept of it."""
+    """Return the findings on files of a folder that differ from the copy at the claim."""
     duty = _duty(command, kept.tree, may_change)
     changed = (_change(path, kept, duty, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)

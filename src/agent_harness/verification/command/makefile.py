@@ -1,4 +1,4 @@
-"""What a makefile does for its goals, as far as it can be seen without running it, and what a change of it may touch.
+"""Read what a makefile does for its goals without running it, and compare two versions of it.
 
 Rules with their recipes, and variables. GNU make's language is larger than this; whatever is not understood counts as a
 line that must stay as it is.

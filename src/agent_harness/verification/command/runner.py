@@ -393,7 +393,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """What stands for the project in the environments that a command may start."""
+        """Return the import folders of the project in the environments that a command may start."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._lent(), search)
 

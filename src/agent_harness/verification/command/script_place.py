@@ -1,4 +1,4 @@
-"""Where a shell script says that it lies: the usual ways to write that, as plain paths."""
+"""Replace the usual ways in which a shell script names its own folder by that folder's path."""
 
 import posixpath
 import re

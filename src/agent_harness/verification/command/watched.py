@@ -1,4 +1,4 @@
-"""What is believed of one run of a command that may have started pytest, by whatever way.
+"""Decide what to believe of a run whose command may have started pytest.
 
 What a command makes of its pytest is its own affair: where none with our plugin has started, its exit status counts.
 """

@@ -58,7 +58,7 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
 
 
 def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
-    """What is expected where what differs is gathered: ``[n for n, t in TABLE.items() if roman(n) != t]``."""
+    """Yield the expected values of a comprehension that collects differences: ``[n for n in T if f(n) != T[n]]``."""
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
     tests = [test for each in node.generators for test in each.ifs]
     tests += [node.elt] if isinstance(node, ast.GeneratorExp) else []

@@ -1,8 +1,8 @@
-"""The functions that an item names in its own words: each of them has to be noticed by its tests by itself.
+"""Find the functions that the words of an item name. The item's tests must notice each of them by itself.
 
-A name counts in backticks (``slugify``, ``Basket.total``), in front of a parenthesis (``slugify(text)``), or where
-it has an underscore inside. It is looked for among the functions, and the names of modules, that the work made or
-changed; where it is none of them, among what is only a placeholder, and then anywhere in the product.
+A name counts in backticks (``slugify``, ``Basket.total``), in front of a parenthesis (``slugify(text)``), or with an
+underscore inside. It is searched among the functions and module names that the work added or changed, then among
+placeholders, then in the whole product.
 """
 
 import ast
@@ -44,7 +44,7 @@ class NamedFunction:
 
 
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
-    """What ``text`` names; ``work`` are the changed files of the product, ``tree`` is the code before.
+    """Return the functions that ``text`` names; ``work`` are the product's changed files, ``tree`` is the code before.
 
     ``gone`` are the paths of all that was changed.
     """
@@ -125,7 +125,7 @@ def _is_not_there_yet(statement: ast.stmt) -> bool:
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """A name that a module binds to what is no function of its own: ``slugify = partial(...)``, an import as it."""
+    """Return a name that a module binds without ``def``: ``slugify = partial(...)``, or an import under that name."""
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -141,7 +141,7 @@ def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
 
 
 def _is_value(value: ast.expr | None) -> bool:
-    """Whether something that is written out is no function: a number, a text, a table."""
+    """Return whether a bound value is a literal, which cannot be called."""
     return value is None or isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr)
 
 

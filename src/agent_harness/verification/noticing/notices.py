@@ -85,10 +85,10 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """The check fails where it expects another value: one after the other, and where one is not noticed, all at once.
+    """Ask whether the check fails with other expected values: some one by one, and all at once if none is noticed.
 
-    Nobody knows whether a single value that is not noticed is one that is never asked: then the check is no proof, and
-    nothing is rejected. Several of them, or all, reject.
+    The check may never reach a single value that is not noticed: it only counts as checked then. If several values of
+    a program, or all values, are not noticed, that rejects.
     """
     if not versions:
         return

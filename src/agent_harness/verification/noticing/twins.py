@@ -47,7 +47,7 @@ OTHERWISE = {
         "",
     ),
 }
-"""What decorators make of functions, and of generators, in twins that answer with the type of their own answers."""
+"""Decorators of functions, and of generators, for twins whose answers are wrong but have the right type."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
@@ -135,7 +135,7 @@ def of_answers(
     """Twins in which changed functions answer with values of the type of the answers that were recorded.
 
     One answers a fixed other value, one changes each answer, one gives its first answer to every call. None where no
-    answer of a changed function can be changed. Of an object there is no fixed other one.
+    answer of a changed function can be changed. An object does not have a fixed wrong value.
     """
     known: dict[tuple[str, str], str] = {}
     for call in calls:

@@ -103,7 +103,7 @@ def place_for(
 
 
 class Watched(NamedTuple):
-    """What is known of a run in which each pytest had our plugin."""
+    """Return the report of a run in which each pytest had our plugin."""
 
     done: process.Completed
     sessions: dict[int, WitnessedSession]

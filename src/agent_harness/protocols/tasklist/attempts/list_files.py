@@ -90,7 +90,7 @@ def _is_whole(worker: "Worker") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Whether the list is another one than its copy, which every command makes; false where there is no copy."""
+    """Return whether the list differs from the copy that every command makes; false if there is no copy."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 

@@ -296,7 +296,7 @@ class Recorder:
             sys.setprofile(None)
 
     def _flowed(self, frame: FrameType, value: object) -> None:
-        """What a generator gives first, and what a coroutine answers in the end."""
+        """Return the first values of a generator, or the result of a coroutine."""
         import dis
 
         code = frame.f_code
