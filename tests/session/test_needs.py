@@ -13,6 +13,9 @@ from agent_harness.testing.task_list_project import TaskListProject, task
     [
         ({"exit_code": 0, "reason": "done"}, False),
         ({"exit_code": 1, "reason": "failed"}, False),
+        ({"exit_code": 1, "reason": "agent_fails"}, True),
+        ({"exit_code": 1, "sessions": [{"reason": "error", "told": "exit status 1"}]}, True),
+        ({"exit_code": 1, "sessions": [{"reason": "budget"}]}, False),
         ({"exit_code": 3, "reason": "branch_gone"}, True),
         ({"exit_code": 4, "reason": "disk_full"}, True),
         ({"exit_code": 5, "reason": "rate_limited"}, False),

@@ -170,6 +170,7 @@ def explain(
     if moved is None:
         moved = commits_moved(picture.path, [proof] if proof else [])
     asked = picture.asked_of(item)
+    now = [each for each in picture.now if each.item in (item.name, item.id)]
     return {
         "kind": picture.kind,
         "item": item.id,
@@ -188,7 +189,8 @@ def explain(
         ],
         "questions": [{"message": redact(each.message), "answer": each.answer} for each in asked],
         "rests": picture.state.rests,
-        "now": [each.line() for each in picture.now if each.item in (item.name, item.id)],
+        "now": [each.line() for each in now],
+        "stopped": bool(now) and not any(each.alive for each in now),
         "cost": cost(sessions, claims),
         "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
         "next": picture.next_of(item),
@@ -597,7 +599,8 @@ def _headline(found: JsonObject) -> str:
     refused = sum(each["verdict"] == "rejected" for each in claims)
     said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", nobody has said done yet"
     said = f", 1 claim, {claims[0]['verdict']}" if len(claims) == 1 else said
-    return f"{name}: {found['state']}{said}"
+    word = "stopped" if found["stopped"] and found["state"] == pictures.WORKING else found["state"]
+    return f"{name}: {word}{said}"
 
 
 def _check_lines(found: JsonObject) -> list[str]:

@@ -50,12 +50,12 @@ from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
+from agent_harness.session.needs import AGENT_FAILS
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
 SUBMODULES = "Submodules are empty folders in places; parallel.setup may fill them: git submodule update --init"
-AGENT_FAILS = "agent_fails"
 LOOK_FIRST = "harness doctor  # then: harness run"
 PLACE_DAMAGED = "place_damaged"
 """Why an attempt is lost whose agent has destroyed the repository of its place."""
@@ -541,7 +541,7 @@ class Coordinator:
             code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
             hint = f"{in_the_way.hint}  # or commit it; then: harness run"
         failed, still, _ = self._home.left()
-        if found.last_end and not found.landed and code != 130:
+        if found.last_end and not found.landed and code != 130 and reason != AGENT_FAILS:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
             message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:

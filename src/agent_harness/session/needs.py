@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["HELD", "Need", "end_of", "keep_end", "now_or_end_of", "of", "read_end"]
+__all__ = ["AGENT_FAILS", "HELD", "Need", "end_of", "keep_end", "now_or_end_of", "of", "read_end"]
 
 LAST_RUN = "last-run.json"
 HELD = "session_held"
@@ -31,7 +31,10 @@ BLOCKED = "blocked"
 MOST_NAMED = 5
 _CODES = (3, 4, 6)
 """Exit codes of runs that a person has to look at: a decision, an environment, a state that is damaged."""
-_REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", HELD})
+AGENT_FAILS = "agent_fails"
+"""The reason of a run whose agents end at once, or all alike."""
+_ERROR = "error"  # of a session whose agent ended with an error: its run ends with it
+_REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", HELD, AGENT_FAILS, _ERROR})
 """Reasons with other exit codes that go with nothing but a person's doing."""
 _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 """Reasons that the state of the project tells for as long as they hold."""
@@ -87,11 +90,14 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
     """Why a run ended, by its answer, where a person has to do something about it; else nothing."""
-    if done.get("exit_code") not in _CODES and done.get("reason") not in _REASONS:
-        return {}
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
-    message = " ".join(str(done.get("message") or last.get("message") or done.get("reason")).split())[:500]
-    known = {name: done.get(name) for name in ("exit_code", "reason")}
+    ended_by_agent = last.get("reason") == _ERROR
+    reason = done.get("reason") or (_ERROR if ended_by_agent else None)
+    if done.get("exit_code") not in _CODES and reason not in _REASONS:
+        return {}
+    told = last.get("told") if ended_by_agent else None
+    message = " ".join(str(done.get("message") or told or last.get("message") or reason).split())[:500]
+    known = {"exit_code": done.get("exit_code"), "reason": reason}
     return {**known, "message": message, "command": done.get("hint") or done.get("next")}
 
 

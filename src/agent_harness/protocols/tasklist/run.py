@@ -35,7 +35,7 @@ from agent_harness.protocols.tasklist.claims import claim, leases, sessions, sur
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt, now_path
-from agent_harness.session import now
+from agent_harness.session import needs, now
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 
@@ -269,7 +269,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
         message = f"The agent ended {ALIKE_TIMES} times at once with the same error, and no attempt counts: {said}"
     elif _are_alike([each.agent_error for each in last]) and len({each.task_id for each in last}) > 1:
         message = f"The agent ended with the same error in {ALIKE_TIMES} attempts in a row: {last[-1].agent_error}"
-    return _Ending(reason="agent_fails", exit_code=1, message=message, hint=LOOK_FIRST) if message else None
+    return _Ending(reason=needs.AGENT_FAILS, exit_code=1, message=message, hint=LOOK_FIRST) if message else None
 
 
 def _are_alike(said: list[str | None]) -> bool:

@@ -217,12 +217,16 @@ def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
 
 def _advance(work: AttemptWork, commit: str) -> None:
     """Moves the branch that is checked out, if nobody else has moved it."""
-    head = work.head
+    head, git = work.head, work.attempt.place.git
     ref = "HEAD" if head.branch == DETACHED else head.branch
     try:
-        work.attempt.place.git.update_ref(ref, commit, head.commit, message=f"commit: {commit[:12]}")
+        git.update_ref(ref, commit, head.commit, message=f"commit: {commit[:12]}")
     except GitFailed as error:
-        hint = "git log --oneline  # then run the same command again"
+        hint = "git log --oneline -3  # then run the same command again"
+        now = git.head()
+        if now and now != head.commit:
+            message = f"Another command moved {ref} to {now[:12]} while the task was judged; nothing was committed"
+            raise UnsafeTree(message, hint=hint) from error
         raise UnsafeTree(f"{ref} could not be moved to the task's commit: {error.message}", hint=hint) from error
 
 
