@@ -19,10 +19,9 @@ import pytest
 from agent_harness.kernel.process.sandbox import AUTO, kind_for
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.runner.environment import released, resolve
-from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import Installed, look, open_to
+from agent_harness.verification.runner.installed import Installed, places
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
-from agent_harness.verification.runner.installed_record import InstalledRecord
+from agent_harness.verification.runner.installed_record import FirstLook, InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreter
 from agent_harness.verification.verdict import Verdict
 
@@ -79,21 +78,16 @@ REQUIRES = "Requires-Dist: pluggy<2,>=1.5\nRequires-Dist: requests>=2; extra == 
 
 def looked(site: Path) -> Installed:
     place = str(site.parent)
-    return look(
-        [
-            Interpreter(
-                executable=f"{place}/python",
-                prefix=place,
-                scripts=place,
-                sites=(str(site), f"{place}/user"),
-                library=(f"{place}/lib",),
-                version="3.11.7",
-            )
-        ],
-        ["git"],
-        search=f"{place}/early:{os.environ['PATH']}",
-        root=str(site.parents[1]),
+    python = Interpreter(
+        executable=f"{place}/python",
+        prefix=place,
+        scripts=place,
+        sites=(str(site), f"{place}/user"),
+        library=(f"{place}/lib",),
+        version="3.11.7",
     )
+    search = f"{place}/early:{os.environ['PATH']}"
+    return Installed(interpreters=(python,), programs=("git",), search=search, root=str(site.parents[1])).now()
 
 
 def changed(site: Path, before: Installed) -> Differences:
@@ -259,7 +253,7 @@ def test_what_comes_into_a_lent_folder_is_left_out_until_an_installer_has_writte
     for number in range(30):
         (tools / f"{number}").write_text("x")
     record = InstalledRecord(str(tmp_path / "record.json"))
-    record.begin(look((), root=str(tmp_path), lent=["vendor"]), project=tmp_path)
+    record.begin(Installed(root=str(tmp_path), lent=("vendor",)).now(), project=tmp_path)
     assert said(record.changes(project=tmp_path, programs_only=True)) == []
     (tools / "7").write_text("y")
     (tools / "new").write_text("y")
@@ -269,7 +263,7 @@ def test_what_comes_into_a_lent_folder_is_left_out_until_an_installer_has_writte
     assert said(found) == ["dependencies_left_out"]
     assert said(record.changes(project=tmp_path, frees=released(["vendor/**"]))) == []
     record.end(project=tmp_path)
-    record.begin(look((), root=str(tmp_path), lent=["vendor"]), project=tmp_path)
+    record.begin(Installed(root=str(tmp_path), lent=("vendor",)).now(), project=tmp_path)
     assert sorted(record.changes(project=tmp_path).lent.values()) == ["vendor/bin/7", "vendor/bin/new"]
     for number in range(20):
         (tools / f"{number}").unlink()
@@ -509,9 +503,44 @@ def test_what_no_agent_can_change_is_not_looked_at(site: Path, tmp_path: Path) -
     inside = looked(site).interpreters[0]
     installed = replace(inside, executable="/usr/bin/python3", prefix="/usr", sites=("/usr/lib/python3/dist-packages",))
     project = site.parents[1]
-    assert open_to([inside, installed, None, inside], project, AUTO, confined=False) == [inside, installed]
-    found = open_to([inside, installed], project, AUTO, confined=True)
+
+    def open_to(*found: Interpreter | None, confined: bool) -> list[Interpreter]:
+        return [*places(found, (), root=str(project), settings=AUTO, confined=confined, search="").interpreters]
+
+    assert open_to(inside, installed, None, inside, confined=False) == [inside, installed]
+    found = open_to(inside, installed, confined=True)
     assert found == ([inside, installed] if kind_for(AUTO) is None else [inside])
+
+
+def test_what_a_link_that_an_agent_can_replace_leads_to_is_looked_at(site: Path) -> None:
+    """Where the environment in the project is a link, the sandbox keeps what it leads to, and not the link."""
+    project = site.parents[1]
+    (project / "linked").symlink_to("/usr")
+    inside = replace(
+        looked(site).interpreters[0],
+        executable=f"{project}/linked/bin/python3",
+        prefix=f"{project}/linked",
+        sites=(f"{project}/linked/lib/python3/dist-packages",),
+    )
+    found = places([inside], (), root=str(project), settings=AUTO, confined=True, search="")
+    assert (found.interpreters, found.closed) == ((inside,), ())
+
+
+@pytest.mark.skipif(kind_for(AUTO) is None, reason="nothing keeps an agent from writing")
+def test_of_an_interpreter_only_what_an_agent_can_write_is_looked_at(site: Path, tmp_path: Path) -> None:
+    """A folder of packages in the project, of an installed interpreter whose other folders the sandbox keeps."""
+    closed = ("/usr/bin/python3", "/usr", "/usr/lib/python3/dist-packages")
+    sites = (str(site), closed[2])
+    python = replace(looked(site).interpreters[0], executable=closed[0], prefix=closed[1], sites=sites)
+    found = places([python], ["git"], root=str(site.parents[1]), settings=AUTO, confined=True, search="/usr/bin")
+    assert (found.interpreters, found.closed, found.programs) == ((python,), closed, ())
+    entries = found.now().entries
+    assert f"{site}/_pytest/runner.py" in entries
+    assert not any(key.startswith("/usr/") for key in entries)
+    early = places(
+        [], ["git"], root=str(site.parents[1]), settings=AUTO, confined=True, search=f"{site.parent}/early:/usr/bin"
+    )
+    assert early.programs == ("git",)
 
 
 def test_of_an_environment_outside_of_the_project_what_steers_each_run_is_looked_at(site: Path) -> None:

@@ -18,7 +18,7 @@ from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.supervision.starts import StartCount
 
 if TYPE_CHECKING:
-    from agent_harness.verification.runner.first_look import FirstLook
+    from agent_harness.verification.runner.installed_record import FirstLook
 
 Say = Callable[[str], None]
 

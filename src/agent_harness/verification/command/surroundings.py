@@ -14,10 +14,9 @@ from agent_harness.verification.changes import LIMIT_BYTES, Tree
 from agent_harness.verification.check import parse
 from agent_harness.verification.command.named_files import named_by
 from agent_harness.verification.runner.environment import ALWAYS, own_environments, plain_variables, released
-from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import Installed, open_to
+from agent_harness.verification.runner.installed import Installed, places
 from agent_harness.verification.runner.installed_changes import Differences
-from agent_harness.verification.runner.installed_record import InstalledRecord
+from agent_harness.verification.runner.installed_record import FirstLook, InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreters, interpreter_of_script, is_python, program_path
 from agent_harness.verification.runner.lending import compared, ignored_paths, lendable
 
@@ -56,13 +55,14 @@ def around(
     found += [each for folder in folders for each in own_environments(folder, interpreters)]
     started = (word for text, _ in texts for word in programs(text))
     named = (*ALWAYS, *(word for word in started if word.replace("-", "_").isidentifier()))
-    return Installed(
-        pythons=tuple(dict.fromkeys(each.executable for each in found if each)),
-        interpreters=tuple(open_to(found, root, settings, confined=confined)),
-        programs=tuple(dict.fromkeys(named)),
+    return places(
+        found,
+        named,
+        root=root,
+        settings=settings,
+        confined=confined,
         search=variables["PATH"],
         above=root if in_place and starting else "",
-        root=root,
         lent=compared(Path(root), lent),
     )
 

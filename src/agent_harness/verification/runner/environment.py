@@ -15,7 +15,7 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process import scrubbed_environment
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.check import Command, parse
-from agent_harness.verification.runner.installed import Installed, look, open_to
+from agent_harness.verification.runner.installed import Installed, places
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import (
@@ -176,11 +176,12 @@ def resolve(
     isolation: str = WORKTREE,
     report: str | None = None,
     sandbox: SandboxSettings = AUTO,
+    starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
 ) -> RunEnvironment:
     """Finds what the commands will start, asks their interpreters where things are, and records digests.
 
     Call it before the agent starts. ``commands`` may still hold ``{test_file}``. A program that is not there is no
-    error here; the run says so.
+    error here; the run says so. What is installed is looked at for those that may start an interpreter.
     """
     place = Path(root).absolute()
     variables = plain_variables()
@@ -195,7 +196,8 @@ def resolve(
             interpreters[command.head] = found
         if command.words:
             programs[command.head] = _started(command, found, place, variables["PATH"])
-    by_shell = [] if all(command and parse(command).words for command in texts) else own_environments(place, asked)
+    starting = [parse(each) for each in texts if starts_python(each, os.fspath(place))]
+    by_shell = [] if all(each.words for each in starting) else own_environments(place, asked)
     return RunEnvironment(
         root=place,
         isolation=isolation,
@@ -205,14 +207,16 @@ def resolve(
         variables=variables,
         programs=programs,
         interpreters=interpreters,
-        before=look(
-            open_to([*interpreters.values(), *by_shell], place, sandbox, confined=True),
+        before=places(
+            [*(interpreters.get(each.head) for each in starting), *by_shell],
             [*ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
-            search=variables["PATH"],
-            above=os.fspath(place) if isolation == IN_PLACE else "",
             root=os.fspath(place),
+            settings=sandbox,
+            confined=True,
+            search=variables["PATH"],
+            above=os.fspath(place) if isolation == IN_PLACE and starting else "",
             lent=compared(place, links) if isolation == WORKTREE else (),
-        ),
+        ).now(),
     )
 
 

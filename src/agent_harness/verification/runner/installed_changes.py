@@ -71,19 +71,12 @@ _NAMED = 3  # changes written out in a message
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that runs tests and is another one now."""
+    """One thing that runs tests and is another one now, or that makes pytest load what it did not load before."""
 
-    what: str  # for people
-    undo: str  # what puts it back: a command, or what to do
     path: str  # as a person would release it
-
-
-@dataclass(frozen=True, slots=True)
-class NewPlugin:
-    """A distribution that makes pytest load what it did not load before."""
-
-    path: str  # of its metadata, as a person would release it
-    names: tuple[str, ...]  # under which pytest knows it
+    what: str = ""  # for people
+    undo: str = ""  # what puts it back: a command, or what to do
+    names: tuple[str, ...] = ()  # of plugins, as pytest knows them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +84,7 @@ class Differences:
     """How what is installed has changed."""
 
     steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
-    plugins: Mapping[str, NewPlugin] = field(default_factory=dict)  # by entry
+    plugins: Mapping[str, Change] = field(default_factory=dict)  # by entry
     packages: tuple[str, ...] = ()  # distributions that came, went or changed, and steer nothing
     compiled: tuple[str, ...] = ()  # compiled code of what runs tests
     lent: Mapping[str, str] = field(default_factory=dict)  # by entry: paths in lent folders that came or changed
@@ -147,21 +140,17 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """How ``now`` differs from ``before``; paths in the project are relative to it."""
+    """Return how ``now`` differs from ``before``; paths in the project are relative to it."""
     old, new = before.entries, now.entries
-    apart = {key for key, _ in old.items() ^ new.items()}
-    differing = [
-        key
-        for key in sorted(apart, key=lambda key: (key.startswith("/"), key))
-        if not _same(key, old.get(key), new.get(key))
-    ]
+    apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
+    differing = [key for key in apart if not _same(key, old.get(key), new.get(key))]
     if not differing:
         return Differences(pythons=before.pythons, known=before.left)
     lent, renewed = _lent_changes(old, [key for key in differing if key.startswith(LENT)])
-    differing = [key for key in differing if not key.startswith(LENT)]
-    case = _InstalledComparison(before, now, project)
+    case = _Comparison(before, now, project)
     for key in differing:
-        case.judge(key)
+        if not key.startswith(LENT):
+            case.judge(key)
     return Differences(
         steering=case.steering,
         plugins=case.plugins,
@@ -175,89 +164,91 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
 
 
 def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What differs in folders that are lent, and those of them of which an installer has written most again."""
+    """Return what differs in folders that are lent, and those of them of which an installer has written most again."""
     by_folder: dict[str, list[str]] = {}
     for key in differing:
-        by_folder.setdefault(key.removeprefix(LENT).partition("\t")[0], []).append(key)
-    lent: dict[str, str] = {}
-    renewed: list[str] = []
-    for folder, keys in by_folder.items():
-        there = sum(1 for key in old if key.startswith(f"{LENT}{folder}\t"))
-        if sum(1 for key in keys if key in old) * 2 > there > _FEW:
-            renewed.append(folder)
-        else:
-            lent |= {key: key.removeprefix(LENT).replace("\t", "/", 1) for key in keys}
-    return lent, tuple(renewed)
+        by_folder.setdefault(key.partition("\t")[0], []).append(key)
+    there = {folder: sum(key.startswith(f"{folder}\t") for key in old) for folder in by_folder}
+    renewed = {
+        folder for folder, keys in by_folder.items() if sum(key in old for key in keys) * 2 > there[folder] > _FEW
+    }
+    kept = (key for folder, keys in by_folder.items() if folder not in renewed for key in keys)
+    lent = {key: key.removeprefix(LENT).replace("\t", "/", 1) for key in kept}
+    return lent, tuple(folder.removeprefix(LENT) for folder in by_folder if folder in renewed)
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:
-    """Whether an entry says the same, whenever that was written to the disk."""
+    """Return whether an entry says the same, whenever that was written to the disk."""
     if old is None or new is None or old == new:
         return old == new
-    if key.startswith(RUNNER):
-        return old.split("\t")[:2] == new.split("\t")[:2]
-    if key.startswith(PLUGIN):
-        return old.split("\t")[0] == new.split("\t")[0]
-    if key.startswith(PROGRAM):
-        return old.partition(" ")[2] == new.partition(" ")[2]
+    parts = 2 if key.startswith(RUNNER) else 1 if key.startswith(PLUGIN) else 0
+    if parts:
+        return old.split("\t")[:parts] == new.split("\t")[:parts]
     return old.partition(" ")[2] == new.partition(" ")[2] != ""
 
 
-class _InstalledComparison:
+class _Comparison:
     """Sorts differing entries by what they can do."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}
-        self.plugins: dict[str, NewPlugin] = {}
+        self.plugins: dict[str, Change] = {}
         self.packages: set[str] = set()
         self.compiled: list[str] = []
-        self._old, self._new, self._given = before.entries, now.entries, os.fspath(project)
-        self._project = os.path.realpath(project)
+        self._old, self._new = before.entries, now.entries
+        self._given, self._project = os.fspath(project), os.path.realpath(project)
         self._interpreters = before.interpreters
+        self._owners: dict[str, dict[str, Distribution]] = {"": {}}  # by folder of packages, and path in it
         self._sites = sorted({*before.sites, *now.sites}, key=len, reverse=True)
-        self._owners: dict[str, dict[str, Distribution]] = {}
-        rows = {key.removeprefix(RUNNER): text.split("\t") for key, text in self._old.items() if _is(key, RUNNER)}
+        rows = {key.removeprefix(RUNNER): row.split("\t") for key, row in self._old.items() if key.startswith(RUNNER)}
         self._versions = {name: row[0] for name, row in rows.items()}
         self._places = {name: posixpath.dirname(row[4]) for name, row in rows.items()}
         self._runner_of = {top: name for name, row in rows.items() for top in row[3].split()}
-        given = (text.split("\t")[0].split() for key, text in self._old.items() if _is(key, PLUGIN))
+        given = (row.split("\t")[0].split() for key, row in self._old.items() if key.startswith(PLUGIN))
         self._known_plugins = {name for names in given for name in names}
 
     @cached_property
-    def _packages(self) -> "dict[str, list[Distribution]]":
+    def _packages(self) -> dict[str, list[Distribution]]:
         return {site: distributions(site) for site in self._sites}
 
     @cached_property
     def _tops(self) -> set[str]:
-        return {_top(key, self._sites) for key in self._old}
+        """The entries of the sites below which something was: ``<site>/<name>``."""
+        placed = ((site, path) for key in self._old for site, path in (self._placed(key),) if site)
+        return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
+
+    def _placed(self, path: str) -> tuple[str, str]:
+        """Return the folder of packages that a file lies in, or nothing, and its path there."""
+        site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
+        return site, path.removeprefix(f"{site}/")
 
     def judge(self, key: str) -> None:
-        """Sorts one entry."""
-        old, new = self._old.get(key), self._new.get(key)
-        name = key.partition(" ")[2]
-        if _is(key, PROGRAM):
+        """Sort one entry."""
+        old, new, name = self._old.get(key), self._new.get(key), key.partition(" ")[2]
+        site, path = self._placed(key)
+        if key.startswith(PROGRAM):
             if old:
                 was, is_now = old.rpartition("\t")[2], (new or "").rpartition("\t")[2]
                 undo = f"remove {is_now}" if is_now not in ("", was) else f"install {name} again"
                 said = f"{was} was changed" if is_now == was else f"{name} was {was}, and is {is_now or 'gone'} now"
                 self._steers(key, is_now or was, said, undo)
-        elif _is(key, PLUGIN):
+        elif key.startswith(PLUGIN):
             self._plugin(key, old, new)
-        elif _is(key, RUNNER):
+        elif key.startswith(RUNNER):
             if old is not None:  # else it is there already, or comes as a package
-                was, now = old.split("\t"), new.split("\t")[0] if new else "gone"
-                said = f"{now} now" if now != was[0] else "something else with the same number now"
-                self._steers(key, was[4], f"{name} {was[0]} is {said}", self._again(name, was[0], was[4]))
+                was, now, place = old.split("\t")[0], new.split("\t")[0] if new else "gone", old.split("\t")[4]
+                said = f"{now} now" if now != was else "something else with the same number now"
+                self._steers(key, place, f"{name} {was} is {said}", self._again(name, was, place))
         elif key.endswith("/RECORD"):
-            self.packages.add(
-                normal(posixpath.basename(posixpath.dirname(key)).removesuffix(".dist-info").rpartition("-")[0])
-            )
+            folder = posixpath.basename(posixpath.dirname(key))
+            self.packages.add(normal(folder.removesuffix(".dist-info").rpartition("-")[0]))
         elif "/__pycache__/" in key:
             self.compiled += [key] if new is not None else []
-        elif site := next((each for each in self._sites if key.startswith(f"{each}/")), None):
-            self._in_site(key, site, old, new)
-        else:
-            self._steers(key, key, self._said(key, old, new), self._undone(key, old))
+        elif not site:
+            self._changed(key, key, old, new)
+        elif self._steers_from(site, path, old, new):
+            whole = f"{site}/{path.partition('/')[0]}"
+            self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
         """A plugin that came is not loaded, unless it cannot be told from one that was there."""
@@ -267,76 +258,64 @@ class _InstalledComparison:
         fresh = {*names.split()} - {*(old or "").split("\t")[0].split()}
         if taken := sorted(fresh & self._known_plugins):
             said = f"{self._shown(place)} takes the place of the plugin {taken[0]}"
-            self._steers(key, place, said, self._undone(place, None))
+            self._steers(key, place, said, self._removed(place))
         elif fresh:
-            self.plugins[key] = NewPlugin(self._shown(place), tuple(sorted(fresh)))
+            self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
-    def _in_site(self, key: str, site: str, old: str | None, new: str | None) -> None:
-        """A file of a folder of packages: run at each start, of a known package, gone, or of nobody."""
-        path = key.removeprefix(f"{site}/")
-        owner = self._owner(site, path)
-        if path in START or (path.endswith(".pth") and "/" not in path):
-            steers = new is not None and (path in START or not self._is_plain(Path(key)))
-        elif new is not None and _IS_READ.search(new):  # a .pth file runs it
-            steers = not _is_known(Path(key))
-        elif new is None:
-            steers = self._is_missed(path)
-        elif owner is not None and owner.holds(path):
-            steers = self._places.get(owner.name, site) != site  # a second one that may come first
-        elif old is not None or owner is not None or path.partition("/")[0] in self._runner_of:
-            steers = True
-        else:
-            return self._unowned(key, site, path.partition("/")[0], new)
-        if steers:
-            whole = f"{site}/{path.partition('/')[0]}"
-            place = whole if old is None and whole not in self._tops else key
-            self._steers(key, place, self._said(place, old, new), self._undone(place, old))
-        return None
-
-    def _is_missed(self, path: str) -> bool:
-        """Whether a file that is gone belongs to a runner that is still there."""
-        top = path.partition("/")[0]
+    def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
+        """Return whether a file of a folder of packages steers: run at each start, of a runner, or put by nobody."""
+        key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
-        if runner is None:
+        if path in START or (path.endswith(".pth") and "/" not in path):
+            return new is not None and (path in START or not self._is_plain(Path(key)))
+        if new is not None and _IS_READ.search(new):  # a .pth file runs it
+            return not _is_known(Path(key))
+        if new is None and runner is not None:  # missed where the runner is still there
+            return _same(RUNNER + runner, self._old[RUNNER + runner], self._new.get(RUNNER + runner))
+        if new is not None and owner is not None and owner.holds(path):
+            return self._places.get(owner.name, site) != site  # a second one that may come first
+        if new is not None and (old is not None or owner is not None or runner is not None):
+            return True
+        if new is None or self._is_known_top(site, top, new):
             self.packages.add(top.removesuffix(".py"))
-            return False
-        return _same(RUNNER + runner, self._old[RUNNER + runner], self._new.get(RUNNER + runner))
+        else:
+            place = f"{site}/{top}"
+            self._steers(key, place, f"no installer put {self._shown(place)} there", self._removed(place))
+        return False
 
-    def _unowned(self, key: str, site: str, top: str, new: str) -> None:
-        """A new entry that no distribution lists: of an older form of installation, or of none."""
-        known = f"{site}/{top}" in self._tops or any(top in each.tops for each in self._packages[site] if each.is_old)
-        if known or top.endswith(".egg") or Path(new.removeprefix("-> ")).is_relative_to(self._project):
-            self.packages.add(top.removesuffix(".py"))
-            return
-        place = f"{site}/{top}"
-        self._steers(key, place, f"no installer put {self._shown(place)} there", self._undone(place, None))
+    def _is_known_top(self, site: str, top: str, new: str) -> bool:
+        """Return whether an entry that no distribution lists was there, or is of an older form of installation."""
+        known = f"{site}/{top}" in self._tops or top.endswith(".egg")
+        old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
+        is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
+        return known or is_own or any(top in each.tops for each in old_ones)
 
     def _steers(self, key: str, path: str, what: str, undo: str) -> None:
-        self.steering[key] = Change(what, undo, self._shown(path))
+        self.steering[key] = Change(self._shown(path), what, undo)
 
-    def _said(self, path: str, old: str | None, new: str | None) -> str:
-        return f"{self._shown(path)} {'is new' if old is None else 'is gone' if new is None else 'was changed'}"
+    def _changed(self, key: str, path: str, old: str | None, new: str | None) -> None:
+        site, name = self._placed(path)
+        owner = self._owner(site, name)
+        undo = self._removed(path) if old is None else f"give {self._shown(path)} its content back"
+        if owner is not None and old is not None:
+            undo = self._again(owner.name, self._versions.get(owner.name, owner.version), owner.place)
+        said = "is new" if old is None else "is gone" if new is None else "was changed"
+        self._steers(key, path, f"{self._shown(path)} {said}", undo)
 
     def _shown(self, path: str) -> str:
         return path.removeprefix(f"{self._given}/").removeprefix(f"{self._project}/")
 
-    def _undone(self, path: str, old: str | None) -> str:
-        site = next((each for each in self._sites if path.startswith(f"{each}/")), None)
-        owner = self._owner(site, path.removeprefix(f"{site}/")) if site else None
-        if old is None:
-            return f"rm -r {shlex.quote(self._shown(path))}"
-        if owner is None:
-            return f"give {self._shown(path)} its content back"
-        return self._again(owner.name, self._versions.get(owner.name, owner.version), owner.place)
+    def _removed(self, path: str) -> str:
+        return f"rm -r {shlex.quote(self._shown(path))}"
 
     def _again(self, name: str, version: str, place: str) -> str:
-        """The command that installs a distribution as it was."""
-        found = (each.executable for each in self._interpreters if place.startswith(_folders_of(each)))
-        python = shlex.quote(self._shown(next(found, "python")))
+        """Return the command that installs a distribution as it was."""
+        found = _interpreter_of(place, self._interpreters)
+        python = shlex.quote(self._shown(found.executable if found else "python"))
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
-    def _owner(self, site: str, path: str) -> "Distribution | None":
-        """The distribution that says now that a file is its own."""
+    def _owner(self, site: str, path: str) -> Distribution | None:
+        """Return the distribution that says now that a file is its own: of a runner's files only a runner."""
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
             self._owners[site] = {file: each for each in owners for file in each.contents}
@@ -345,29 +324,22 @@ class _InstalledComparison:
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Whether a ``.pth`` file names folders of the project alone, or known code, which is looked at by itself."""
-        return all(self._is_plain_line(line.strip(), pth) for line in text_of(pth).splitlines())
-
-    def _is_plain_line(self, line: str, pth: Path) -> bool:
-        if not line or line.startswith("#"):
-            return True
-        if line.startswith(("import ", "import\t")):
-            return _KNOWN_LINES.fullmatch(line) is not None
-        return "\0" not in line and Path(os.path.realpath(pth.parent / line)).is_relative_to(self._project)
-
-
-def _is(key: str, kind: str) -> bool:
-    return key.startswith(kind)
-
-
-def _top(path: str, sites: Iterable[str]) -> str:
-    """The entry of a site that a file lies below; the file itself where it lies at the top."""
-    site = next((each for each in sites if path.startswith(f"{each}/")), None)
-    return f"{site}/{path.removeprefix(f'{site}/').partition('/')[0]}" if site else ""
+        """Return whether a ``.pth`` file names folders of the project alone, or known code, looked at by itself."""
+        for line in map(str.strip, text_of(pth).splitlines()):
+            if line.startswith(("import ", "import\t")):
+                plain = _KNOWN_LINES.fullmatch(line) is not None
+            elif line[:1] in ("", "#"):
+                continue
+            else:
+                inside = "\0" not in line and Path(os.path.realpath(pth.parent / line))
+                plain = bool(inside and inside.is_relative_to(self._project))
+            if not plain:
+                return False
+        return True
 
 
 def _is_known(module: Path) -> bool:
-    """Whether it is what setuptools installs to be run at each start."""
+    """Return whether it is what setuptools installs to be run at each start."""
     lines = text_of(module).splitlines(keepends=True)
     tables = [line for line in lines if line.startswith(_FINDER_TABLES)]
     rest = "".join(line for line in lines if line not in tables).removesuffix("\n")
@@ -376,12 +348,17 @@ def _is_known(module: Path) -> bool:
 
 
 def _is_table(line: str) -> bool:
-    """Whether a line gives a name a value that is written out."""
+    """Return whether a line gives a name a value that is written out."""
     tree = sources.parse(line.encode())
     only = tree.body[0] if tree and len(tree.body) == 1 else None
     value = only.value if isinstance(only, ast.Assign | ast.AnnAssign) else None
     plain = (ast.Dict, ast.List, ast.Constant, ast.BinOp, ast.Add, ast.Load)
     return value is not None and all(isinstance(node, plain) for node in ast.walk(value))
+
+
+def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpreter | None:
+    """Return the one in whose folders of packages a file lies."""
+    return next((each for each in interpreters if path.startswith(tuple(f"{site}/" for site in each.sites))), None)
 
 
 # ---- compiled code ---------------------------------------------------------------------------------------------------
@@ -392,12 +369,12 @@ def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> 
 
     False where it can be neither.
     """
-    work: dict[str, list[str]] = {}
+    known, work = [*interpreters], dict[str, list[str]]()
     try:
         for path in paths:
             folder, name = os.path.split(path)
             source = os.path.join(os.path.dirname(folder), f"{name.partition('.')[0]}.py")
-            compiler = next((each for each in interpreters if path.startswith(_folders_of(each))), None)
+            compiler = _interpreter_of(path, known)
             tag = f".cpython-{''.join(compiler.version.split('.')[:2])}.pyc" if compiler else "none"
             if compiler and name.endswith(tag) and os.path.exists(source):
                 work.setdefault(compiler.executable, []).append(f"{source}\1{path}")
@@ -418,7 +395,3 @@ def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> 
     except (OSError, HarnessError):
         return False
     return True
-
-
-def _folders_of(interpreter: Interpreter) -> tuple[str, ...]:
-    return tuple(f"{folder}/" for folder in interpreter.sites)

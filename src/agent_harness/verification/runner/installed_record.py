@@ -1,23 +1,111 @@
 """What was installed before an agent started, kept outside of the project from one session to the next."""
 
+import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
-from agent_harness.verification.runner.first_look import FirstLook
-from agent_harness.verification.runner.installed import LENT, PROGRAM, Installed, stamp_of, with_changes
+from agent_harness.verification.runner.installed import PROGRAM, Installed, stamp_of, with_changes
 from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
 from agent_harness.verification.runner.interpreters import Interpreter
 
 _CLOSED, _BEGUN, _SAME, _DIFFERS = "closed", "begun", "same", "differs"  # of a session that this process has begun
 _JUST_NOW = 60.0  # seconds between two orders of a slot at work; after more, a person may have been there
+_KEPT = tuple(each.name for each in fields(Installed) if each.name not in ("interpreters", "sites", "left", "entries"))
+
+
+class FirstLook:
+    """What was installed beside a project before the first agent of ``run`` began, for all places of its agents.
+
+    Each place looks around for itself before an attempt. What another agent has changed by then, in an environment that
+    they all use, would count there as found. So the first look at such a place is written down, in one file outside of
+    every place, and whoever looks later compares with that one. What is in a place is its own; ``inside`` is the one
+    that looks around now.
+    """
+
+    def __init__(self, path: str, run: str, inside: str) -> None:
+        self._path = path
+        self._run = run
+        self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
+
+    def before(self, before: Installed, now: Installed) -> Installed:
+        """Return what counts as installed before in this place, with what was there at the first look of the run.
+
+        What the place knows already as changed stays so. Where the file cannot be written, ``before`` as it is.
+        """
+        shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
+        outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
+        tells = _scope(shared, now.programs)
+        found, there, mine = outside.entries, now.entries, before.entries
+
+        def is_shared(key: str, value: str) -> bool:
+            is_same = found.get(key) == there.get(key)  # else one of the place's own goes before it
+            return is_same and not self._is_inside(key, value) and tells(key, value)
+
+        here = {key: value for key, value in mine.items() if is_shared(key, value)}
+        with suppress(OSError, HarnessError), self._held() as known:
+            first, seen = _texts(known.get("entries")), _interpreters(known)
+            named = tuple(map(str, known.get("programs") or ()))
+            both = dict.fromkeys((*seen, *shared)), dict.fromkeys((*named, *now.programs))
+            if tuple(map(len, both)) != (len(seen), len(named)):  # a look at what nobody has looked at before
+                told = _scope(seen, named)
+                first = {key: value for key, value in here.items() if not told(key, value)} | first
+                record = {"run": self._run, "interpreters": [each.as_record() for each in both[0]]}
+                files.write_json(self._path, {**record, "programs": [*both[1]], "entries": first})
+            first = {key: value for key, value in first.items() if is_shared(key, value)}
+            differs = {key for key in {**here, **first} if here.get(key) != first.get(key)}
+            changed = {key: first.get(key) for key in differs if mine.get(key) == there.get(key)}
+            return replace(before, entries=with_changes(before.entries, changed))
+        return before
+
+    def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
+        """What a person has released counts from now on as it is."""
+        with suppress(OSError, HarnessError), self._held() as known:
+            first, there = _texts(known.get("entries")), now.entries
+            for key in first.keys() | there.keys():
+                value = there.get(key, "")
+                if frees(_path_of(key, value or first[key])) and not self._is_inside(key, value):
+                    first[key] = value
+            files.write_json(self._path, known | {"entries": {key: value for key, value in first.items() if value}})
+
+    def _is_inside(self, key: str, value: str) -> bool:
+        return key.startswith(self._inside) or any(part.startswith(self._inside) for part in value.split("\t"))
+
+    @contextmanager
+    def _held(self) -> Iterator[dict[str, Any]]:
+        """What is known of this run, while nobody else writes."""
+        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = files.read_json_if_any(self._path)
+            yield known if known.get("run") == self._run else {}
+        finally:
+            os.close(lock)
+
+
+def _path_of(key: str, value: str) -> str:
+    """Return where what an entry tells of lies: a file, a program, or the folder of a distribution."""
+    return key if key.startswith("/") else value.rpartition("\t")[2]
+
+
+def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> Callable[[str, str], bool]:
+    """Return whether a look at these tells of an entry."""
+    names = {f"{PROGRAM}{name}" for name in programs}
+    own = {file for each in interpreters for file in (each.executable, f"{each.prefix}/pyvenv.cfg")}
+    folders = tuple({f"{at}/" for each in interpreters for at in each.sites})
+
+    def tells(key: str, value: str) -> bool:
+        path = _path_of(key, value)
+        return key in names if key.startswith(PROGRAM) else path in own or path.startswith(folders)
+
+    return tells
 
 
 class InstalledRecord:
@@ -48,29 +136,31 @@ class InstalledRecord:
         """Whether the last look since the session began found everything as it was then, to the time of each file."""
         return self._state == _SAME
 
-    def was_left(self, by: str) -> bool:
-        """Whether a session of the same run has ended just now, and nothing that an agent has changed is left."""
-        found = self._read()
-        at = self._touched_at() if found.get("open") else found.get("at")
-        fresh = isinstance(at, float) and 0 <= time.time() - at < _JUST_NOW
-        return bool(by) and found.get("by") == by and fresh and not found["left"]
-
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begins the next session without a look, with what the one before it has left: open, or ended just now.
+        """Begin the next session without a look, with what the one before it has left: open, or ended just now.
 
         What has changed since then counts as changed by an agent. False where nothing was left so, or where ``wanted``
         are places that were not looked at then.
         """
-        known = self.places() if self.is_unchanged or self.was_left(by) else None
-        if known is None or not known.includes(wanted):
+        found, known = self._read(), self.places()
+        if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
             return False
-        if not self.is_open and not self._read().get("open"):
+        if not self.is_open and not found.get("open"):
             self._write(known, {}, is_open=True, by=by)
         self._state = _BEGUN
         return True
 
+    def _was_left(self, found: Mapping[str, Any], by: str) -> bool:
+        """Whether a session of the same run has ended just now, and nothing that an agent has changed is left."""
+        at = found.get("at")
+        if found.get("open"):
+            with suppress(OSError):
+                at = os.lstat(self.path or "").st_mtime
+        fresh = isinstance(at, float) and 0 <= time.time() - at < _JUST_NOW
+        return bool(by) and found.get("by") == by and fresh and not found["left"]
+
     def leave(self) -> bool:
-        """Leaves the session open for the next one of its run, in another process; false where something has changed.
+        """Leave the session open for the next one of its run, in another process; false where something has changed.
 
         A session that was begun without the name of a run is not gone on with.
         """
@@ -82,44 +172,34 @@ class InstalledRecord:
         return True
 
     def close(self, *, project: Path) -> None:
-        """Ends a session that was left open, or was killed: what has changed since it began is an agent's."""
+        """End a session that was left open, or was killed: what has changed since it began is an agent's."""
         if self._read().get("open"):
             self.end(project=project)
 
     def places(self) -> Installed | None:
-        """What was looked at last, with nothing of what is there now."""
+        """Return what was looked at last, with nothing of what is there now."""
         found = self._read()
-        interpreters = [Interpreter.from_record(each) for each in found.get("interpreters", ())]
-        if not found or None in interpreters:
+        interpreters = _interpreters(found)
+        if not found or len(interpreters) < len(found.get("interpreters", ())):
             return None
-        return Installed(
-            interpreters=tuple(each for each in interpreters if each),
-            pythons=tuple(map(str, found.get("pythons", ()))),
-            programs=tuple(map(str, found.get("programs", ()))),
-            search=str(found.get("search", "")),
-            above=str(found.get("above", "")),
-            root=str(found.get("root", "")),
-            lent=tuple(map(str, found.get("lent", ()))),
-            entries=found["entries"],
-        )
+        texts: dict[str, Any] = {name: found[name] for name in _KEPT if name in found}
+        texts = {name: each if isinstance(each, str) else tuple(map(str, each)) for name, each in texts.items()}
+        return Installed(interpreters=interpreters, entries=found["entries"], **texts)
 
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """What has changed since the session began, or, where none is under way, by one that has ended.
+        """Return what has changed since the session began, or, where none is under way, by one that has ended.
 
         Compiled code of runners is written again; what is left of it could not be. Nothing is known without a record.
-        ``programs_only``: for what runs nothing else of what is installed.
+        ``programs_only``: for what runs nothing else of what is installed, which is looked at by the next that does.
         """
         known = self.places()
         if known is None:
             return Differences()
         is_open = bool(self._read().get("open"))
         now = known.now(programs_only=is_open and programs_only)
-        if is_open and programs_only:  # the rest is looked at by the next one that runs something
-            rest = {key: text for key, text in known.entries.items() if not key.startswith((PROGRAM, LENT))}
-            now = replace(now, entries={**rest, **now.entries})
-        else:
+        if not (is_open and programs_only):
             self._seen = now
         if self.is_open:
             self._state = _SAME if now.entries == known.entries else _DIFFERS
@@ -129,19 +209,17 @@ class InstalledRecord:
         return replace(found, compiled=()) if again else found
 
     def before(self, now: Installed, *, project: Path) -> Installed:
-        """What counts as installed before: ``now``, but for what an agent has changed that may have been at work."""
+        """Return what counts as installed before: ``now``, but for what an agent has changed that may be at work."""
         found = self._read()
         entries, left = found.get("entries", {}), found.get("left", {})
+        kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
         if found.get("open"):
-            kept = _of_concern(differences(replace(now, entries=entries), now, project=project))
-            kept |= {key for key, value in left.items() if now.entries.get(key, "") == value}
-        else:
-            kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
+            kept |= _of_concern(differences(replace(now, entries=entries), now, project=project))
         back = {key: entries.get(key) for key in kept}
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
-        """The same, written down as the state before a session that begins, of a run that is called ``by``."""
+        """Return the same, written down as the state before a session that begins, of a run that is called ``by``."""
         before = self.before(now, project=project)
         before = self.first.before(before, now) if self.first else before
         self._write(before, {}, is_open=True, by=by)
@@ -157,17 +235,16 @@ class InstalledRecord:
         by: str = "",
         again: bool = True,
     ) -> None:
-        """Notes what a session that ends has changed, but for what is released; without ``before``, since it began.
+        """Note what a session that ends has changed, but for what is released; without ``before``, since it began.
 
         ``by`` names the run that may go on with what it leaves. Without ``again`` the last look of this session counts,
         if there is one: nothing that could write there has been at work since.
         """
-        before = before or self.places()
-        self._state = _CLOSED
+        before, seen = before or self.places(), self._seen
+        self._state, self._seen = _CLOSED, None
         if before is None:
             return
-        now = before.now() if again or self._seen is None else self._seen
-        self._seen = None
+        now = before.now() if again or seen is None else seen
         changed = differences(before, now, project=project)
         found = changed.without(frees)
         if self.first and found != changed:
@@ -180,61 +257,47 @@ class InstalledRecord:
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
+        """Return the record; nothing where the file is none."""
         if not self.path:
             return {}
         try:
             as_is = stamp_of(os.lstat(self.path))
             if _LAST.get(self.path, ("", {}))[0] != as_is:
                 with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
-                    _remember(self.path, as_is, _record_in(file.read()))
-        except (OSError, ValueError, RecursionError, HarnessError):
+                    found = json.load(file)
+                texts = {name: _texts(found.get(name)) for name in ("entries", "left")} if found else {}
+                self._remember(as_is, {**found, **texts})
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError, HarnessError):
             return {}
         return _LAST[self.path][1]
 
-    def _touched_at(self) -> float | None:
-        """When the session was begun or left, in seconds since the epoch."""
-        try:
-            return os.lstat(self.path or "").st_mtime
-        except OSError:
-            return None
-
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
-        """A folder that cannot be written is passed over, as in the sandbox of an agent."""
+        """Write it down; a folder that cannot be written is passed over, as in the sandbox of an agent."""
         record = {
             "open": is_open,
             "by": by,
             "at": time.time(),
             "interpreters": [each.as_record() for each in seen.interpreters],
-            "pythons": seen.pythons,
-            "programs": seen.programs,
-            "search": seen.search,
-            "above": seen.above,
-            "root": seen.root,
-            "lent": seen.lent,
+            **{name: getattr(seen, name) for name in _KEPT},
             "left": left,
             "entries": dict(seen.entries),
         }
         with suppress(OSError, HarnessError):
             if self.path:
                 files.replace(self.path, [json.dumps(record).encode()], follow=False)
-                _remember(self.path, stamp_of(os.lstat(self.path)), record)
+                self._remember(stamp_of(os.lstat(self.path)), record)
+
+    def _remember(self, as_is: str, record: dict[str, Any]) -> None:
+        """Only one: it can be large, and a process works on one project at a time."""
+        _LAST.clear()
+        _LAST[str(self.path)] = (as_is, record)
 
 
 _LAST: dict[str, tuple[str, dict[str, Any]]] = {}  # the record that was read or written last, by its path
 
 
-def _remember(path: str, as_is: str, record: dict[str, Any]) -> None:
-    """Only one: it can be large, and a process works on one project at a time."""
-    _LAST.clear()
-    _LAST[path] = (as_is, record)
-
-
-def _record_in(content: bytes) -> dict[str, Any]:
-    """The record of a file; ``ValueError`` where it is none."""
-    found = json.loads(content)
-    if not isinstance(found, dict):
-        return {}
-    return {**found, "entries": _texts(found.get("entries")), "left": _texts(found.get("left"))}
+def _interpreters(record: Mapping[str, Any]) -> tuple[Interpreter, ...]:
+    return tuple(each for row in record.get("interpreters") or () if (each := Interpreter.from_record(row)))
 
 
 def _of_concern(found: Differences) -> set[str]:
@@ -243,4 +306,4 @@ def _of_concern(found: Differences) -> set[str]:
 
 
 def _texts(found: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}

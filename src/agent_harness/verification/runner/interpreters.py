@@ -42,6 +42,11 @@ class Interpreter:
     library: tuple[str, ...]  # where its standard library is
     version: str = ""
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return whatever decides what it is and loads, but for its standard library."""
+        return (self.executable, self.prefix, *self.sites)
+
     def as_record(self) -> dict[str, Any]:
         """The members of the JSON record."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

@@ -38,7 +38,7 @@ from agent_harness.protocols.features.records import CostRecord, SessionState
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import RefusalPolicy
-from agent_harness.verification.runner.first_look import FirstLook
+from agent_harness.verification.runner.installed_record import FirstLook
 
 UNCOUNTED = ("user_pause", "error", "rate_limited")
 OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")

@@ -24,6 +24,7 @@ from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
+from agent_harness.verification.command import starts_python
 from agent_harness.verification.grade import Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
 from agent_harness.verification.runner import environment, execution
@@ -209,6 +210,7 @@ class Judge:
             isolation=config.verification.isolation,
             report=config.verification.report,
             sandbox=config.sandbox.settings(services=bool(config.environment.health_check)),
+            starts_python=starts_python,
         )
         self._record = InstalledRecord(project.store.installed(), project.first_look)
         self._environment = self._environment.begun(self._record, begins=False)
