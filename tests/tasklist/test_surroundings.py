@@ -91,3 +91,17 @@ def test_what_a_person_changes_between_two_runs_is_no_agents_doing(make: Make) -
     assert ran(work, "", "--max-tasks", "1")["a"] == "completed"
     (site(work) / "sitecustomize.py").write_text("x = 1\n")
     assert ran(work)["b"] == "completed"
+
+
+@pytest.mark.scenario
+def test_what_a_cleanup_changes_after_the_last_look_is_a_change_for_the_next_task(make: Make) -> None:
+    """A cleanup runs what the agent has left in ignored files, after the proof of its attempt."""
+    work = make(asks("no such word"), asks("b"), isolation="worktree")
+    (work.root / "own.sh").write_text("true\n")
+    work.repo.ignore(".venv/\nown.sh")
+    work.edit("a", max_attempts=1, on_failure={"cleanup": "sh own.sh"})
+    work.edit("b", max_attempts=1)
+    plant = f"echo 'x = 1' > {site(work)}/sitecustomize.py"
+    work.harness("run", "--agent", work.agent(f'echo $HARNESS_TASK_ID >> work.txt; echo "{plant}" > own.sh'))
+    assert {each["id"]: each["status"] for each in work.raw["tasks"]} == {"a": "failed", "b": "failed"}
+    assert said(work, "b")

@@ -75,12 +75,13 @@ def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
     """What an attempt has changed stays a change for the next one, unless a person's word for it was used.
 
     Where it has changed nothing and the run goes on, it is left open: what comes after the look before its proof counts
-    as changed by the next one. A check in a checkout and a sandbox changes nothing that is installed.
+    as changed by the next one. A check in a checkout and a sandbox changes nothing that is installed; a cleanup may.
     """
     record, has_more = _record_of(worker), task.may_change or (task.cleanup and not completed)
     if has_more or not (worker.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
-        again = _in_place(worker) or kind_for(settings_from(worker.store.look().config.sandbox)) is None
+        held = not _in_place(worker) and kind_for(settings_from(worker.store.look().config.sandbox)) is not None
+        again = not (completed and held)
         record.end(project=Path(folder_of(worker)), frees=frees, again=again)
 
 
