@@ -89,13 +89,9 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=own), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """This environment with what counts as installed before; ``begins`` when an agent starts now.
-
-        ``before`` was looked at this moment.
-        """
-        now = self.before
-        known = record.begin if begins else record.before
-        before = known(now, project=self.root)
+        """This environment with what counts as installed before; ``begins`` when an agent starts now."""
+        now = self.before.now()
+        before = (record.begin if begins else record.before)(now, project=self.root)
         return replace(self, before=before)._without(differences(before, now, project=self.root))
 
     def _without(self, found: Differences) -> "RunEnvironment":
@@ -177,11 +173,13 @@ def resolve(
     report: str | None = None,
     sandbox: SandboxSettings = AUTO,
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
+    looks: bool = True,
 ) -> RunEnvironment:
     """Finds what the commands will start, asks their interpreters where things are, and records digests.
 
     Call it before the agent starts. ``commands`` may still hold ``{test_file}``. A program that is not there is no
-    error here; the run says so. What is installed is looked at for those that may start an interpreter.
+    error here; the run says so. What is installed is looked at for those that may start an interpreter: now if
+    it ``looks``, else when the environment has ``begun``.
     """
     place = Path(root).absolute()
     variables = plain_variables()
@@ -198,6 +196,16 @@ def resolve(
             programs[command.head] = _started(command, found, place, variables["PATH"])
     starting = [parse(each) for each in texts if starts_python(each, os.fspath(place))]
     by_shell = [] if all(each.words for each in starting) else own_environments(place, asked)
+    installed = places(
+        [*(interpreters.get(each.head) for each in starting), *by_shell],
+        [*ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
+        root=os.fspath(place),
+        settings=sandbox,
+        confined=True,
+        search=variables["PATH"],
+        above=os.fspath(place) if isolation == IN_PLACE and starting else "",
+        lent=compared(place, links) if isolation == WORKTREE else (),
+    )
     return RunEnvironment(
         root=place,
         isolation=isolation,
@@ -207,16 +215,7 @@ def resolve(
         variables=variables,
         programs=programs,
         interpreters=interpreters,
-        before=places(
-            [*(interpreters.get(each.head) for each in starting), *by_shell],
-            [*ALWAYS, *(word for words in programs.values() for word in words if word.startswith("/"))],
-            root=os.fspath(place),
-            settings=sandbox,
-            confined=True,
-            search=variables["PATH"],
-            above=os.fspath(place) if isolation == IN_PLACE and starting else "",
-            lent=compared(place, links) if isolation == WORKTREE else (),
-        ).now(),
+        before=installed.now() if looks else installed,
     )
 
 

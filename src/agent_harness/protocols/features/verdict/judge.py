@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from agent_harness.kernel import snapshot
@@ -203,7 +204,7 @@ class Judge:
         self._seconds = config.verification.timeout_minutes * 60
         self._lint = config.quality.lint_command
         commands = [config.testing.full, config.testing.feature, self._lint]
-        self._environment = environment.resolve(
+        self._resolved = environment.resolve(
             project.root,
             [c for c in commands if c],
             links=config.verification.links,
@@ -211,9 +212,13 @@ class Judge:
             report=config.verification.report,
             sandbox=config.sandbox.settings(services=bool(config.environment.health_check)),
             starts_python=starts_python,
+            looks=False,
         )
         self._record = InstalledRecord(project.store.installed(), project.first_look)
-        self._environment = self._environment.begun(self._record, begins=False)
+
+    @cached_property
+    def _environment(self) -> environment.RunEnvironment:
+        return self._resolved.begun(self._record, begins=False)
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
@@ -221,8 +226,8 @@ class Judge:
 
         What it changes of that stays a change in later sessions, but for what ``may_change`` releases.
         """
-        looked_at = replace(self._environment, before=self._environment.before.now())
-        self._environment = looked_at.begun(self._record, begins=True)
+        known = vars(self).get("_environment", self._resolved)
+        self._environment = known.begun(self._record, begins=True)
         yield
         self.accept_installed(may_change)
 
