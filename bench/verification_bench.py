@@ -17,6 +17,7 @@ from pathlib import Path
 import timing
 
 from agent_harness.kernel.git import Git
+from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.judge import judge
 from agent_harness.verification.runner.environment import resolve
 from agent_harness.verification.verdict import Strictness
@@ -56,19 +57,17 @@ def quick() -> Mapping[str, float]:
 def _verify(root: Path, base: str, candidate: str, tests: int, options: Strictness | None = None) -> None:
     proof = f"{sys.executable} -m pytest {OWN} -q"
     lint = f"{sys.executable} -m compileall -q src"
-    verdict = judge(
-        Git(root),
+    claim = SessionClaim(
         base=base,
         candidate=candidate,
-        environment=resolve(root, [SUITE, lint]),
         proof=proof,
         suite=SUITE,
         lint=lint,
         test_files=[OWN],
         protected=[f"tests/test_{number}.py" for number in range(min(FILES, tests))],
-        options=options,
         baseline=[f"tests/test_{n % FILES}.py::test_{n // FILES}" for n in range(tests)],
     )
+    verdict = judge(Git(root), claim, environment=resolve(root, [SUITE, lint]), options=options)
     if not verdict.accepted or verdict.findings:
         raise SystemExit(f"the verification did not go as planned: {verdict.findings}")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_harness.kernel.git import Git
 from agent_harness.testing.repo import Repo
+from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.judge import judge
 from agent_harness.verification.runner.environment import RunEnvironment, resolve
 from agent_harness.verification.verdict import Strictness, Verdict
@@ -103,11 +104,10 @@ class JudgedProject:
         """The verdict on a commit, or on a commit of these files on top of the present folder."""
         commit = candidate if isinstance(candidate, str) else self.commit(candidate)
         settings.setdefault("options", Strictness(outside=False))  # two starts of Python
-        return judge(
-            self.client,
+        terms = {name: settings.pop(name) for name in ("options", "on_step", "stop") if name in settings}
+        claim = SessionClaim(
             base=self.base,
             candidate=commit,
-            environment=self.environment,
             proof=proof,
             suite=suite,
             test_files=test_files,
@@ -115,6 +115,7 @@ class JudgedProject:
             baseline=baseline,
             **settings,
         )
+        return judge(self.client, claim, environment=self.environment, **terms)
 
 
 def codes(verdict: Verdict) -> list[str]:

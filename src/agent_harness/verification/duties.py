@@ -6,7 +6,7 @@
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -33,40 +33,57 @@ def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Nam
     return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
 
 
+@dataclass(frozen=True, kw_only=True)
+class SessionClaim:
+    """The work of a session on a feature, and what is known before it is judged; a command of None is left out."""
+
+    base: str  # the last accepted commit
+    candidate: str
+    proof: str | None = None  # runs the feature's own tests
+    suite: str | None = None
+    lint: str | None = None
+    asked: str = ""  # what the feature says in words
+    others: Collection[str] = ()  # further commands that check the project: what they run or read is not free
+    environment_commands: Collection[str] = ()  # set the environment up, reset it or look after it: no more is theirs
+    test_files: Collection[str] = ()  # of the feature: files, folders or node ids
+    protected: Collection[str] = ()  # those of features that pass already
+    baseline: Collection[str] = ()  # ids known to pass
+    files_read: Collection[str] = ()  # what else their code opens
+    story: Collection[str] = ()  # files in which the session tells of itself
+    may_change: Collection[str] = ()  # patterns of protected files that a person released; their tests may be gone
+    own_may_change: bool = False  # and the feature's own tests that the base has: an agent wrote them, proven once
+    red_base: str | None = None  # the code before the feature was begun, when that is not the base
+
+    @property
+    def commands(self) -> list[str]:
+        """Return what runs tests."""
+        return [command for command in (self.proof, self.suite) if command]
+
+
 def of_session(
     tree: Tree,
     changes: CandidateChanges,
+    claim: SessionClaim,
     *,
-    commands: Sequence[str],
     checks: Named,
     environment: Named,
-    test_files: Collection[str],
-    protected: Collection[str],
     import_roots: Iterable[str],
-    may_change: Collection[str] = (),
-    baseline: Collection[str] = (),
-    files_read: Collection[str] = (),
-    story: Collection[str] = (),
-    own_may_change: bool = False,
 ) -> Duty:
-    """The duty of a session. ``baseline`` are the ids known to pass.
-
-    ``own_may_change``: the session may change its own tests, which an agent wrote and which were proven once.
-    """
-    older, examples = _by_ids(tree, changes, baseline)
-    own_files = list(map(_clean, test_files))
+    """Return the duty of a session."""
+    older, examples = _by_ids(tree, changes, claim.baseline)
+    own_files = list(map(_clean, claim.test_files))
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
-    named = _runner_files(commands, changes.before | changes.after, test_files)
+    named = _runner_files(claim.commands, changes.before | changes.after, claim.test_files)
     return Duty(
-        **_runner(tree, commands, import_roots),
-        given=frozenset(p for p, code in own if code and sources.has_tests(code) and not own_may_change),
+        **_runner(tree, claim.commands, import_roots),
+        given=frozenset(p for p, code in own if code and sources.has_tests(code) and not claim.own_may_change),
         older=older,
         examples=examples,
-        read=frozenset(files_read),
-        story=frozenset(story),
+        read=frozenset(claim.files_read),
+        story=frozenset(claim.story),
         test_files=frozenset(own_files),
-        protected=frozenset(map(_clean, protected)),
-        may_change=tuple(may_change),
+        protected=frozenset(map(_clean, claim.protected)),
+        may_change=tuple(claim.may_change),
         checks=checks,
         environment=environment,
         runner_files=named - checks.files - environment.files,

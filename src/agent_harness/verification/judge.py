@@ -17,6 +17,7 @@ from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
+from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.guard import Duty, Guard, file_of, is_read, survey
 from agent_harness.verification.noticing import twins
 from agent_harness.verification.noticing.notices import notice
@@ -45,94 +46,56 @@ Stage = Callable[[Case], object]
 
 def judge(
     git: Git,
+    claim: SessionClaim,
     *,
-    base: str,
-    candidate: str,
     environment: RunEnvironment,
-    proof: str | None = None,
-    suite: str | None = None,
-    lint: str | None = None,
-    asked: str = "",
-    others: Collection[str] = (),
-    environment_commands: Collection[str] = (),
-    test_files: Collection[str] = (),
-    protected: Collection[str] = (),
-    baseline: Collection[str] = (),
-    files_read: Collection[str] = (),
-    story: Collection[str] = (),
-    may_change: Collection[str] = (),
-    own_may_change: bool = False,
-    red_base: str | None = None,
     options: Strictness | None = None,
     on_step: Step | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """The verdict on ``candidate`` of a project whose runner reports tests; ``base`` is the last accepted commit.
+    """Return the verdict on a claim in a project whose runner reports tests; ``git.root`` is the project.
 
-    ``git.root`` is the project. ``proof`` runs the assigned feature's own tests, which are ``test_files`` (files,
-    folders or node ids), and ``asked`` is what the feature says in words; ``protected`` are those of features that pass
-    already; ``baseline`` are the ids known to pass, ``files_read`` what else their code opens. In the files of
-    ``story`` the session tells of itself. ``others`` are further commands that check the project, and
-    ``environment_commands`` those that set its environment up, reset it or look after it: what all of them run or read
-    is not free.
-    ``may_change`` are patterns of protected files that a person has released; tests of them may also be gone.
-    Tests that ``base`` has in ``test_files`` are given, and stay, unless ``own_may_change``.
-    ``red_base`` is the code before the feature was begun, when that is not ``base``. A command of ``None`` is left out.
     ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
     ``Interrupted`` when ``stop`` says so.
     """
-    hold = {file_of(node) for node in baseline}
-    checks = [command for command in (proof, suite, lint, *others) if command]
+    hold = {file_of(node) for node in claim.baseline}
+    checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
     with git.objects() as objects:
         try:
-            tree = tree_at(git, objects, base)
+            tree = tree_at(git, objects, claim.base)
             loaded = duties.behind(checks, tree)
-            sets_up = duties.behind(environment_commands, tree, sets_up=True)
+            sets_up = duties.behind(claim.environment_commands, tree, sets_up=True)
             wanted = lambda path: is_read(path) or path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
-            changes = between(git, objects, base, candidate, wanted=wanted)
+            changes = between(git, objects, claim.base, claim.candidate, wanted=wanted)
         except GitFailed as error:
             if "is damaged" not in error.message:
                 raise
-            return Verdict(accepted=False, findings=(_damaged(error),), base=base, candidate=candidate)
-        commands = [command for command in (proof, suite) if command]
-        own = replace(environment, base=base)
-        runner = TestRunner(git, own, stop, commands=commands, may_change=may_change)
-        duty = duties.of_session(
-            tree,
-            changes,
-            commands=commands,
-            checks=loaded,
-            environment=sets_up,
-            test_files=test_files,
-            protected=protected,
-            import_roots=runner.import_roots,
-            may_change=may_change,
-            baseline=baseline,
-            files_read=files_read,
-            story=story,
-            own_may_change=own_may_change,
-        )
+            return Verdict(accepted=False, findings=(_damaged(error),), base=claim.base, candidate=claim.candidate)
+        own = replace(environment, base=claim.base)
+        runner = TestRunner(git, own, stop, commands=claim.commands, may_change=claim.may_change)
+        roots = runner.import_roots
+        duty = duties.of_session(tree, changes, claim, checks=loaded, environment=sets_up, import_roots=roots)
         runner.changed = [change.path for change in changes.files]
         case = Case(
             git=git,
             objects=objects,
-            base=base,
-            candidate=candidate,
+            base=claim.base,
+            candidate=claim.candidate,
             runner=runner,
             guard=Guard(duty, tree),
             changes=changes,
             tree=tree,
             strictness=options or Strictness(),
-            proof=proof,
-            suite=suite,
-            lint=lint,
-            asked=asked,
-            baseline=baseline,
-            begun=red_base or base,
+            proof=claim.proof,
+            suite=claim.suite,
+            lint=claim.lint,
+            asked=claim.asked,
+            baseline=claim.baseline,
+            begun=claim.red_base or claim.base,
             on_step=on_step or (lambda *_: None),
             stop=stop,
         )
-        whole = SuiteStage(case, suite, duty.protected) if suite else None
+        whole = SuiteStage(case, claim.suite, duty.protected) if claim.suite else None
         stages = (_rules, _prove, lambda _: whole and whole.judge(), _before, notice, replay, _style)
         _walk(case, stages)
         return case.verdict((whole or SuiteStage(case, "", duty.protected)).outcomes())

@@ -26,6 +26,7 @@ from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
 from agent_harness.verification.command import starts_python
+from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.grade import Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
 from agent_harness.verification.runner import environment, execution
@@ -364,14 +365,16 @@ class Judge:
         self._project.say(f"Judging {feature.name} from {base[:10]}, where it was not marked yet.")
         verdict = judge.judge(
             self._project.git,
-            base=base,
-            candidate=commit,
+            SessionClaim(
+                base=base,
+                candidate=commit,
+                proof=self._project.config.test_command(feature.test_file),
+                asked=feature.asked,
+                test_files=[feature.test_file],
+                may_change=["*"],
+                own_may_change=True,
+            ),
             environment=self._environment,
-            proof=self._project.config.test_command(feature.test_file),
-            asked=feature.asked,
-            test_files=[feature.test_file],
-            may_change=["*"],
-            own_may_change=True,
             options=Strictness(requires_red=REJECT if feature.requires_red else OFF, timeout_seconds=self._seconds),
         )
         return verdict.reasons[0].message if verdict.reasons else None
@@ -384,19 +387,21 @@ class Judge:
         config = self._project.config
         return judge.judge(
             self._project.git,
-            base=check["base"],
-            candidate=commit,
+            SessionClaim(
+                base=check["base"],
+                candidate=commit,
+                suite=str(config.testing.full),
+                lint=self._lint,
+                others=config.check_commands,
+                environment_commands=config.environment_commands,
+                test_files=check["test_files"],
+                protected=check["protected"],
+                baseline=check["baseline"],
+                files_read=check["files_read"],
+                may_change=check["may_change"],
+                own_may_change=True,
+            ),
             environment=self._environment,
-            suite=str(config.testing.full),
-            lint=self._lint,
-            others=config.check_commands,
-            environment_commands=config.environment_commands,
-            test_files=check["test_files"],
-            protected=check["protected"],
-            baseline=check["baseline"],
-            files_read=check["files_read"],
-            may_change=check["may_change"],
-            own_may_change=True,
             options=Strictness(
                 requires_red=OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
@@ -442,22 +447,24 @@ class Judge:
             project.say("Warning: verification.harness_verify is off; the agent's own run of the tests counts.")
         return judge.judge(
             project.git,
-            base=under_way.base.snapshot.head or project.git.empty_tree(),
-            candidate=candidate,
+            SessionClaim(
+                base=under_way.base.snapshot.head or project.git.empty_tree(),
+                candidate=candidate,
+                proof=config.test_command(file) if file and by_tests else None,
+                suite=str(config.testing.full) if whole or config.verification.regression_check else None,
+                lint=self._lint,
+                asked=under_way.feature.asked,
+                others=config.check_commands,
+                environment_commands=config.environment_commands,
+                test_files=[file] if file else [],
+                protected=[f.test_file for f in under_way.features.passing],
+                baseline=records.texts(under_way.baseline.record["passing_tests"]),
+                files_read=under_way.baseline.files_read,
+                story=(project.features_name, project.progress_name),
+                may_change=(*under_way.feature.may_change, *may_change),
+                own_may_change=ledger.was_accepted(project.store.ledger(), item_of(under_way)),
+            ),
             environment=self._environment,
-            proof=config.test_command(file) if file and by_tests else None,
-            suite=str(config.testing.full) if whole or config.verification.regression_check else None,
-            lint=self._lint,
-            asked=under_way.feature.asked,
-            others=config.check_commands,
-            environment_commands=config.environment_commands,
-            test_files=[file] if file else [],
-            protected=[f.test_file for f in under_way.features.passing],
-            baseline=records.texts(under_way.baseline.record["passing_tests"]),
-            files_read=under_way.baseline.files_read,
-            story=(project.features_name, project.progress_name),
-            may_change=(*under_way.feature.may_change, *may_change),
-            own_may_change=ledger.was_accepted(project.store.ledger(), item_of(under_way)),
             options=Strictness(
                 requires_red=REJECT if under_way.feature.requires_red and not may_be_green else OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
