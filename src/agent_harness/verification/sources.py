@@ -683,12 +683,9 @@ def _is_always(node: ast.expr) -> bool:
         return all(map(_is_always, node.values))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _is_always(node.operand)
-    return _is_written_out(node) or (isinstance(node, ast.Compare) and _compares_with_itself(node))
-
-
-def _compares_with_itself(node: ast.Compare) -> bool:
-    is_reflexive = len(node.ops) == 1 and isinstance(node.ops[0], _REFLEXIVE)
-    return is_reflexive and ast.dump(node.left) == ast.dump(node.comparators[0])
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], _REFLEXIVE):
+        return ast.dump(node.left) == ast.dump(node.comparators[0]) or _is_written_out(node)
+    return _is_written_out(node)
 
 
 def _is_written_out(node: ast.AST) -> bool:
@@ -723,7 +720,12 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
     ``monkeypatch`` and ``mock.patch`` used as a context or decorator undo themselves and do not count.
     """
-    imported = frozenset(_imported_names(tree) if roots is None else roots)
+    if roots is None:
+        named = (
+            each for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names
+        )
+        roots = {(each.asname or each.name).split(".")[0] for each in named}
+    imported = frozenset(roots)
     return [reason for node in ast.walk(tree) for reason in _reaching(node, imported)]
 
 
@@ -789,12 +791,6 @@ def _calling(node: ast.Call) -> Iterator[str]:
         yield f"line {node.lineno} calls {name}"
     elif name.endswith(".start") and "patch" in name:
         yield f"line {node.lineno} starts a patch that nothing ends"
-
-
-def _imported_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
 
 
 def _root(node: ast.AST) -> str:

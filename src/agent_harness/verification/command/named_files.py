@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise, product, takewhile
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.shell.reader import ShellCommand, read
@@ -332,7 +332,9 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
         inner = _without_wrappers(words[unwrapped(words) or len(words) :])
         handed = "{}" in inner
         return [[path if word == "{}" else word for word in inner] + [path] * (not handed) for path in found.listed]
-    roots = [_joined(folder, each) for each in _until_option(rest)] or [folder]
+    roots = [_joined(folder, each) for each in takewhile(lambda word: not word.startswith(("-", "(", "!")), rest)] or [
+        folder
+    ]
     names = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
     below = (
         p for p in sorted(found.tree.paths) if any(not root or p == root or p.startswith(f"{root}/") for root in roots)
@@ -341,13 +343,6 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
     found.listed = [posixpath.relpath(path, folder or ".") for path in islice(wanted, _MOST_WAYS)] if names else []
     started = [_without_wrappers(words[start:end]) for start, end in executed(words)]
     return [[path if word == "{}" else word for word in inner] for inner in started for path in found.listed]
-
-
-def _until_option(words: Sequence[str]) -> Iterator[str]:
-    for word in words:
-        if word.startswith(("-", "(", "!")):
-            return
-        yield word
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:

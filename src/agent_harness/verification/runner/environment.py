@@ -16,7 +16,7 @@ from agent_harness.kernel.process import scrubbed_environment
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.check import Command, parse
 from agent_harness.verification.runner.installed import Installed, places
-from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
+from agent_harness.verification.runner.installed_changes import Differences, differences, without_compiled
 from agent_harness.verification.runner.installed_record import InstalledRecord
 from agent_harness.verification.runner.interpreters import (
     Interpreter,
@@ -85,8 +85,8 @@ class RunEnvironment:
         compiled code of a runner is new and cannot be written again, every run compiles its own.
         """
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
-        own = bool(found.compiled) and not compiled_anew(found.compiled, self.before.interpreters)
-        return replace(self._without(found), own_bytecode=own), found.findings
+        found = without_compiled(found, self.before.interpreters)
+        return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
         """This environment with what counts as installed before; ``begins`` when an agent starts now."""

@@ -170,7 +170,7 @@ class TestStart:
         said = (self.by_shell and not command.pytest) or space.has_settings or "--rootdir" in command.text
         root, cache = None if said else str(space.cwd), str(report.parent / "cache")
         options = report_options(str(report), cache, keep_going=asked.keep_going, root=root, blocked=self.blocked)
-        options += asked.ends_early
+        options += [f"--maxfail={asked.most_failures}"] if asked.most_failures else []
         imports = self.variables["PYTHONPATH"]
         started, own = with_report(command, self.words, str(report), options, imports=imports)
         if _OPTIONS in own:
@@ -276,11 +276,6 @@ class RunAsked:
     watched: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # functions whose calls are noted
     again: Sequence[RecordedCall] = ()  # calls that are made in the place of tests
     plain: bool = False  # only the exit status counts
-
-    @property
-    def ends_early(self) -> list[str]:
-        """The option of pytest for the most failures."""
-        return [f"--maxfail={self.most_failures}"] if self.most_failures else []
 
 
 class Reach(NamedTuple):

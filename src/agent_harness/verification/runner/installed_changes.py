@@ -364,6 +364,12 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 # ---- compiled code ---------------------------------------------------------------------------------------------------
 
 
+def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
+    """Return the same without compiled code of runners, where it could be written again."""
+    again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
+    return replace(found, compiled=()) if again else found
+
+
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
     """Whether compiled code of what runs tests is what its sources say now: written again, or else removed.
 

@@ -13,7 +13,7 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.verification.runner.installed import PROGRAM, Installed, stamp_of, with_changes
-from agent_harness.verification.runner.installed_changes import Differences, compiled_anew, differences
+from agent_harness.verification.runner.installed_changes import Differences, differences, without_compiled
 from agent_harness.verification.runner.interpreters import Interpreter
 
 _CLOSED, _BEGUN, _SAME, _DIFFERS = "closed", "begun", "same", "differs"  # of a session that this process has begun
@@ -204,9 +204,7 @@ class InstalledRecord:
         if self.is_open:
             self._state = _SAME if now.entries == known.entries else _DIFFERS
         before = known if is_open else self.before(now, project=project)
-        found = differences(before, now, project=project).without(frees)
-        again = bool(found.compiled) and compiled_anew(found.compiled, now.interpreters)
-        return replace(found, compiled=()) if again else found
+        return without_compiled(differences(before, now, project=project).without(frees), now.interpreters)
 
     def before(self, now: Installed, *, project: Path) -> Installed:
         """Return what counts as installed before: ``now``, but for what an agent has changed that may be at work."""
@@ -249,9 +247,8 @@ class InstalledRecord:
         found = changed.without(frees)
         if self.first and found != changed:
             self.first.accept(now, frees)
-        if found.compiled and compiled_anew(found.compiled, now.interpreters):
-            now, found = now.now(), replace(found, compiled=())
-        kept = _of_concern(found)
+        clean = without_compiled(found, now.interpreters)
+        now, kept = now if clean is found else now.now(), _of_concern(clean)
         left = {key: now.entries.get(key, "") for key in kept}
         merged = with_changes(now.entries, {key: before.entries.get(key) for key in kept})
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
