@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from agent_harness.verification.runner.interpreters import Interpreter
 
 _CLOSED, _BEGUN, _SAME, _DIFFERS = "closed", "begun", "same", "differs"  # of a session that this process has begun
 _JUST_NOW = 60.0  # seconds between two orders of a slot at work; after more, a person may have been there
-_KEPT = tuple(each.name for each in fields(Installed) if each.name not in ("interpreters", "sites", "left", "entries"))
+_KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # of a look, beside its entries
 
 
 class FirstLook:
