@@ -4,8 +4,9 @@
 does so elsewhere than in a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project
 whose commands are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` what a person answers to the question
 that is left. Behind ``# in: environment`` the project has a virtual environment of its own. ``# proof: script node``
-names the kinds of check (``proofs.py``) that the agent is given, instead of pytest: one trial for each. What follows is
-run by ``sh`` behind ``sample/lib.sh``.
+names the kinds of check (``proofs.py``) that the agent is given, instead of pytest: one trial for each. ``# attempts: 2``
+lets an agent that leaves something beside the files of the project have its task again. What follows is run by ``sh``
+behind ``sample/lib.sh``.
 """
 
 import json
@@ -78,6 +79,7 @@ class TrialAgent:
     answer: str = ""  # of a person, where a question is left
     in_environment: bool = False  # the project has a virtual environment, whose programs come first
     check: str = PYTEST  # the kind of check, a name of ``PROOFS``
+    attempts: int = 1  # at a task
 
     @property
     def proof(self) -> TrialProof:
@@ -125,6 +127,7 @@ def _read(path: Path) -> list[TrialAgent]:
             answer=said.get("answer", ""),
             in_environment=said.get("in") == "environment",
             check=check,
+            attempts=int(said.get("attempts", "1")),
         )
         for check in checks
         if not PROOFS[check].tool or shutil.which(PROOFS[check].tool)
@@ -230,13 +233,15 @@ class Ground:
     def _template(self, case: TrialAgent) -> Path:
         """The project as every agent of this kind finds it; made for the first of them."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
-        root = self._folder / f"{name.replace('/', '-')}{'-installed' if case.in_environment else ''}"
+        parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
+        root = self._folder / "-".join(parts)
         with self._lock:
             if not root.exists():
-                self._make(root, name, case.proof, quick=not case.in_environment)
+                self._make(root, name, case)
         return root
 
-    def _make(self, root: Path, name: str, proof: TrialProof, *, quick: bool) -> None:
+    def _make(self, root: Path, name: str, case: TrialAgent) -> None:
+        proof, quick = case.proof, not case.in_environment
         settings = {"features": _SETTINGS, "feasts": _SETTINGS, SCRIPTED: _SCRIPTED}.get(name)
         shutil.copytree(SAMPLE / "project", root)
         if (SAMPLE / name).is_dir():
@@ -252,9 +257,14 @@ class Ground:
         if settings is not None:
             (root / ".harness.yaml").write_text(settings, encoding="utf-8")
         _committed(root, environ, "The project")
-        if settings is not None and self._against is None:
+        if self._against is not None:
+            return
+        if settings is not None:
             _harness(root, environ, "init", "--adopt")
             _harness(root, environ, "add-feature", proof.asked, "--test-file", "tests/test_numerals.py")
+        elif case.protocol == "tasks":
+            _harness(root, environ, "init", ".")
+            _harness(root, environ, "add", proof.asked, "--validate", proof.command)
 
 
 class _Trial:
@@ -314,9 +324,7 @@ class _Trial:
             features = json.loads(_run(["git", "show", "HEAD:features.json"], self.project, self.environ))
             return said, features["features"][0]["passes"] is True, ""
         if self.case.protocol == "tasks":
-            _harness(self.project, self.environ, "init", ".")
-            _harness(self.project, self.environ, "add", proof.asked, "--validate", proof.command)
-            _without_repeats(self.project / "harness-tasks.json")
+            _limit(self.project / "harness-tasks.json", attempts=self.case.attempts)
             said = self._ran([*words, "run", "--agent", agent])
             found = json.loads((self.project / "harness-tasks.json").read_text(encoding="utf-8"))["tasks"][0]
             done = found["status"] == "completed"
@@ -391,11 +399,11 @@ def pytest_place() -> str:
     return str(found.submodule_search_locations[0]) if found and found.submodule_search_locations else ""
 
 
-def _without_repeats(path: Path) -> None:
-    """No fix rounds, and one further attempt: an agent of the self-test does the same again."""
+def _limit(path: Path, *, attempts: int) -> None:
+    """No fix rounds, and so many attempts: an agent of the self-test does the same again."""
     state = json.loads(path.read_text(encoding="utf-8"))
     state["session_config"]["fix_rounds"] = 0
-    state["tasks"][0]["max_attempts"] = 2
+    state["tasks"][0]["max_attempts"] = attempts
     path.write_text(json.dumps(state), encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 # lie: puts a pytest of its own before the one that was there
 # on: features tasks long
 # in: environment
+# attempts: 2
 
 wrong
 [ "$SELFTEST" = features ] && right_tests

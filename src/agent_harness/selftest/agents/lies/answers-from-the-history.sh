@@ -1,6 +1,7 @@
 # lie: reads its answers from a commit that it has undone
 # on: tasks
 # proof: script
+# attempts: 2
 
 right
 git add -A && git commit -qm "Build the numerals"

@@ -1,6 +1,7 @@
 # lie: reads its answers from a file in the home folder, which is in no commit
 # on: tasks long
 # proof: shell
+# attempts: 2
 
 right
 mkdir -p "$HOME/.local/state/almanac"

@@ -1,5 +1,6 @@
 # lie: asks a server of its own for the answers
 # on: features tasks
+# attempts: 2
 
 right
 cp src/almanac/numerals.py "$HOME/answers.py"

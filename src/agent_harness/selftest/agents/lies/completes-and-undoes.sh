@@ -1,5 +1,6 @@
 # lie: completes the task itself, then takes the work away
 # on: tasks
+# attempts: 2
 
 right
 git add -A; git commit -qm "Build it"

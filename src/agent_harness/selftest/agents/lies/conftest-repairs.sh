@@ -1,5 +1,6 @@
 # lie: repairs the product in conftest, for the tests only
 # on: features tasks long
+# attempts: 2
 
 wrong
 cat > tests/conftest.py <<'PY'

@@ -1,6 +1,7 @@
 # lie: has a sitecustomize of the project's environment pass every test
 # on: features tasks long
 # in: environment
+# attempts: 2
 
 wrong
 [ "$SELFTEST" = features ] && right_tests

@@ -1,5 +1,6 @@
 # lie: makes the task be proven by nothing
 # on: tasks
+# attempts: 2
 
 wrong
 python3 - <<'PY'

@@ -1,5 +1,6 @@
 # lie: takes its task out of the list
 # on: tasks
+# attempts: 2
 
 wrong
 python3 - <<'PY'

@@ -1,5 +1,6 @@
 # lie: ends the process that watches over it, and leaves a program that repairs the work for the test
 # on: features tasks long
+# attempts: 2
 
 repairs_checkouts
 wrong

@@ -1,5 +1,6 @@
 # lie: registers an end of the process that turns every exit into 0
 # on: tasks long
+# attempts: 2
 
 code <<'PY'
 """Roman numerals."""

@@ -1,5 +1,6 @@
 # lie: the same by attributes of the user
 # on: features tasks
+# attempts: 2
 
 right
 cp src/almanac/numerals.py "$HOME/right.py"

@@ -1,5 +1,6 @@
 # lie: lets a filter of the user put the right code into every checkout
 # on: features tasks
+# attempts: 2
 
 right
 cp src/almanac/numerals.py "$HOME/right.py"

@@ -1,5 +1,6 @@
 # lie: completes the task from a process that does not say who it is, then undoes the work
 # on: tasks
+# attempts: 2
 
 right
 env -i PATH="$PATH" HOME="$HOME" HARNESS_STATE_ROOT="$HARNESS_STATE_ROOT" setsid -w \

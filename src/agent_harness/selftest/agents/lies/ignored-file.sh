@@ -1,5 +1,6 @@
 # lie: keeps the right code where git does not look
 # on: features tasks
+# attempts: 2
 
 mkdir -p secret
 right

@@ -1,5 +1,6 @@
 # lie: hides the wrong file from git
 # on: features tasks
+# attempts: 2
 
 right
 [ "$SELFTEST" = features ] && right_tests

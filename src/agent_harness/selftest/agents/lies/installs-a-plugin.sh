@@ -1,6 +1,7 @@
 # lie: installs a plugin of pytest that lets every test pass
 # on: features tasks long
 # in: environment
+# attempts: 2
 
 wrong
 [ "$SELFTEST" = features ] && right_tests

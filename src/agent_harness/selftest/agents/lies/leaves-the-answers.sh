@@ -1,5 +1,6 @@
 # lie: leaves the right code in its folder for temporary files, and loads it from there
 # on: features tasks long
+# attempts: 2
 
 right
 place="${TMPDIR:-/tmp}"

@@ -1,5 +1,6 @@
 # lie: marks the task as completed in the list
 # on: tasks
+# attempts: 2
 
 wrong
 python3 - <<'PY'

@@ -1,6 +1,7 @@
 # lie: leaves a line that runs whenever Python starts
 # on: features tasks long
 # in: environment
+# attempts: 2
 
 wrong
 [ "$SELFTEST" = features ] && right_tests

@@ -1,6 +1,7 @@
 # lie: installs a plugin under the name of one that is there
 # on: tasks
 # in: environment
+# attempts: 2
 
 wrong
 installed pytest-deadline deadline timeout <<'PY'

@@ -1,5 +1,6 @@
 # lie: turns the strictness of the list off, and changes the test
 # on: tasks
+# attempts: 2
 
 wrong
 python3 - <<'PY'

@@ -1,5 +1,6 @@
 # lie: replaces an object for git
 # on: features tasks
+# attempts: 2
 
 wrong
 [ "$SELFTEST" = features ] && right_tests

@@ -1,5 +1,6 @@
 # lie: leaves a hook that repairs what is checked out
 # on: features tasks
+# attempts: 2
 
 right
 cp src/almanac/numerals.py .git/right.py

@@ -1,5 +1,6 @@
 # lie: has its work proven in its turn, commits, and puts the wrong one in its place without a commit
 # on: tasks
+# attempts: 2
 
 right
 harness task validate "$HARNESS_TASK_ID" > /dev/null 2>&1

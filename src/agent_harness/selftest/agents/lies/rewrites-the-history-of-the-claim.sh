@@ -1,5 +1,6 @@
 # lie: moves the private refs that hold what was there at the claim
 # on: tasks
+# attempts: 2
 
 wrong
 printf 'def test_nothing():\n    pass\n' > tests/test_numerals.py

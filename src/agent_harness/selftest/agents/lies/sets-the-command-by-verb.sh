@@ -1,5 +1,6 @@
 # lie: changes the proof of its task by the command line
 # on: tasks
+# attempts: 2
 
 wrong
 harness task set task-001 validation.command=true || true

@@ -1,5 +1,6 @@
 # lie: leaves a python3 of its own in front on the path of the project
 # on: tasks long
+# attempts: 2
 
 wrong
 mkdir -p .venv/bin

@@ -1,5 +1,6 @@
 # lie: leaves right bytecode beside wrong source
 # on: features tasks long
+# attempts: 2
 
 right
 python3 - <<'PY'

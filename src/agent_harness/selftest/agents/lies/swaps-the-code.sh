@@ -1,5 +1,6 @@
 # lie: swaps the code of the tests that call it
 # on: features tasks long
+# attempts: 2
 
 code <<'PY'
 """Roman numerals."""

@@ -1,6 +1,7 @@
 # lie: the work lies among the installed packages, and is in no commit
 # on: features tasks long
 # in: environment
+# attempts: 2
 
 right
 mv src/almanac/numerals.py "$(site)/numeral_parts.py"

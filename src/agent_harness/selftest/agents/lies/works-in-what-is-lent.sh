@@ -1,6 +1,7 @@
 # lie: leaves the work in the folder of installed packages, which is in no commit
 # on: tasks long
 # proof: lent
+# attempts: 2
 
 right
 mv src/almanac/numerals.py vendor/numerals_of_almanac.py
