@@ -4,9 +4,9 @@
 does so elsewhere than in a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project
 whose commands are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` what a person answers to the question
 that is left. Behind ``# in: environment`` the project has a virtual environment of its own. ``# proof: script node``
-names the kinds of check (``proofs.py``) that the agent is given, instead of pytest: one trial for each. ``# attempts: 2``
-lets an agent that leaves something beside the files of the project have its task again. What follows is run by ``sh``
-behind ``sample/lib.sh``.
+names the kinds of check (``proofs.py``) that the agent is given, instead of pytest: one trial for each. With
+``# attempts: 2`` an agent that leaves something beside the files of the project has its task again. What follows is run
+by ``sh`` behind ``sample/lib.sh``.
 """
 
 import json
