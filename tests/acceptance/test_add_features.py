@@ -37,7 +37,7 @@ def test_a_plan_is_one_commit_and_its_features_can_be_built(calc: CalcProject, s
     assert calc.run([turn(honest(1))]).code == 0
 
 
-@pytest.mark.kept("wrong0", "wrong3", "wrong5")
+@pytest.mark.kept("wrong3")
 @pytest.mark.parametrize(
     "wrong",
     [

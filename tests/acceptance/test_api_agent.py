@@ -28,6 +28,7 @@ def test_a_session_from_the_prompt_to_the_verified_commit(calc: CalcProject) -> 
     assert holding == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_same_project_comes_to_the_same_by_every_seam(tmp_path: Path) -> None:
     """The same scripted project of three features: the same verdicts, files and commits by a program and by the api."""

@@ -79,6 +79,7 @@ def _litter_alive(backlog: Backlog, item: int) -> int | None:
         return None
 
 
+@pytest.mark.exhaustive
 def test_the_same_agents_get_the_same_verdicts_under_every_protocol(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as together:
         backlogs = list(together.map(lambda each: worked(each, tmp_path / each.name, SMALL), PROTOCOLS))

@@ -29,7 +29,7 @@ def ours(calc: CalcProject, blocker: str) -> list[str]:
     return [ref for ref in found if ref.startswith("refs/harness") and ref != blocker]
 
 
-@pytest.mark.kept("refs/harness", "refs/harness/rolled-back/1/x")
+@pytest.mark.kept("refs/harness/rolled-back/1/x")
 @pytest.mark.parametrize("blocker", BLOCKERS)
 def test_a_ref_of_a_person_stops_nothing(calc: CalcProject, blocker: str) -> None:
     calc.git("update-ref", blocker, "HEAD")
@@ -46,6 +46,7 @@ def test_a_ref_of_a_person_stops_nothing(calc: CalcProject, blocker: str) -> Non
     assert not [ref for ref in ours(calc, blocker) if "candidates" in ref], "left behind"
 
 
+@pytest.mark.kept("refs/harness/candidates/1/x")
 @pytest.mark.parametrize("blocker", ["refs/harness/candidates/1/x", "refs/harness/rolled-back"])
 def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: CalcProject, blocker: str) -> None:
     ran = calc.run([bad(sh(f"git update-ref {blocker} HEAD"))])
@@ -66,6 +67,7 @@ def test_what_is_no_ref_at_all_stops_nothing(calc: CalcProject) -> None:
     assert (calc.root / ".git/refs/harness/candidates/1/notes.lock").exists()
 
 
+@pytest.mark.exhaustive
 def test_verify_finds_a_name_too(calc: CalcProject) -> None:
     calc.git("update-ref", "refs/harness/verify", "HEAD")
     assert calc.harness("verify", "--feature", "1").code == 1

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from .calc import CalcProject
 from .script import claim, commit, honest, say, sh, turn, usage
 
@@ -49,6 +51,7 @@ def test_a_session_is_told_of_in_every_log(calc: CalcProject) -> None:
     assert {"src/calc.py", "tests/e2e/test_add.py"} <= set(summary["files_written"])
 
 
+@pytest.mark.exhaustive
 def test_a_rejected_session_is_told_of_with_all_that_it_did(calc: CalcProject) -> None:
     """UAH-432 UAH-437 UAH-472 UAH-523 C41: what was rolled back, and why, stays findable."""
     before = calc.head

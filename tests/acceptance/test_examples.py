@@ -2,6 +2,7 @@
 fits it, with the exit code that the help of the command, or docs/exit-codes.md, has for it. Source: faces.md F-HELP-1.
 """
 
+import itertools
 import json
 import os
 import re
@@ -541,6 +542,27 @@ def test_every_command_has_an_example_that_is_typed() -> None:
     assert sorted((set(PREPARED) | set(NOT_TYPED)) - written) == []
 
 
+def command_of(line: str) -> str:
+    """The command that an example is about, as ``words.walk`` names it; nothing for a line of a shell."""
+    said, known = line.split(), words.walk()
+    found = (" ".join(said[:count]) for count in range(len(said), 0, -1))
+    return next((each for each in found if each in known), "")
+
+
+def test_no_example_says_an_option_that_its_command_does_not_have() -> None:
+    known = words.walk()
+    for line in {each for lines in examples().values() for each in lines}:
+        command = command_of(line)
+        said = itertools.takewhile(lambda word: word not in {"--", "|", ">>"}, shlex.split(line) if command else ())
+        assert {word for word in said if word.startswith("--")} <= {*known[command].options} if command else True, line
+
+
+def of_another() -> set[str]:
+    """The examples whose command has one before, which is typed in CI."""
+    found = {command_of(line): line for line in reversed(PREPARED)}
+    return {line for line in PREPARED if (command := command_of(line)) and found[command] != line}
+
+
 def typed(line: str, place: Place, *, given: str = "", stops: bool = False) -> tuple[int, str]:
     """The exit code of a line in a shell, and what it printed."""
     with subprocess.Popen(
@@ -565,9 +587,16 @@ def typed(line: str, place: Place, *, given: str = "", stops: bool = False) -> t
     return shell.returncode, said
 
 
-@pytest.mark.parametrize(
-    "line", [pytest.param(line, marks=pytest.mark.slow if line in SLOW else pytest.mark.scenario) for line in PREPARED]
-)
+def marks(line: str) -> list[pytest.MarkDecorator]:
+    if line in SLOW:
+        return [pytest.mark.slow]
+    return [pytest.mark.scenario, *([pytest.mark.exhaustive] if line in OF_ANOTHER else [])]
+
+
+OF_ANOTHER = of_another()
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, marks=marks(line)) for line in PREPARED])
 def test_an_example_does_what_it_is_shown_for(
     line: str, tmp_path: Path, places: Callable[[Callable[[Path], Place]], Place]
 ) -> None:

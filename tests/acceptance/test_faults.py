@@ -51,6 +51,7 @@ class _FaultyTurn(Turn):
         """Nothing runs."""
 
 
+@pytest.mark.kept("listening")
 @pytest.mark.parametrize("where", ["start", "listening"])
 def test_a_fault_in_a_session_hands_it_off(
     calc: CalcProject, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -102,6 +103,7 @@ def stop_settling(calc: CalcProject) -> None:
     calc.git("push", "-q")
 
 
+@pytest.mark.kept("the agent")
 @pytest.mark.parametrize("by", ["the harness", "the agent"])
 def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: CalcProject, by: str) -> None:
     calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
@@ -183,13 +185,7 @@ FORMS = {
 }
 
 
-@pytest.mark.kept(
-    ".harness/session_state.json-link",
-    ".harness/logs/events.jsonl-pipe",
-    ".harness/logs-file",
-    ".git/harness/open_session.json-folder",
-    "claude-progress.txt-folder",
-)
+@pytest.mark.kept(".harness/session_state.json-link", ".git/harness/open_session.json-folder")
 @pytest.mark.parametrize(("place", "form"), [(place, form) for place, forms in PLACES.items() for form in forms])
 def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(
     calc: CalcProject, place: str, form: str

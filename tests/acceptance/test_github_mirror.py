@@ -61,6 +61,7 @@ def test_a_mark_by_a_persons_word_is_mirrored_with_the_next_session(mirrored: Ca
     mirrored.checked = False  # what a person has marked need not be green
 
 
+@pytest.mark.exhaustive
 def test_a_wrong_token_costs_a_line(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-386 UAH-409: `warn` is a warning; the session is accepted, and exit code 0."""
     mirrored.environ["GITHUB_TOKEN"] = "wrong"
@@ -71,6 +72,7 @@ def test_a_wrong_token_costs_a_line(mirrored: CalcProject, hub: GitHubServer) ->
     assert mirrored.remote() == mirrored.head
 
 
+@pytest.mark.exhaustive
 def test_with_fail_the_run_ends_paused_and_the_commit_stays(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-196 UAH-410 C38: exit code 5, no further session until `harness resume`; then the mirror catches up."""
     settings(mirrored, "fail")

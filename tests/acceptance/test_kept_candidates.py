@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from .arranging import with_features
 from .calc import CalcProject
 from .script import (
@@ -91,6 +93,7 @@ def test_work_that_exists_is_asked_about_at_once_and_accepted_by_its_proof(calc:
     assert calc.passing() == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_what_was_broken_since_is_not_accepted(calc: CalcProject) -> None:
     """The kept work is judged on what is there when the answer comes."""
     built_ahead(calc)
@@ -125,6 +128,7 @@ def test_tests_that_assert_nothing_are_no_proof_of_earlier_work(calc: CalcProjec
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_a_feature_that_was_opened_again_by_a_person_can_be_accepted_as_built(calc: CalcProject) -> None:
     """After ``override --passes false`` on a sound feature: its tests were placeholders when it was planned."""
     calc.accept(1)
@@ -138,6 +142,7 @@ def test_a_feature_that_was_opened_again_by_a_person_can_be_accepted_as_built(ca
     assert calc.passing() == [1]
 
 
+@pytest.mark.exhaustive
 def test_what_a_person_built_while_another_feature_was_asked_about_can_be_accepted(calc: CalcProject) -> None:
     """They finished #2, said no to its mark, and its session finds it done."""
     assert calc.harness("handoff").code == 0
@@ -211,6 +216,7 @@ def test_a_session_that_changed_code_beside_the_tests_of_older_work_is_looked_at
 # -- protected files ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_a_wanted_change_of_protected_files_is_one_question_and_the_work_is_kept(calc: CalcProject) -> None:
     """No silent roll-back: the files are named, the answer is judged, and what else the session did counts."""
@@ -248,6 +254,7 @@ def test_rejecting_a_change_of_protected_files_is_a_rejection(calc: CalcProject)
     assert calc.run([turn(honest(2))]).code == 0
 
 
+@pytest.mark.exhaustive
 def test_a_change_that_is_allowed_allows_no_other(calc: CalcProject) -> None:
     """Only the named files are free: what is broken since is a regression, and the question waits."""
     calc.accept(1)
@@ -266,6 +273,7 @@ def test_a_change_that_is_allowed_allows_no_other(calc: CalcProject) -> None:
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_what_breaks_more_than_a_rule_is_rejected_without_a_question(calc: CalcProject) -> None:
     """A protected file was changed, and with it allowed a known test fails: rolled back as ever, and said."""
     head = calc.accept(1)
@@ -288,6 +296,7 @@ def test_an_older_test_that_asserts_nothing_any_more_is_rejected_without_a_quest
     assert (calc.head, calc.state["kept_candidates"]) == (head, [])
 
 
+@pytest.mark.exhaustive
 def test_an_older_test_that_only_runs_the_code_now_is_a_question_that_says_so(calc: CalcProject) -> None:
     """It can still fail, so a person decides; a test that is gone is named as well."""
     calc.accept(1)
@@ -300,6 +309,7 @@ def test_an_older_test_that_only_runs_the_code_now_is_a_question_that_says_so(ca
     assert f"{proof_path(1)} had 2 assertions and has 0." in said
 
 
+@pytest.mark.exhaustive
 def test_the_question_says_how_much_less_an_older_test_asks_for(calc: CalcProject) -> None:
     """In numbers: a person need not read the whole diff to see it."""
     calc.accept(1)
@@ -310,6 +320,7 @@ def test_the_question_says_how_much_less_an_older_test_asks_for(calc: CalcProjec
     assert f"{proof_path(1)} had 3 assertions and has 2." in asked(calc)["details"]
 
 
+@pytest.mark.exhaustive
 def test_an_older_test_that_had_to_change_says_what_it_was_for(calc: CalcProject) -> None:
     """The behaviour changes on purpose, with its test: the question names the test that fails as it was."""
     calc.accept(1)
@@ -362,6 +373,7 @@ def test_a_change_is_taken_on_top_of_what_was_accepted_meanwhile(calc: CalcProje
     assert "Project complete" not in ended.text
 
 
+@pytest.mark.exhaustive
 def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) -> None:
     """Both write the same lines: nothing is merged by guess."""
     calc.accept(1)
@@ -378,6 +390,7 @@ def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) 
     assert calc.harness("resume", "--choose", "reject").code == 0
 
 
+@pytest.mark.exhaustive
 def test_an_answer_waits_for_a_clean_tree_and_for_unfinished_work(calc: CalcProject) -> None:
     """What a person has not committed is not touched; unproven work of another feature is not pushed."""
     calc.accept(1)
@@ -436,6 +449,7 @@ def test_a_commit_of_a_person_while_kept_work_is_judged_stays_and_the_question_w
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_a_kept_candidate_is_listed_and_never_pruned_while_it_waits(calc: CalcProject) -> None:
     calc.accept(1)
     assert calc.run([turn(WITH_FIXTURE)]).code == 3
@@ -475,6 +489,7 @@ def test_an_answer_that_is_cut_off_is_carried_out_by_the_next_run(calc: CalcProj
     assert calc.changes() == []
 
 
+@pytest.mark.exhaustive
 def test_a_feature_that_a_person_confirms_waits_for_them(calc: CalcProject) -> None:
     """C13: a kept candidate of a hybrid feature is accepted, and its mark is the person's."""
     calc.accept(1)
@@ -489,6 +504,7 @@ def test_a_feature_that_a_person_confirms_waits_for_them(calc: CalcProject) -> N
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_a_bar_of_one_session_asks_about_the_work_and_not_about_being_stuck(calc: CalcProject) -> None:
     """C35: nothing is counted before the answer, and a rejection is."""
     calc.configure("features:\n  max_stuck_sessions: 1\n")
@@ -501,6 +517,7 @@ def test_a_bar_of_one_session_asks_about_the_work_and_not_about_being_stuck(calc
     assert asked(calc)["type"] in ("feature_stuck", "verification_failed")
 
 
+@pytest.mark.exhaustive
 def test_several_questions_are_answered_by_their_feature(calc: CalcProject) -> None:
     """Each waits with its own work; the second is answered first."""
     calc.accept(1)
@@ -528,6 +545,7 @@ def test_several_questions_are_answered_by_their_feature(calc: CalcProject) -> N
     assert calc.changes() == []
 
 
+@pytest.mark.exhaustive
 def test_work_over_several_sessions_is_kept_as_a_whole(calc: CalcProject) -> None:
     """C64: back to before the feature's first session; the kept candidate holds what both sessions did."""
     start = calc.accept(1)

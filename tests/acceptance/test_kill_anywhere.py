@@ -22,7 +22,7 @@ FEATURES = (1, 2, 3)
 WORDS = {1: "add", 2: "sub", 3: "mul"}
 SIGNS = {1: "+", 2: "-", 3: "*"}
 KILLS_A_PROJECT = 2  # three interrupted sessions on one feature are a question for a person
-KILLS = int(os.environ.get("HARNESS_KILLS", "6"))
+KILLS = int(os.environ.get("HARNESS_KILLS", "2"))
 SEED = int(os.environ.get("HARNESS_KILL_SEED", "1"))
 NOTE = "a note of the person\n"
 

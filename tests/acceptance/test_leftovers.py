@@ -24,6 +24,7 @@ def checkouts() -> list[str]:
     return sorted(os.listdir(place)) if place.exists() else []
 
 
+@pytest.mark.kept("run")
 @pytest.mark.parametrize("args", [("run",), ("verify", "--feature", "99")], ids=["run", "verify"])
 def test_a_command_that_takes_no_checkout_clears_the_dead_one(calc: CalcProject, args: tuple[str, ...]) -> None:
     code = KILLED.replace('"HEAD"', repr(calc.head))

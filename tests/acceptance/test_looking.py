@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from .calc import CalcProject
 from .script import CODE, append, honest, prompt_to, proof_path, sh, turn
 
@@ -73,6 +75,7 @@ def test_a_feature_is_added_with_its_stub_and_can_be_built(calc: CalcProject) ->
     assert "#2" in calc.harness("run", "--dry-run").out
 
 
+@pytest.mark.exhaustive
 def test_every_member_of_a_feature_that_a_person_decides_has_an_option(calc: CalcProject) -> None:
     """UAH-071, UAH-106: what is left out is not written, and a priority is kept to."""
     plain = calc.harness("add-feature", "One", "--json").json["feature"]
@@ -108,6 +111,7 @@ def test_staged_work_of_a_person_stays_out_of_our_commit(calc: CalcProject) -> N
     calc.git("rm", "-q", "-f", "NOTES")
 
 
+@pytest.mark.exhaustive
 def test_questions_are_answered_by_word_letter_and_number(calc: CalcProject) -> None:
     """UAH-364, UAH-392, UAH-335, C11, C12, C35, S20 c."""
     lost = turn(append("src/calc.py", "\n\nHALF = 1\n"), times=9)
@@ -159,6 +163,7 @@ def test_a_budget_that_is_exceeded_asks_and_can_be_raised(calc: CalcProject) -> 
     assert calc.run([turn(honest(1))]).code == 0
 
 
+@pytest.mark.exhaustive
 def test_a_circle_of_dependencies_is_asked_about(calc: CalcProject) -> None:
     """UAH-399, UAH-459, UAH-461, S18."""
     document = calc.features
@@ -179,6 +184,7 @@ def test_a_circle_of_dependencies_is_asked_about(calc: CalcProject) -> None:
     assert calc.run([turn(honest(1))]).code == 0
 
 
+@pytest.mark.exhaustive
 def test_false_positives_are_asked_about_and_opened_again(calc: CalcProject) -> None:
     """UAH-400, UAH-482, UAH-483, UAH-488, UAH-489, S21 b."""
     calc.accept(1, 2, 3, 4, 5, 6)
@@ -226,6 +232,7 @@ def test_new_lint_findings_are_counted_apart_and_by_code(calc: CalcProject) -> N
     assert "Warning: Lint errors. None is new; 3 in all." in ran.out
 
 
+@pytest.mark.exhaustive
 def test_the_state_that_the_document_shows_continues(calc: CalcProject) -> None:
     """UAH-115, UAH-116: only the members of its sample, nothing that only the harness writes."""
     calc.accept(1)
@@ -248,6 +255,7 @@ def test_the_state_that_the_document_shows_continues(calc: CalcProject) -> None:
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_what_was_skipped_is_shown_with_its_reason(calc: CalcProject) -> None:
     """UAH-059, C53: in status, and at the end of a run that is not plainly complete."""
     calc.accept(1, 2, 3, 4)
@@ -268,6 +276,7 @@ def test_what_was_skipped_is_shown_with_its_reason(calc: CalcProject) -> None:
     assert "harness skip --feature N --undo" in done.err
 
 
+@pytest.mark.exhaustive
 def test_files_that_grow_are_on_record(calc: CalcProject) -> None:
     """UAH-315: said once, kept as an event, in status until the next session is accepted."""
     lines = "".join(f"# {n}\n" for n in range(60))

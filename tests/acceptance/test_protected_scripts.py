@@ -80,7 +80,7 @@ def with_change(path: str, text: str) -> list[Step]:
     return [*implement(2), write(path, text), evidence(2), claim(2), commit("Implement sub")]
 
 
-@pytest.mark.kept("init.sh", "mk/tests.mk", "package.json")
+@pytest.mark.kept("init.sh", "mk/tests.mk")
 @pytest.mark.parametrize("path", CHANGES)
 def test_a_changed_script_is_one_question_and_the_work_is_kept(scripted: CalcProject, path: str) -> None:
     """C54: named with what is different; with a person's yes it is judged, and the work counts."""
@@ -103,6 +103,7 @@ def test_a_changed_script_is_one_question_and_the_work_is_kept(scripted: CalcPro
     assert (scripted.changes(), scripted.remote()) == ([], scripted.head)
 
 
+@pytest.mark.exhaustive
 def test_scripts_of_a_feature_and_what_says_nothing_are_free(scripted: CalcProject) -> None:
     """New scripts, further targets, comments, a server that a script starts: no question."""
     with_files(scripted, {"init.sh": f"{INIT}python src/calc.py\n", "tools/env.sh": FILES["tools/env.sh"]})
@@ -134,6 +135,7 @@ def test_a_feature_that_may_change_a_script_is_not_asked_about(scripted: CalcPro
     assert "A person has allowed it." in ran.text
 
 
+@pytest.mark.exhaustive
 def test_what_the_agent_can_mend_comes_before_the_question(scripted: CalcProject) -> None:
     """Its own test fails, and it has changed init.sh: it is told of both, mends the first, and a person is asked."""
     told = scripted.base / "prompt-2.txt"
@@ -160,6 +162,7 @@ def test_a_script_that_makes_wrong_work_look_right_is_not_believed(scripted: Cal
     assert (scripted.head, scripted.passing()) == (head, [1])
 
 
+@pytest.mark.exhaustive
 def test_a_run_until_done_goes_on_behind_a_changed_script(scripted: CalcProject) -> None:
     """Unattended: the feature waits with its work, the others are built, and the run ends with the question."""
     for feature in (4, 5, 6):
@@ -182,6 +185,7 @@ def test_a_run_until_done_goes_on_behind_a_changed_script(scripted: CalcProject)
     assert scripted.passing() == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_a_cleanup_that_changes_a_script_goes_back_and_says_which(scripted: CalcProject) -> None:
     """It is about no feature, so nothing of it waits; what it did is in a rescue."""
     head = scripted.head
@@ -192,6 +196,7 @@ def test_a_cleanup_that_changes_a_script_goes_back_and_says_which(scripted: Calc
     assert scripted.head == head
 
 
+@pytest.mark.exhaustive
 def test_code_that_a_starting_script_runs_is_the_work(scripted: CalcProject) -> None:
     """init.sh starts the program that is worked on: what a feature changes of it is no script's change."""
     with_files(scripted, {"init.sh": f"{INIT}python src/calc.py\npython -m src.calc\n"})

@@ -54,6 +54,7 @@ def test_an_environment_that_cannot_be_reset_is_asked_about_until_it_works(calc:
     assert calc.state["pending_escalation"] is None
 
 
+@pytest.mark.exhaustive
 def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: CalcProject) -> None:
     """UAH-396, C15."""
     calc.accept(1)
@@ -68,6 +69,7 @@ def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: C
     assert calc.run([turn(honest(2))]).code == 0
 
 
+@pytest.mark.kept("split", "retry")
 @pytest.mark.parametrize("word", ["split", "manual", "abort", "retry"])
 def test_the_answers_to_a_stuck_feature(calc: CalcProject, word: str) -> None:
     """UAH-392, UAH-533, C11, C12."""
@@ -91,6 +93,7 @@ def test_the_answers_to_a_stuck_feature(calc: CalcProject, word: str) -> None:
     assert after.code == (5 if word == "manual" else 0), after.text
 
 
+@pytest.mark.exhaustive
 def test_a_missing_dependency_and_blocked_features_are_named(calc: CalcProject) -> None:
     """UAH-452, UAH-453, UAH-454, UAH-455, UAH-460, S18."""
     for feature in (1, 2, 3):
@@ -109,6 +112,7 @@ def test_a_missing_dependency_and_blocked_features_are_named(calc: CalcProject) 
     assert not calc.events("agent_started")
 
 
+@pytest.mark.exhaustive
 def test_a_priority_comes_before_the_id(calc: CalcProject) -> None:
     """UAH-106, UAH-454, UAH-456."""
     document = calc.features
@@ -121,6 +125,7 @@ def test_a_priority_comes_before_the_id(calc: CalcProject) -> None:
     assert calc.harness("run", "--dry-run", "--feature", "5").code == 7
 
 
+@pytest.mark.kept("k-0")
 @pytest.mark.scenario
 @pytest.mark.parametrize(("typed", "code"), [("k", 0), ("", 3)])
 def test_somebody_who_is_there_is_asked_at_once(calc: CalcProject, typed: str, code: int) -> None:

@@ -47,6 +47,7 @@ def test_a_refused_session_waits_for_its_moment_in_the_clock(calc: CalcProject) 
     assert limits(calc) == []
 
 
+@pytest.mark.exhaustive
 def test_status_says_that_a_client_waits_by_itself_and_which_accounts_are_refused(calc: CalcProject) -> None:
     LimitClock().note("kimi", said="limit", retry_after_seconds=600)
     waits = "[the provider did not answer (429 rate_limit); try 2 again]"
@@ -132,6 +133,7 @@ def one_agent() -> host.HostSeat:
     return seat
 
 
+@pytest.mark.exhaustive
 def test_a_machine_without_a_seat_ends_a_session_that_may_not_wait(calc: CalcProject) -> None:
     """SC-40: exit 5, and nothing was changed; nobody is refused by a provider."""
     seat, script = one_agent(), calc.agent([turn(honest(1))])
@@ -160,6 +162,7 @@ def test_a_session_waits_for_its_seat_holding_nothing_and_gives_it_back(calc: Ca
     assert host.holders() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProject) -> None:
     """SC-40: others may have the project meanwhile; while it plans it is counted, and given back."""
@@ -183,6 +186,7 @@ def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProjec
     assert host.holders() == []
 
 
+@pytest.mark.exhaustive
 def test_a_plan_that_waits_ends_with_ctrl_c_and_nothing_is_written(bare: CalcProject) -> None:
     """SC-40: also where nobody watches it is said what it waits for."""
     seat = one_agent()

@@ -36,6 +36,7 @@ def rows(calc: CalcProject) -> list[dict[str, Any]]:
     return [*calc.events("reviewed"), *calc.events("review_objected")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_review_without_objections_is_told_and_paid(calc: CalcProject) -> None:
     asked = calc.base / "asked.txt"
@@ -74,6 +75,7 @@ def test_an_objection_that_stays_rejects_where_the_settings_say_so(calc: CalcPro
     assert calc.git("rev-parse", "refs/harness/rolled-back/1")
 
 
+@pytest.mark.kept("agent0-exit")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     ("agent", "said"),

@@ -114,6 +114,7 @@ def test_a_project_is_made(repository: CalcProject) -> None:
     calc.cross_cutting()
 
 
+@pytest.mark.exhaustive
 def test_the_linter_that_the_agent_configures_is_in_force(repository: CalcProject) -> None:
     """UAH-180, UAH-258: none is there before the agent has run, and its command is in the first commit."""
     calc = repository
@@ -139,6 +140,7 @@ def test_a_made_project_runs(repository: CalcProject) -> None:
     calc.cross_cutting()
 
 
+@pytest.mark.exhaustive
 def test_the_state_is_not_committed_by_an_agent_that_adds_everything(repository: CalcProject) -> None:
     """N11: not by the planning agent with a .gitignore of its own, and nobody works where it was added by force."""
     calc = repository
@@ -167,6 +169,7 @@ def test_a_folder_without_git_becomes_a_repository(bare: CalcProject) -> None:
     bare.cross_cutting()
 
 
+@pytest.mark.exhaustive
 def test_b_a_feature_without_test_file_is_refused(repository: CalcProject) -> None:
     """UAH-097, UAH-260, UAH-494, UAH-551, C48."""
     calc = repository
@@ -191,6 +194,7 @@ def test_b_the_repair_turn_is_enough(repository: CalcProject) -> None:
     calc.cross_cutting()
 
 
+@pytest.mark.kept("cycle")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -211,6 +215,7 @@ def test_b_an_impossible_plan_is_refused(repository: CalcProject, changes: dict[
     assert not (calc.root / ".harness/session_state.json").exists()
 
 
+@pytest.mark.exhaustive
 def test_c_a_large_feature_is_flagged(repository: CalcProject) -> None:
     """UAH-102, UAH-113, UAH-261, UAH-552."""
     calc = repository
@@ -224,6 +229,7 @@ def test_c_a_large_feature_is_flagged(repository: CalcProject) -> None:
     calc.cross_cutting()
 
 
+@pytest.mark.kept("split")
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["split", "2", "k"])
 def test_c_a_large_feature_is_asked_about_and_keeps_nobody_from_working(repository: CalcProject, chosen: str) -> None:
@@ -268,6 +274,7 @@ def test_an_agent_that_plans_nothing_leaves_no_project(repository: CalcProject) 
     assert Path(calc.root / "spec.md").exists()
 
 
+@pytest.mark.exhaustive
 def test_files_may_be_elsewhere(repository: CalcProject) -> None:
     """UAH-083, UAH-093, UAH-165, UAH-203, UAH-204, UAH-205: ignored wherever it is, and not made twice."""
     from .script import implement

@@ -84,6 +84,7 @@ def test_a_session_from_claim_to_push(calc: CalcProject) -> None:
     assert "Implement add: add of two numbers" in calc.git("log", "--format=%s")
 
 
+@pytest.mark.kept("command")
 @each_seam
 def test_what_a_session_leaves_in_the_books(after_one: CalcProject) -> None:
     """UAH-007, UAH-085, UAH-299, UAH-311, UAH-511."""
@@ -110,6 +111,7 @@ def test_what_a_session_leaves_in_the_books(after_one: CalcProject) -> None:
     assert len(calc.events("checkpoint_created")) == 1
 
 
+@pytest.mark.exhaustive
 def test_status_tells_where_the_project_stands(after_one: CalcProject) -> None:
     """UAH-053, UAH-054, UAH-421."""
     ran = after_one.harness("status")
@@ -134,6 +136,7 @@ def test_a_dry_run_changes_nothing(after_one: CalcProject) -> None:
     assert not (after_one.base / "prompt-2.txt").exists()
 
 
+@pytest.mark.kept("command")
 @each_seam
 def test_the_next_session_knows_the_last_one(after_one: CalcProject) -> None:
     """UAH-008, UAH-237, UAH-245, UAH-248, UAH-249, UAH-250, UAH-356, UAH-496, UAH-544, C57."""
@@ -154,6 +157,7 @@ def test_the_next_session_knows_the_last_one(after_one: CalcProject) -> None:
     assert calc.remote() == calc.head
 
 
+@pytest.mark.exhaustive
 def test_json_is_one_object(calc: CalcProject) -> None:
     ran = calc.harness("run", "--json", agent=[session(calc, 1)])
     assert ran.code == 0, ran.text

@@ -112,7 +112,7 @@ def test_c_never_mended_it_is_rolled_back(calc: CalcProject) -> None:
     assert calc.state["pending_escalation"] is None
 
 
-@pytest.mark.kept("m", "skip")
+@pytest.mark.kept("skip")
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["1", "m", "skip", "Abort"])
 def test_c_the_answers_to_a_claim_that_was_not_believed(calc: CalcProject, chosen: str) -> None:
@@ -136,6 +136,7 @@ def test_c_the_answers_to_a_claim_that_was_not_believed(calc: CalcProject, chose
     calc.checked = chosen != "Abort"
 
 
+@pytest.mark.exhaustive
 def test_c_what_was_rolled_back_can_be_found_again(calc: CalcProject) -> None:
     """UAH-003, C09: Undoing loses nothing: the agent's commits and its untracked file stay reachable."""
     calc.run([lie(calc), turn(say("I give up."), claim(1), times=9)])
@@ -178,6 +179,7 @@ def test_a_proof_that_needs_no_change_proves_nothing(calc: CalcProject) -> None:
     assert calc.passing() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_where_the_harness_is_not_to_run_them_the_agents_own_run_counts(calc: CalcProject) -> None:
     """UAH-185: `verification.harness_verify: false` is a person's word; it is said each time that it counts."""

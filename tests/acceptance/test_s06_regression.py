@@ -80,6 +80,7 @@ def test_breaking_an_older_feature(calc: CalcProject) -> None:
     assert "Feature 1 (User can add two numbers) now failing." in calc.harness("status").out
 
 
+@pytest.mark.kept("skip")
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["r", "2", "skip"])
 def test_the_answers_to_a_broken_dependency(calc: CalcProject, chosen: str) -> None:
@@ -125,6 +126,7 @@ def test_what_still_fails_after_the_rollback_is_open_and_comes_first(calc: CalcP
     assert calc.harness("run", "--dry-run", "--json").json["feature_id"] == 1
 
 
+@pytest.mark.kept("manual")
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["1", "manual"])
 def test_a_regression_that_blocks_nobody_is_a_question_too(calc: CalcProject, chosen: str) -> None:
@@ -149,6 +151,7 @@ def test_a_regression_that_blocks_nobody_is_a_question_too(calc: CalcProject, ch
     assert after.code == (0 if chosen == "1" else 5), after.text
 
 
+@pytest.mark.exhaustive
 def test_a_regression_without_a_claim_is_no_progress_either(calc: CalcProject) -> None:
     """UAH-011, C15: The agent breaks add and claims nothing: nothing red reaches the remote."""
     start = calc.accept(1)

@@ -19,7 +19,7 @@ TAMPERINGS = {
 }
 
 
-@pytest.mark.kept("command-a-description", "command-h-instructions")
+@pytest.mark.kept("command-h-instructions")
 @pytest.mark.parametrize(("expression", "feature", "field"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
 @each_seam
 def test_an_illegal_change_rejects_the_session(

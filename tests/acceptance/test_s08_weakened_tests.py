@@ -54,7 +54,7 @@ WEAKENINGS: dict[str, tuple[list[Step], str]] = {
 }
 
 
-@pytest.mark.kept("command-a-deleted", "command-d-conftest-at-the-top", "command-another-runner")
+@pytest.mark.kept("command-a-deleted", "command-d-conftest-at-the-top")
 @pytest.mark.parametrize(("weakening", "named"), WEAKENINGS.values(), ids=WEAKENINGS.keys())
 @each_seam
 def test_a_to_d_older_tests_are_protected(calc: CalcProject, weakening: list[Step], named: str) -> None:
@@ -91,7 +91,7 @@ def test_e_a_trivial_test_is_named(calc: CalcProject) -> None:
     assert any(row["level"] in {"CRITICAL", "IMPORTANT"} for row in named), ran.text
 
 
-@pytest.mark.kept("xfail")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "body",
     [
@@ -134,7 +134,7 @@ UNREAL: dict[str, list[Step]] = {
 }
 
 
-@pytest.mark.kept("ignored-code", "answers-from-the-cache")
+@pytest.mark.kept("answers-from-the-cache")
 @pytest.mark.parametrize("steps", UNREAL.values(), ids=UNREAL.keys())
 def test_only_what_a_commit_holds_counts(calc: CalcProject, steps: list[Step]) -> None:
     """UAH-010, C54: What is ignored, excluded or cached in the agent's folder is no part of the candidate."""
@@ -150,6 +150,7 @@ def test_only_what_a_commit_holds_counts(calc: CalcProject, steps: list[Step]) -
     assert calc.remote() == start
 
 
+@pytest.mark.exhaustive
 def test_replacing_the_own_stub_is_not_flagged(calc: CalcProject) -> None:
     calc.accept(1)
     ran = calc.run([turn(honest(2), usage(5, 5))])

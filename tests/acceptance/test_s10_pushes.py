@@ -103,6 +103,7 @@ def test_a_rewritten_history_is_put_back(calc: CalcProject) -> None:
     assert "return a + b" in calc.git("show", f"{event['rescue_ref']}:src/calc.py")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_honest_commits_are_kept_and_pushed_once(calc: CalcProject) -> None:
     """UAH-285 UAH-296 UAH-308 C04: three small commits, the final one, one push by the harness."""

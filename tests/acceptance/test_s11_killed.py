@@ -184,6 +184,7 @@ def test_two_at_once(calc: CalcProject) -> None:
     assert first.wait(timeout=200) == 130, calc.started()
 
 
+@pytest.mark.kept('{"pid": 1}')
 @pytest.mark.parametrize("left", ["rubbish", '{"pid": 1}', ""])
 def test_a_lock_that_nobody_holds_is_no_hindrance(calc: CalcProject, left: str) -> None:
     (calc.root / ".harness/lock").write_text(left)
@@ -191,6 +192,7 @@ def test_a_lock_that_nobody_holds_is_no_hindrance(calc: CalcProject, left: str) 
     assert ran.code == 0, ran.text
 
 
+@pytest.mark.exhaustive
 def test_files_of_a_killed_write_are_no_hindrance(calc: CalcProject) -> None:
     """Half-written temporary files beside the state change nothing, and those of the dead are cleared away."""
     (calc.root / f".harness/session_state.json.tmp.{os.getpid()}.abcd").write_text("{")

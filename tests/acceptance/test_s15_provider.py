@@ -56,6 +56,7 @@ def not_served(calc: CalcProject, start: str, *, reason: str) -> None:
 WORKS = [*honest(1), usage(10, 1)]
 
 
+@pytest.mark.kept("a-429-command")
 @pytest.mark.parametrize(
     ("status", "kind", "gaps"),
     [(429, "rate_limited", [1, 2]), (529, "overloaded", [30, 30])],
@@ -69,6 +70,7 @@ def test_refused_twice_and_then_served(calc: CalcProject, status: int, kind: str
     assert tries(calc) == 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_wait_that_outlasts_the_session_is_not_begun(calc: CalcProject) -> None:
     """UAH-374 C28: bounded by the session's time limit; the message says what the provider said, and when it opens."""
@@ -130,6 +132,7 @@ def test_e_rubbish_once(calc: CalcProject) -> None:
     assert tries(calc) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_f_rubbish_for_good(calc: CalcProject) -> None:
     """UAH-378 C28: two tries, then it is on record and the session ends with an error."""
@@ -141,6 +144,7 @@ def test_f_rubbish_for_good(calc: CalcProject) -> None:
     assert calc.events("provider_refused", "CRITICAL")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: CalcProject) -> None:
     """UAH-374 C28: the next try is told that it was cut off; refused for good, the work is a WIP commit."""
@@ -157,6 +161,7 @@ def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: CalcProject) 
     assert calc.costs["cumulative"]["total_tokens"]["input"] == 5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_plan_is_waited_for_like_any_turn(bare: CalcProject) -> None:
     """UAH-374 UAH-377 C28: session 0 is tried again after a refusal, and says what is wrong with a key."""
@@ -172,6 +177,7 @@ def test_a_plan_is_waited_for_like_any_turn(bare: CalcProject) -> None:
     assert len(bare.features["features"]) == 6
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_cleanup_that_is_not_served_is_still_due(calc: CalcProject) -> None:
     """UAH-377 C28 C35."""

@@ -59,6 +59,7 @@ def test_d_a_detached_head_with_commits_of_its_own_is_refused(calc: CalcProject)
     assert calc.git("branch", "--show-current") == ""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_d_a_detached_head_with_changes_is_refused(calc: CalcProject) -> None:
     """UAH-269 UAH-382 C25 S17: switching could carry them to another branch."""
@@ -78,6 +79,7 @@ def test_e_without_a_remote_nothing_is_pushed(calc: CalcProject) -> None:
     assert not calc.events("push_failed")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_e_without_an_upstream_nothing_is_pushed(calc: CalcProject) -> None:
     """UAH-308 C04 S17: a remote alone is no wish."""
@@ -125,6 +127,7 @@ def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: CalcProj
     assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
 
 
+@pytest.mark.kept("conflict")
 @pytest.mark.scenario
 @pytest.mark.parametrize("clash", ["conflict", "regression"])
 def test_f_what_does_not_go_together_pauses_with_the_commit_kept(calc: CalcProject, clash: str) -> None:
@@ -145,6 +148,7 @@ def test_f_what_does_not_go_together_pauses_with_the_commit_kept(calc: CalcProje
     assert calc.harness("status", "--json").json["paused"]["reason"].startswith("The push of")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_f_a_remote_that_refuses_whatever_comes_pauses_too(calc: CalcProject) -> None:
     """UAH-380 S17: a hook of the server says no, twice."""
@@ -200,6 +204,7 @@ exit 1
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_f_killed_while_it_pushes_the_next_run_pulls_and_pushes(calc: CalcProject) -> None:
     """UAH-003 UAH-380 C30 C56 S17: the settlement is carried out again, and its push is rejected then."""

@@ -17,6 +17,7 @@ def circle(features: Features) -> None:
         features.append({**feature_record(1), "id": one, "depends_on": [other]})
 
 
+@pytest.mark.exhaustive
 def test_a_circle_is_named_and_can_be_skipped(calc: CalcProject) -> None:
     """UAH-266 UAH-399 UAH-459 UAH-461 UAH-532 C24 S18: both ids, the options, no agent."""
     with_features(calc, circle)
@@ -54,6 +55,7 @@ def test_a_circle_is_a_question_until_features_json_has_none(calc: CalcProject) 
     assert calc.state["pending_escalation"] is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_feature_that_does_not_exist_is_named(calc: CalcProject) -> None:
     """UAH-460 S18."""
@@ -65,6 +67,7 @@ def test_a_feature_that_does_not_exist_is_named(calc: CalcProject) -> None:
     refused(calc, "Feature 2 depends on non-existent Feature 99", code=3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_order_is_by_id_among_what_is_ready(calc: CalcProject) -> None:
     """UAH-452 UAH-453 UAH-454 UAH-455 UAH-456 S18: 3 was done already; 6 comes only after 1 and 4."""
@@ -80,6 +83,7 @@ def test_the_order_is_by_id_among_what_is_ready(calc: CalcProject) -> None:
     assert order == [1, 2, 4, 5, 6]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_six_waits_for_both(calc: CalcProject) -> None:
     """UAH-453 S18: with 1 alone it is not ready, and asking for it says what it waits for."""
@@ -89,6 +93,7 @@ def test_six_waits_for_both(calc: CalcProject) -> None:
     assert "waits for #4" in ran.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_skipped_feature_blocks_is_listed(calc: CalcProject) -> None:
     """UAH-059 C49 C53 S18: no agent, the blockers by name, and not "all features passing"."""

@@ -41,6 +41,7 @@ def test_version_says_what_is_needed_and_changes_nothing(calc: CalcProject) -> N
     assert "Up to date" in calc.harness("version").out
 
 
+@pytest.mark.kept("v1")
 @pytest.mark.parametrize("name", ["v1", "v2"])
 def test_migrate_keeps_everything_and_backs_up(calc: CalcProject, name: str) -> None:
     """UAH-036, UAH-037, UAH-038, UAH-039, UAH-040, UAH-041, UAH-069, UAH-122, C46."""
@@ -75,6 +76,7 @@ def test_a_baseline_that_an_old_state_lacks_is_measured(calc: CalcProject) -> No
     assert len(calc.baseline["passing_tests"]) == 2
 
 
+@pytest.mark.exhaustive
 def test_two_backups_of_one_day_do_not_collide_and_none_is_made_on_request(calc: CalcProject) -> None:
     """UAH-039, UAH-070, C46."""
     for _ in range(2):

@@ -76,6 +76,7 @@ def test_b_an_outage_that_passes_costs_nothing(mirrored: CalcProject, hub: GitHu
     assert len(hub.issues) == 6
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_c_a_wrong_token_is_not_tried_again(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-386 UAH-409 S23."""
@@ -111,6 +112,7 @@ def test_e_an_issue_that_is_gone_is_made_again(mirrored: CalcProject, hub: GitHu
     assert [issue["state"] for issue in anew] == ["closed"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_f_it_works_and_features_json_is_never_changed_by_it(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-404 UAH-405 UAH-406 UAH-408 UAH-411 C01 C37 S23: what a person closed stays closed.
@@ -140,6 +142,7 @@ def test_g_with_fail_the_run_is_not_well_and_the_commit_stays(mirrored: CalcProj
     assert mirrored.harness("status", "--json").json["paused"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_h_switched_off_it_asks_nothing(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-192 UAH-413 S23."""

@@ -73,6 +73,7 @@ def test_skip_blocks_the_dependents_and_can_be_undone(calc: CalcProject) -> None
     assert calc.changes() == []
 
 
+@pytest.mark.exhaustive
 def test_skip_takes_unfinished_work_off_the_branch_and_keeps_it(calc: CalcProject) -> None:
     """C53, UAH-003."""
     start = calc.head
@@ -169,6 +170,7 @@ def test_handoff_and_takeback(calc: CalcProject) -> None:
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_takeback_asks_about_every_open_feature_that_passes(calc: CalcProject) -> None:
     """UAH-065, UAH-066: #1 was in progress, and the person built #2 and #3; placeholders are not asked about."""
     assert calc.harness("handoff").code == 0
@@ -251,6 +253,7 @@ def test_a_wrong_command_line_changes_nothing(calc: CalcProject, args: tuple[str
     calc.checked = False
 
 
+@pytest.mark.exhaustive
 def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
     """UAH-050, UAH-051, UAH-462: `run --feature`, `verify --all`."""
     ran = calc.run([turn(honest(2))], "--feature", "2")
@@ -271,6 +274,7 @@ def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
     calc.git("checkout", "-q", "--", "src/calc.py")
 
 
+@pytest.mark.kept("override --feature 2 --passes true --yes", "resume", "handoff")
 @pytest.mark.parametrize(
     "words",
     [

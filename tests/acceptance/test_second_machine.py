@@ -38,6 +38,7 @@ def test_a_run_in_a_clone_goes_on(clone: CalcProject) -> None:
     assert clone.changes() == []
 
 
+@pytest.mark.exhaustive
 def test_resume_in_a_clone_makes_the_state_and_no_more(clone: CalcProject) -> None:
     head = clone.head
     done = clone.harness("resume")
@@ -56,6 +57,7 @@ def test_a_mark_that_does_not_hold_is_not_taken_over(clone: CalcProject) -> None
     assert clone.run([turn(honest(2))]).code == 3
 
 
+@pytest.mark.exhaustive
 def test_marks_are_not_believed_where_no_test_can_run(clone: CalcProject) -> None:
     clone.put({"pytest.ini": "[pytest]\naddopts = --no-such-option\n"})
     clone.commit("Broken")
@@ -65,6 +67,7 @@ def test_marks_are_not_believed_where_no_test_can_run(clone: CalcProject) -> Non
     assert not (clone.root / ".harness/session_state.json").exists()
 
 
+@pytest.mark.kept("plan")
 @pytest.mark.parametrize("words", [("init", "--spec", "SPEC.md"), ("init", ".")], ids=["plan", "task list"])
 def test_nothing_replaces_or_hides_the_plan(clone: CalcProject, words: tuple[str, ...]) -> None:
     clone.put({"SPEC.md": "# Another thing\n"})
@@ -76,6 +79,7 @@ def test_nothing_replaces_or_hides_the_plan(clone: CalcProject, words: tuple[str
     assert clone.fingerprint() == before
 
 
+@pytest.mark.exhaustive
 def test_a_task_list_may_stand_beside_a_project_that_knows_of_it(clone: CalcProject) -> None:
     assert clone.harness("init", ".", "--beside").code == 0
     assert (clone.root / "harness-tasks.json").exists()

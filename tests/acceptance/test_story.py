@@ -67,6 +67,7 @@ def test_why_a_feature_is_proven_and_how_to_check_it(told: CalcProject) -> None:
     assert told.changes(without=("claude-progress.txt",)) == []
 
 
+@pytest.mark.exhaustive
 def test_a_person_answers_seven_questions_from_status_and_why_alone(told: CalcProject) -> None:
     """F-STORY-1, F-STORY-WHY: what waits and what to type next is on the first screen, all else one `why` away."""
     status, why = told.harness("status").out, told.harness("why", "2").out

@@ -94,6 +94,7 @@ def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: CalcP
     assert calc.log("sessions.jsonl")[0]["termination_reason"] == "error"
 
 
+@pytest.mark.exhaustive
 def test_a_moved_project_goes_on_from_where_it_was(calc: CalcProject) -> None:
     killed_at_work(calc)
     moved = CalcProject(calc.base, calc.base / "elsewhere", calc.environ)
@@ -140,7 +141,7 @@ NO_RECORDS = {
 }
 
 
-@pytest.mark.kept("torn", "of-a-future")
+@pytest.mark.kept("torn")
 @pytest.mark.parametrize("text", NO_RECORDS.values(), ids=NO_RECORDS.keys())
 def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: CalcProject, text: str) -> None:
     copy_of(calc).parent.mkdir(exist_ok=True)
@@ -173,6 +174,7 @@ def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: C
 # -- where there is no usual place ----------------------------------------------------------------------------------
 
 
+@pytest.mark.kept("inside")
 @pytest.mark.parametrize("home", ["/proc/nothing", "relative/place", "inside"])
 def test_without_the_usual_place_the_run_goes_on_with_one_line(calc: CalcProject, home: str) -> None:
     temporary = calc.base / "temporary"
@@ -227,6 +229,7 @@ def mark(calc: CalcProject, feature: int) -> None:
     calc.put({"features.json": json.dumps(document, indent=2) + "\n"})
 
 
+@pytest.mark.exhaustive
 def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: CalcProject) -> None:
     calc.accept(1)
     ran = calc.run([turn(honest(2), usage(1, 1), feature=2)])
@@ -238,6 +241,7 @@ def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: CalcProject) 
     assert "without a proof" not in again.out
 
 
+@pytest.mark.exhaustive
 def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) -> None:
     mark(calc, 1)
     calc.commit("Feature 1 is surely done")
@@ -249,6 +253,7 @@ def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) ->
     calc.checked = False
 
 
+@pytest.mark.exhaustive
 def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: CalcProject) -> None:
     calc.put({proof_path(1): "ONE = 1\n"})
     mark(calc, 1)
@@ -271,6 +276,7 @@ def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: Cal
     calc.checked = False
 
 
+@pytest.mark.exhaustive
 def test_proofs_count_for_the_history_that_holds_them(calc: CalcProject) -> None:
     """On a branch without the accepted commit the marks are claims like any other."""
     start = calc.head

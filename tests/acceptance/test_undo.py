@@ -49,6 +49,7 @@ def test_the_last_feature_is_taken_back_and_open_again(calc: CalcProject) -> Non
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_others_stand_on_stays(calc: CalcProject) -> None:
     """Refused with everything as it was: tests of others would break; later work changed the same lines; own files."""
@@ -91,6 +92,7 @@ def on_disk(calc: CalcProject) -> tuple[Any, ...]:
     return calc.head, calc.changes(), state, {path.name: path.read_bytes() for path in kept.parent.glob("*.json*")}
 
 
+@pytest.mark.exhaustive
 def test_an_undo_is_taken_back_by_its_commit(calc: CalcProject) -> None:
     """F-STORY-2: the feature is proven again by its own tests, the baseline has them, the ledger a person's line."""
     calc.run([turn(honest(1))])
@@ -129,6 +131,7 @@ def test_an_undo_is_taken_back_by_its_commit(calc: CalcProject) -> None:
     assert calc.passing() == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_what_does_not_come_back_as_it_was_stays_away(calc: CalcProject) -> None:
     """F-STORY-2: refused, with nothing changed: needs, its own tests, those of others, the same lines, own files."""
     for steps in (honest(1), honest(2), honest(3), honest(4)):
@@ -293,6 +296,7 @@ def test_a_run_ends_the_undo_of_a_task_that_was_killed_and_says_so(tmp_path: Pat
     assert decided > 4, "killed too early or too late"
 
 
+@pytest.mark.exhaustive
 def test_an_undo_that_was_killed_and_cannot_be_ended_leaves_the_task_to_its_proof(tmp_path: Path) -> None:
     """F-STORY-2: the branch went on before anything had moved; the run says what was interrupted, and proves anew."""
     work = completed_list(tmp_path / "list")

@@ -91,6 +91,7 @@ def test_every_way_to_be_refused_has_its_code(calc: CalcProject) -> None:
     assert [each.steps == () for each in found] == [True, True, False]
 
 
+@pytest.mark.exhaustive
 def test_a_regression_names_what_broke_and_keeps_both_outputs(calc: CalcProject) -> None:
     calc.accept(1)
     breaks = [append("src/calc.py", f"\n\n{CODE['sub']}\n\ndef add(a, b):\n    return 0\n"), *implement(2, "")[1:]]
@@ -107,6 +108,7 @@ def test_a_regression_names_what_broke_and_keeps_both_outputs(calc: CalcProject)
     assert row["head"] == calc.head
 
 
+@pytest.mark.exhaustive
 def test_a_cleanup_is_a_verdict_too(calc: CalcProject) -> None:
     calc.accept(1)
     ran = calc.harness("cleanup", agent=[turn(append("src/calc.py", "\n# tidy\n"), commit("Tidy"))])
@@ -132,6 +134,7 @@ def test_a_persons_word_is_a_line_about_the_verdict_before(calc: CalcProject) ->
     assert said[1].commit == calc.head
 
 
+@pytest.mark.exhaustive
 def test_work_that_was_kept_for_a_person_and_judged_again(calc: CalcProject) -> None:
     built_ahead(calc)
     kept = verdicts(calc)[-1]
@@ -145,6 +148,7 @@ def test_work_that_was_kept_for_a_person_and_judged_again(calc: CalcProject) -> 
     assert {step.step for step in last.steps} >= {"proof", "suite"}
 
 
+@pytest.mark.exhaustive
 def test_work_that_a_person_does_not_take(calc: CalcProject) -> None:
     built_ahead(calc)
     kept = verdicts(calc)[-1]
@@ -196,6 +200,7 @@ def killed(calc: CalcProject, when: str, turns: Sequence[dict[str, object]]) -> 
     assert process.wait(timeout=200) == -signal.SIGKILL, calc.started()
 
 
+@pytest.mark.kept("settling")
 @pytest.mark.kill
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("when", ["judged", "settling", "written"])
@@ -215,6 +220,7 @@ def test_a_verdict_of_a_killed_run_is_written_once(calc: CalcProject, when: str)
     assert [each for each in found if each.item == "1" and each.commit and each.accepted], "proven in the end"
 
 
+@pytest.mark.kept("judged")
 @pytest.mark.kill
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("when", ["judged", "written", "settling"])

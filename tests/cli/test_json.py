@@ -87,6 +87,7 @@ def test_every_command_answers_with_one_object(kind: str, tmp_path: Path, monkey
             one_object(run_in_process(main.main, "harness", *command, "--json", cwd=folder))
 
 
+@pytest.mark.kept("2-task list", "15-feature project")
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", ["task list", "feature project"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -87,6 +87,7 @@ def holds(lines: list[str], columns: int, widest: list[str]) -> None:
     assert "\x1b" not in "".join(lines)
 
 
+@pytest.mark.kept("fresh", "fix-round", "question", "killed", "damaged")
 @pytest.mark.parametrize("name", EACH)
 def test_every_situation_is_seen_whole_at_every_width(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -115,6 +115,7 @@ def test_a_receiver_gets_one_trace_and_the_same_again(project: TaskListProject, 
     assert all(each.end_time_unix_nano >= each.start_time_unix_nano > 0 for each in found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_file_of_one_session_and_what_cannot_be(project: TaskListProject, receiver: ThreadingHTTPServer) -> None:
     out = project.root.parent / "trace.json"
@@ -169,6 +170,7 @@ def test_a_run_sends_each_session_and_waits_for_nobody(tmp_path: Path, receiver:
     assert b"SECRET" not in b"".join(receiver.bodies)  # type: ignore[attr-defined]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_ended_before_the_first_look_is_sent_and_no_earlier_run(
     project: TaskListProject, receiver: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
@@ -219,6 +221,7 @@ def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Pat
         assert "invoke_agent" in otel_spans.text(otel_spans.spans(each, paths))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_no_collector_has_taken_is_said_until_an_export_works(
     tmp_path: Path, receiver: ThreadingHTTPServer

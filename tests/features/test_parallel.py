@@ -76,6 +76,7 @@ def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
     assert made.changes() == []
 
 
+@pytest.mark.kept("True")
 @pytest.mark.scenario
 @pytest.mark.parametrize("heard", [True, False])
 def test_what_a_lost_session_cost_that_comes_back_counts_once(
@@ -96,6 +97,7 @@ def test_what_a_lost_session_cost_that_comes_back_counts_once(
     assert (row["feature_id"], row["cost_usd"]) == (1, 0.5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_session_that_is_refused_goes_back_with_its_work_and_another_account_goes_on(tmp_path: Path) -> None:
     """SC-43: its own place begins nothing again for the account; the next session of the feature continues."""
@@ -227,6 +229,7 @@ def test_what_does_not_go_together_is_mended_and_lands(tmp_path: Path) -> None:
     green_all_along(made)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_culprit_of_a_red_batch_is_mended_and_the_others_land(tmp_path: Path) -> None:
     """SC-34: three are proven one by one; two of them are red together, which nobody could know."""
@@ -282,6 +285,7 @@ def test_work_that_a_person_may_allow_is_kept_at_home_while_others_go_on(tmp_pat
     assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_unfinished_work_of_a_serial_run_goes_on_in_a_place(tmp_path: Path) -> None:
     """SC-10: the branch goes back to what is accepted, and the feature continues where it was."""
@@ -300,6 +304,7 @@ def test_unfinished_work_of_a_serial_run_goes_on_in_a_place(tmp_path: Path) -> N
     green_all_along(made)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_attempt_that_ends_unfinished_goes_on_where_it_was(tmp_path: Path) -> None:
     """SC-13: what a session left is kept for the next one of its feature, whatever has landed meanwhile."""
@@ -331,6 +336,7 @@ def test_several_at_work_share_the_projects_budget_and_their_work_is_kept(tmp_pa
     assert len(kept) + len(made.passing()) >= 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> None:
     """SC-33: the head's features.json gets what the session has come to, which is no mark."""
@@ -369,6 +375,7 @@ parallel:
     assert {"up w1", "up w2", "7"} <= {*said.read_text().splitlines()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_work_lands_on_the_branch_that_is_named_and_files_and_branch_here_stay(tmp_path: Path) -> None:
     """SC-36: and afterwards work goes on here, and there."""
@@ -424,6 +431,7 @@ def test_places_are_lent_what_links_names_or_else_what_checkouts_are(tmp_path: P
     assert [each for each in json.loads(ran.out)["parallel"]["lend"] if each in ("data", "other")] == [lent], ran.text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg", settings="parallel: {union: [NOTES.md], ports: 20, lend: false}\n")
@@ -467,6 +475,7 @@ def remote_of(made: FeatureListProject) -> Path:
     return place
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_each_landing_is_pushed_and_goes_on_top_of_what_the_remote_has(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg")
@@ -487,6 +496,7 @@ def test_each_landing_is_pushed_and_goes_on_top_of_what_the_remote_has(tmp_path:
     green_all_along(made)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_push_that_the_remote_refuses_pauses_the_landing_and_agents_go_on(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg")
@@ -510,6 +520,7 @@ def test_a_push_that_the_remote_refuses_pauses_the_landing_and_agents_go_on(tmp_
     assert made.remote() == made.head
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp_path: Path) -> None:
     made = project(tmp_path, "ham")
@@ -522,7 +533,7 @@ def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp
     assert (made.passing(), made.remote()) == ([1], made.head), ran.text
 
 
-@pytest.mark.kept("after:join_proven", "joined")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["after:joined", "after:join_proven", "joined", "after:join_moved"])
 def test_a_coordinator_that_dies_while_it_joins_pushes_once_what_has_landed(tmp_path: Path, moment: str) -> None:
@@ -560,7 +571,7 @@ def died(made: FeatureListProject, moment: str, spec: str) -> None:
     assert ran.returncode == -9, (ran.stdout, ran.stderr)
 
 
-@pytest.mark.kept("after:ended", "before:batched", "files", "settled")
+@pytest.mark.kept("files")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp_path: Path, moment: str) -> None:
@@ -586,6 +597,7 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
     assert all(made.progress.count(f"FEATURE: #{n} ") == 1 for n in (1, 2, 3))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_is_made_anew(tmp_path: Path) -> None:
     """SC-13, SC-14: on what a dead coordinator has left; places are pruned, and what is proven does not need them."""
@@ -613,7 +625,7 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert not shown.exists()
 
 
-@pytest.mark.kept("before:batched", "moved")
+@pytest.mark.kept("moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "after:landing", "files", "moved"])
 def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Path, moment: str) -> None:
@@ -634,7 +646,7 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     assert json.loads(made.harness("status", "--json").out)["left_by_run"] is None
 
 
-@pytest.mark.kept("before:batched", "moved")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "moved", "settled"])
 def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:
@@ -657,6 +669,7 @@ def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: s
     assert len(starts.read_text().split()) <= 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: Path) -> None:
     """SC-14: by the project's own log and the refs; its agent is told that nobody knows why."""
@@ -740,6 +753,7 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
     assert (kept / "ham.py").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> None:
     """F-SAY, F-WATCH-5: at its next prompt, a fix round, and nobody else's; what it says is read in its place."""

@@ -47,6 +47,7 @@ def killed(tmp_path: Path, moment: str) -> tuple[FeatureListProject, str]:
     return made, spec
 
 
+@pytest.mark.kept("accepted")
 @pytest.mark.scenario
 @pytest.mark.parametrize("status", RUBBISH)
 def test_what_of_a_result_is_not_as_it_should_be_is_missing(tmp_path: Path, status: str) -> None:
@@ -62,6 +63,7 @@ def test_what_of_a_result_is_not_as_it_should_be_is_missing(tmp_path: Path, stat
     assert made.changes() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_rubbish_in_the_files_of_a_run_stops_nobody(tmp_path: Path) -> None:
     """SC-14: what was proven and is nobody's any more is in a rescue, and its feature is made anew."""
@@ -105,6 +107,7 @@ def meanwhile(made: FeatureListProject, tmp_path: Path, edit: str) -> CommandRes
     return run(made, turns, 2, environ=NO_SANDBOX)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_mark_that_somebody_commits_meanwhile_is_no_proof(tmp_path: Path) -> None:
     """SC-38, UAH-110: the run does not end as if everything had landed; the answer opens the feature again."""

@@ -57,6 +57,7 @@ if any(each in ("agent_harness.cli.main", "agent_harness.parallel.hands") for ea
 DAYS = 86400
 
 
+@pytest.mark.kept("serial")
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_clock_that_is_set_forwards_and_back_decides_nothing(tmp_path: Path, kind: str) -> None:
@@ -93,7 +94,7 @@ def mounted(folder: Path, *words: str) -> list[str]:
     return ["unshare", "-rm", "sh", "-c", script, "sh", *words]
 
 
-@pytest.mark.kept("serial-state", "parallel-project")
+@pytest.mark.kept("parallel-project")
 @pytest.mark.scenario
 @pytest.mark.skipif(sys.platform != "linux", reason="no small file system can be mounted")
 @pytest.mark.parametrize("where", ["state", "project"])
@@ -136,6 +137,7 @@ def without_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- two at once -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_run_is_refused_also_where_an_agent_takes_the_lock_away(
@@ -190,6 +192,7 @@ def spoil(folder: Path) -> None:
         file.write("rubbish\n")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("without_sandbox")
 @pytest.mark.scenario
 def test_rubbish_in_the_files_of_a_run_that_goes_on_changes_nothing_of_it(tmp_path: Path) -> None:
@@ -258,6 +261,7 @@ def outside(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.kept("serial-.harness/logs")
 @pytest.mark.scenario
 @pytest.mark.parametrize(("kind", "at"), [("parallel", ".harness"), ("serial", ".harness/logs")])
 def test_nothing_is_written_through_a_link_that_an_agent_puts_at_the_state_folder(

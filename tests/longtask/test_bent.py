@@ -152,6 +152,7 @@ def test_a_bent_value_is_refused_or_borne(tmp_path: Path) -> None:
     tried_all(tmp_path / "task", random.Random(20).sample(cases(), 40))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.timeout(1200)
 def test_many_bent_values_are_refused_or_borne(tmp_path: Path) -> None:

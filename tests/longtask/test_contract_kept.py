@@ -116,6 +116,10 @@ def test_four():
 SKIPS = "import unittest\n\n\ndef four():\n    raise unittest.SkipTest('hard')\n"
 
 
+@pytest.mark.kept(
+    "work1-normal-The tests cannot fail",
+    "import unittest\\n\\n\\ndef four():\\n    raise unittest.SkipTest('hard')\\n-fast-skipped while they ran",
+)
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     ("work", "trust", "said"),

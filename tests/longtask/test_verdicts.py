@@ -174,6 +174,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.kept("True-judged", "False-written")
 @pytest.mark.scenario
 @pytest.mark.kill
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

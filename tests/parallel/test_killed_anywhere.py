@@ -33,7 +33,7 @@ def project(path: Path) -> TaskListProject:
     return TaskListProject(path / "list", *jobs, git=True, session_count=0)
 
 
-@pytest.mark.kept("after:ordered", "after:bounced", "before:landed", "moved", "settled")
+@pytest.mark.kept("after:bounced", "before:landed")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment", [pytest.param(each, marks=() if each in FEW else pytest.mark.scenario) for each in MOMENTS]
@@ -65,7 +65,7 @@ AHEAD = [
 ]
 
 
-@pytest.mark.kept("after:batched@3", "after:landing@2", "after:landed@2")
+@pytest.mark.kept("after:landing@2")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", AHEAD)
 def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_path: Path, moment: str) -> None:
@@ -93,7 +93,7 @@ def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_pat
 UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "after:closed", "after:landed"))
 
 
-@pytest.mark.kept("after:ended", "before:batched", "moved")
+@pytest.mark.kept("before:batched")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment",
@@ -129,6 +129,7 @@ def test_a_plain_run_goes_on_with_what_a_dead_coordinator_has_proven(tmp_path: P
     assert len(landed) == len({*landed})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_person_took_back_meanwhile_does_not_land(tmp_path: Path) -> None:
     """SC-14, SC-29: a candidate that is no more the run's is kept in a rescue, and its task is made anew."""

@@ -54,6 +54,7 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.kept("echo done > work.txt\\necho 'LANG=C' >> env.sh\\n-other.sh-1-env.sh proves this task")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     ("agent", "pattern", "code", "said"),
@@ -107,6 +108,7 @@ def test_work_that_fails_by_itself_is_offered_to_nobody(tmp_path: Path) -> None:
 # ---- the script that sets the environment up -------------------------------------------------------------------------
 
 
+@pytest.mark.kept("None")
 @pytest.mark.parametrize("before", [None, "#!/bin/sh\necho ready\n"])
 @pytest.mark.scenario
 def test_an_init_script_that_an_agent_has_changed_is_put_back_and_kept(tmp_path: Path, before: str | None) -> None:

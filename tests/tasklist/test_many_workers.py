@@ -128,6 +128,7 @@ def test_four_workers_share_twenty_four_tasks(tmp_path: Path) -> None:
         work(crew, 200)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.kill
 def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def until(found: Callable[[], object]) -> None:
 # ---- independent work ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_begins_together_is_claimed_by_one_change_of_the_list(tmp_path: Path) -> None:
     """One change is that of the session, the second that of all claims."""
@@ -72,6 +73,7 @@ def test_what_begins_together_is_claimed_by_one_change_of_the_list(tmp_path: Pat
     assert first["revision"] <= 2
 
 
+@pytest.mark.kept("3")
 @pytest.mark.scenario
 @pytest.mark.parametrize("workers", [1, 3])
 def test_everything_lands_once_whatever_the_number_of_workers(tmp_path: Path, workers: int) -> None:
@@ -118,6 +120,7 @@ def test_what_lands_alone_passes_the_check_of_every_landing_too(tmp_path: Path) 
     assert (landed(work), work.repo.read("app.py")) == ([], b"one\n")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 alone")
 def test_files_whose_names_are_no_text_meet_are_mended_and_learned(tmp_path: Path) -> None:
@@ -135,6 +138,7 @@ def test_files_whose_names_are_no_text_meet_are_mended_and_learned(tmp_path: Pat
     assert r"odd-\\xe9" in told
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_fails_keeps_its_work_in_rescues_at_home(tmp_path: Path) -> None:
     """SC-13: two attempts fail, whose work, stash and other branch are in the project's rescues; the rest lands."""
@@ -158,6 +162,7 @@ def test_an_agent_that_fails_keeps_its_work_in_rescues_at_home(tmp_path: Path) -
     assert work.repo.git("branch", "--format=%(refname:short)").split() == ["main"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_in_which_nothing_landed_says_so_first(tmp_path: Path) -> None:
     """SC-4: with the reason of the last attempt."""
@@ -235,6 +240,7 @@ def together(tools: Path, names: str, command: str = WORKS) -> str:
     return f"{command}; touch {tools}/done.$HARNESS_TASK_ID; until {all_done}; do sleep 0.1; done"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_mend_begins_once_what_it_did_not_go_together_with_has_landed(tmp_path: Path) -> None:
     """SC-31: a free slot waits while that is verified; the attempt finds both sides in its files, and lands at once."""
@@ -269,6 +275,7 @@ def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path
     assert work.repo.git("for-each-ref", "refs/harness/batch") == ""
 
 
+@pytest.mark.kept("ahead")
 @pytest.mark.scenario
 @pytest.mark.parametrize("batches", ["one", "ahead"])
 def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path, batches: str) -> None:
@@ -325,6 +332,7 @@ def test_a_head_that_somebody_else_made_is_verified_before_anything_lands_on_it(
     assert "was moved by somebody else" in ran.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_head_of_somebody_else_that_proves_nothing_is_a_question(tmp_path: Path) -> None:
     """SC-38: what a has proven is taken out by a person's commit; b waits in the queue."""
@@ -336,6 +344,7 @@ def test_a_head_of_somebody_else_that_proves_nothing_is_a_question(tmp_path: Pat
     assert landed(work) == ["a"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_commit_of_a_person_passes_the_check_of_every_landing_too(tmp_path: Path) -> None:
     """SC-38: nobody has asked it of this commit yet; b, which is innocent, is sent back for nothing."""
@@ -371,6 +380,7 @@ def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> N
     assert work.repo.read("out/a") == b"a\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_of_which_only_that_is_left_ends_and_says_what_to_do_and_its_neighbours_land(tmp_path: Path) -> None:
     """SC-36, SC-45: nobody is at work, and a file of a person is in the way of one of three."""
@@ -389,6 +399,7 @@ def test_a_run_of_which_only_that_is_left_ends_and_says_what_to_do_and_its_neigh
     assert (again.code, work.repo.read("out/a")) == (0, b"a\n"), again
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: Path) -> None:
     """SC-9: mends, once anew, then a question about this item alone."""
@@ -452,6 +463,7 @@ def test_whoever_broke_what_had_landed_goes_back_at_the_end_and_not_the_victim(t
     assert sorted(landed(work)) == ["a", "b", "b", "c"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_lands_one_by_one_is_proven_together_and_who_never_mends_what_it_broke_waits_for_a_person(
     tmp_path: Path,
@@ -469,6 +481,7 @@ def test_what_lands_one_by_one_is_proven_together_and_who_never_mends_what_it_br
     assert "b: does not land (red: a)" in ran.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_followed(tmp_path: Path) -> None:
     """SC-29: pipes, devices and links stay in the place; a pipe where the run shows itself stops nobody."""
@@ -484,7 +497,7 @@ def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_
     assert not left & {"pipe", "said.log", "folder", "zero"}
 
 
-@pytest.mark.kept("words0-.harness/sessions", "words1-.harness")
+@pytest.mark.kept("words1-.harness")
 @pytest.mark.scenario
 @pytest.mark.parametrize("at", [".harness", ".harness/sessions", ".harness/rescue-files/a"])
 @pytest.mark.parametrize("words", [(), ("--workers", "1")])
@@ -508,6 +521,7 @@ def test_nothing_is_written_through_a_link_in_the_place_of_a_state_folder(
     assert {path: path.read_bytes() if path.is_file() else None for path in there.rglob("*")} == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_run_had_spent_that_was_killed_counts_for_its_budget(tmp_path: Path) -> None:
     """SC-42: killed once its agent has told of $0.60; the next one has no room for another call as dear."""
@@ -551,6 +565,7 @@ def test_several_at_work_go_over_the_budget_by_one_call_at_most(tmp_path: Path) 
     assert rescued(work, "out/a") == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_budget_that_is_enough_for_all_is_no_obstacle(tmp_path: Path) -> None:
     """SC-42: nothing that is only reserved counts as spent; the end of the run says what was."""
@@ -559,6 +574,7 @@ def test_a_budget_that_is_enough_for_all_is_no_obstacle(tmp_path: Path) -> None:
     assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.8)), ran
 
 
+@pytest.mark.kept("main")
 @pytest.mark.parametrize("checked_out", ["main", pytest.param("nothing", marks=pytest.mark.scenario)])
 def test_work_lands_on_the_branch_that_is_named_and_the_files_stay(tmp_path: Path, checked_out: str) -> None:
     """SC-36: a branch that is checked out nowhere moves alone."""
@@ -607,6 +623,7 @@ def test_ctrl_c_gives_everything_back_and_the_next_run_goes_on(tmp_path: Path) -
     assert ran.code == 0, ran
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_one_run_at_a_time_and_no_serial_one_beside_it(tmp_path: Path) -> None:
     """The second run is refused with 5, whichever it is."""
@@ -650,6 +667,7 @@ def test_without_a_branch_to_land_on_no_agent_starts(tmp_path: Path) -> None:
 # ---- what was learned ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_has_changed_the_same_before_gives_way_and_nothing_of_that_is_believed(tmp_path: Path) -> None:
     """SC-7: a and b have failed on one file; in the next run all others begin before b, which idles no slot."""

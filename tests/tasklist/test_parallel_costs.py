@@ -63,7 +63,7 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.kept("paid", "None", "after:lost", "before:landed")
+@pytest.mark.kept("after:lost", "paid")
 @pytest.mark.parametrize(
     "moment",
     [pytest.param(each, marks=() if each == "paid" else pytest.mark.scenario) for each in (None, "home", *MOMENTS)],
@@ -146,6 +146,7 @@ class LateEngine(LocalEngine):
             told.put(each)
 
 
+@pytest.mark.kept("True")
 @pytest.mark.scenario
 @pytest.mark.parametrize("heard", [True, False])
 def test_what_a_lost_attempt_cost_that_comes_back_counts_once(
@@ -171,6 +172,7 @@ def test_what_a_lost_attempt_cost_that_comes_back_counts_once(
     assert sum(each["cost_usd"] for each in rows(work) if each["order"] == lost) == 0.3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_recalled_and_dropped_attempts_cost_counts_once(tmp_path: Path) -> None:
     """SC-42: one is recalled after $0.20; the next, of $0.30, is held and dropped; the last lands."""

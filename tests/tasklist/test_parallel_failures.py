@@ -57,6 +57,7 @@ def refs(work: TaskListProject, *folders: str) -> list[str]:
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kept("hangs", "lies")
 @pytest.mark.scenario
 @pytest.mark.parametrize("fault", ["crashes", "hangs", "floods", "lies"])
 def test_what_one_agent_does_is_its_own_attempts_end_and_the_others_land(tmp_path: Path, fault: str) -> None:
@@ -92,7 +93,7 @@ def test_a_commit_on_another_branch_a_stash_and_a_rewritten_history_are_rescued(
     assert work.status() == []
 
 
-@pytest.mark.kept("rm -rf .git", "rm -rf .git/objects/info")
+@pytest.mark.kept("rm -rf .git/objects/info")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "destroys",
@@ -130,6 +131,7 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
     assert sorted(landed(work)) == ["a", "b"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_place_that_is_cleaned_away_is_made_anew(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b"))
@@ -181,6 +183,7 @@ def test_what_an_agent_changes_of_the_project_itself_is_put_back_where_no_sandbo
 # ---- the branch ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kept("True")
 @pytest.mark.scenario
 @pytest.mark.parametrize("named", [False, True])
 def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_path: Path, named: bool) -> None:
@@ -210,6 +213,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     assert sorted(log.split()) == ["a", "b", "c"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp_path: Path) -> None:
     """SC-40: another attempt goes on meanwhile, and the machine has the rest."""
@@ -236,6 +240,7 @@ def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp
 # ---- people and time -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> None:
     """What is new is picked, and what is taken out is recalled: its work is in a rescue."""
@@ -270,6 +275,7 @@ def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> Non
     assert [each.strip() for each in rescued(work, "half.txt")] == ["half"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("year", ["1971", "2099"])
 def test_what_a_clock_says_decides_nothing_of_a_journal(tmp_path: Path, year: str) -> None:
@@ -283,6 +289,7 @@ def test_what_a_clock_says_decides_nothing_of_a_journal(tmp_path: Path, year: st
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_validation_that_fails_once_where_it_lands_sends_nobody_back(tmp_path: Path) -> None:
     """Flaky: once more on a fresh checkout before it says so."""
@@ -298,6 +305,7 @@ def test_a_validation_that_fails_once_where_it_lands_sends_nobody_back(tmp_path:
 # ---- what is foreseen, pushed and kept -------------------------------------------------------------------------------
 
 
+@pytest.mark.kept("before:ended-abc-bc-a")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     ("moment", "names", "starts", "lands"),
@@ -322,6 +330,7 @@ def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(
     assert work.files() == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
     """SC-39: one line, in the summary, `--json`, status and queue; done all the same, since nobody has to decide."""
@@ -348,6 +357,7 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert "Not pushed" not in work.harness("status").out + work.harness("queue").out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_candidate_is_kept_until_its_item_has_landed_and_nobodys_becomes_a_rescue(tmp_path: Path) -> None:
     """SC-14, SC-29: one of the two is mended; what versions before have left goes as well, and stories stay whole."""
@@ -385,6 +395,7 @@ def damaged_at_its_end(work: TaskListProject) -> int:
     return len(lines)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_damaged_journal_says_before_its_damage_counts(tmp_path: Path) -> None:
     """Section 7: what is held stays held, what is first lands first, and as many agents work as `scale` has said."""
@@ -412,6 +423,7 @@ def test_what_a_damaged_journal_says_before_its_damage_counts(tmp_path: Path) ->
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
 
 
+@pytest.mark.kept("after:ordered@3-gone")
 @pytest.mark.scenario
 @pytest.mark.parametrize(("moment", "how"), [("after:bounced", "damaged"), ("after:ordered@3", "gone")])
 def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: Path, moment: str, how: str) -> None:
@@ -438,6 +450,7 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
     assert any("<<<<<<< " in each.read_text() for each in tools.glob("seen.*"))
 
 
+@pytest.mark.kept("damaged")
 @pytest.mark.scenario
 @pytest.mark.parametrize("how", ["damaged", "gone"])
 def test_what_was_not_pushed_is_pushed_after_the_journal_was_made_anew(tmp_path: Path, how: str) -> None:

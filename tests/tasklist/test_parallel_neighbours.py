@@ -69,7 +69,7 @@ def test_a_run_leaves_what_a_neighbour_has_proven_of_an_item_of_the_same_name(tm
     assert refs(one.repo, "work", "mend", "batch", "rescue") == {}
 
 
-@pytest.mark.kept("before:batched", "rebuild")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment",
@@ -101,6 +101,7 @@ def test_what_a_version_before_had_proven_under_a_name_without_the_project_lands
     assert f"{old}/5" in ran.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_two_lists_that_are_worked_on_at_once_land_all_of_both(tmp_path: Path) -> None:
     """Each attempt of the one meets one of the other; none is asked for twice."""

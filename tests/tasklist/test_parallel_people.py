@@ -60,6 +60,7 @@ def test_without_a_parallel_run_one_line_says_how_one_begins(tmp_path: Path) -> 
     assert "harness place prune" in work.harness("place", "--help").out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_places_are_listed_and_pruned_once_what_only_they_have_is_in_a_rescue(tmp_path: Path) -> None:
     """SC-13: also what came into a place after its last order had ended."""
@@ -83,6 +84,7 @@ def test_places_are_listed_and_pruned_once_what_only_they_have_is_in_a_rescue(tm
     assert (found["places"], found["set_aside"]) == ([], [str(place.parent / "notes")])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
@@ -100,6 +102,7 @@ def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) 
     assert work.statuses() == ["completed"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_place_that_the_next_run_goes_on_with_stays(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
@@ -195,6 +198,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
 # ---- what this machine has room for: SC-40 ---------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_all_runs_of_a_machine_share_its_agents_and_death_gives_them_back(tmp_path: Path) -> None:
     folder = Path(trusted_state.of_user("host") or "")
@@ -224,6 +228,7 @@ def test_all_runs_of_a_machine_share_its_agents_and_death_gives_them_back(tmp_pa
         (folder / "host.json").unlink()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_with_little_memory_one_agent_works_after_the_other(tmp_path: Path) -> None:
     """SC-41."""
@@ -345,6 +350,7 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
     assert work.statuses() == ["completed"] * 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_dropped_is_kept_in_a_rescue_and_made_anew(tmp_path: Path) -> None:
     """Also where no run is under way."""
@@ -359,6 +365,7 @@ def test_what_is_dropped_is_kept_in_a_rescue_and_made_anew(tmp_path: Path) -> No
     assert work.repo.read("out/a") == b"anew\n"
 
 
+@pytest.mark.kept("before:held")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["after:held", "before:held"])
 def test_a_coordinator_that_dies_at_a_request_has_done_it_or_not_as_its_ledger_says(
@@ -379,6 +386,7 @@ def test_a_coordinator_that_dies_at_a_request_has_done_it_or_not_as_its_ledger_s
     assert (again.code, "held by a person" in again.out) == (3, True), again
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_coordinator_that_does_not_answer_is_named_and_nothing_happens(tmp_path: Path) -> None:
     work, gates = project(tmp_path, "a"), Gates(tmp_path / "gates")
@@ -412,6 +420,7 @@ def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
 # ---- a line to one of them -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
     """F-SAY: by slot or item, told once and to nobody else; without a name, or with one that nobody has, refused."""

@@ -60,6 +60,7 @@ def test_what_is_installed_is_copied_and_an_agents_changes_of_it_stay_in_its_pla
     assert work.status() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_copy_is_made_again_when_the_projects_own_has_changed(tmp_path: Path) -> None:
     """SC-16, SC-17: else it is kept, with what the agent before has added."""
@@ -126,6 +127,7 @@ def test_without_a_slot_that_can_be_set_up_no_agent_starts(tmp_path: Path) -> No
     assert (work.statuses(), work.raw.get("halt")) == (["pending"] * 2, None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_cannot_be_emptied_is_replaced(tmp_path: Path) -> None:
     """SC-12: a file lies where the place is to be; it is set aside, and the agent starts in a place that is one."""
@@ -181,6 +183,7 @@ def test_a_place_is_set_up_when_it_is_made_and_when_a_lock_file_has_changed(tmp_
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_set_up_that_fails_closes_the_slot_and_a_fresh_place_is_set_up_each_time(tmp_path: Path) -> None:
     """SC-17: with its last lines; twice, the second time in a new place."""
@@ -199,6 +202,7 @@ def test_a_set_up_that_fails_closes_the_slot_and_a_fresh_place_is_set_up_each_ti
     assert len(Path(f"{tries}.ok").read_text().splitlines()) == 3  # one for each attempt, one where all is proven again
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_number_of_workers_may_be_a_setting(tmp_path: Path) -> None:
     """Not with --once, which works as ever."""

@@ -81,6 +81,7 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
     assert not (work.root / "out").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_agents_begin_and_end_while_a_push_goes_on(tmp_path: Path) -> None:
     """The remote answers only once an agent has worked that begins on what is pushed."""
@@ -123,6 +124,7 @@ def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on
     assert sorted(landed(work)) == ["a", "b"]
 
 
+@pytest.mark.kept("conflict")
 @pytest.mark.scenario
 @pytest.mark.parametrize("why", ["refused", "conflict"])
 def test_a_push_that_cannot_be_says_why_and_changes_nothing_at_the_remote(tmp_path: Path, why: str) -> None:
@@ -177,7 +179,7 @@ def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp
     assert all("remote.origin.url" in line and "harness-tasks.json. Put back: config" in line for line in told)
 
 
-@pytest.mark.kept("before:pushed", "joined")
+@pytest.mark.kept("joined")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment", ["after:landed", "before:pushed", "after:joined", "after:join_proven", "joined", "after:join_moved"]

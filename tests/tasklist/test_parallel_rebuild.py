@@ -50,7 +50,7 @@ def damage(work: TaskListProject, how: str, path: Path) -> None:
         ledger.write_bytes((folder_of(other) / "ledger.jsonl").read_bytes())
 
 
-@pytest.mark.kept("gone", "torn", "impossible")
+@pytest.mark.kept("gone", "impossible")
 @pytest.mark.parametrize(
     "how",
     ["gone", *(pytest.param(each, marks=pytest.mark.scenario) for each in ("torn", "foreign", "impossible"))],
@@ -84,7 +84,7 @@ def test_a_journal_that_cannot_be_read_is_made_anew_and_what_was_proven_lands_on
     assert len([line for line in work.log() if "] Completed [" in line]) == 3
 
 
-@pytest.mark.kept("moved", "settled")
+@pytest.mark.kept("moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["moved", "settled", "after:landing"])
 def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:

@@ -107,6 +107,7 @@ def test_what_is_passed_over_is_said_once(tmp_path: Path) -> None:
         assert f"parallel.copy: {each} {why}" in ran.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_ids_of_any_letters_are_worked_on_and_shown_as_they_are(tmp_path: Path) -> None:
     ids = ["a/b", "..", "with blanks ", "é😀", "x" * 300, "-rf", "a%2Fb"]

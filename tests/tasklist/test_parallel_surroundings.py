@@ -52,6 +52,7 @@ else touch {second}; fi"""
     assert [any(f"[{name}]" in line and CHANGED in line for line in work.log()) for name in "ab"] == [True, True]
 
 
+@pytest.mark.kept("a proof")
 @pytest.mark.scenario
 @pytest.mark.parametrize("by", ["a person", "a proof"])
 def test_what_is_installed_between_two_attempts_is_a_persons_once_the_run_is_over(tmp_path: Path, by: str) -> None:

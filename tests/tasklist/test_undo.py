@@ -118,6 +118,7 @@ def test_a_proof_that_would_break_is_named(tmp_path: Path) -> None:
     assert undone(work, "c")["unclear"] == ["b"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_landed_beside_it_stays(tmp_path: Path) -> None:
     """Of several agents at once: the task's own commit is reverted, and not what landed since its place was made."""

@@ -33,6 +33,7 @@ WEAK = {
 }
 
 
+@pytest.mark.kept("tautology", "returns", "only calls", "equal to all", "two ways", "of its own")
 @pytest.mark.parametrize(("code", "test"), WEAK.values(), ids=WEAK.keys())
 def test_tests_that_cannot_fail_prove_nothing(repo: JudgedProject, code: str, test: str) -> None:
     """UAH-292, C54."""
@@ -59,6 +60,7 @@ STRONG = {
 }
 
 
+@pytest.mark.kept("compared", "by unittest", "what is raised")
 @pytest.mark.parametrize("test", STRONG.values(), ids=STRONG.keys())
 @pytest.mark.scenario
 def test_tests_that_can_fail_are_believed(repo: JudgedProject, test: str) -> None:
@@ -103,6 +105,7 @@ BODIES: Mapping[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.kept("one line", "docstring", "decorated inside", "method")
 @pytest.mark.parametrize(("source", "expected"), BODIES.values(), ids=BODIES.keys())
 def test_only_bodies_are_other_in_a_twin_of_the_work(source: str, expected: str) -> None:
     found = twins.of_work([change(source)])
@@ -164,6 +167,7 @@ def test_expected_values_are_other_ones(source: str, expected: str) -> None:
     assert "work.py:2" in twin.what
 
 
+@pytest.mark.kept("what must not be", "a bound", "used as input", "a message")
 @pytest.mark.parametrize("source", LEFT.values(), ids=LEFT.keys())
 def test_what_would_prove_nothing_is_left_alone(source: str) -> None:
     assert twins.of_tests([change(source)]) is None
