@@ -373,7 +373,6 @@ def test_a_change_is_taken_on_top_of_what_was_accepted_meanwhile(calc: CalcProje
     assert "Project complete" not in ended.text
 
 
-@pytest.mark.exhaustive
 def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) -> None:
     """Both write the same lines: nothing is merged by guess."""
     calc.accept(1)
@@ -390,7 +389,6 @@ def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) 
     assert calc.harness("resume", "--choose", "reject").code == 0
 
 
-@pytest.mark.exhaustive
 def test_an_answer_waits_for_a_clean_tree_and_for_unfinished_work(calc: CalcProject) -> None:
     """What a person has not committed is not touched; unproven work of another feature is not pushed."""
     calc.accept(1)
@@ -449,7 +447,6 @@ def test_a_commit_of_a_person_while_kept_work_is_judged_stays_and_the_question_w
     assert calc.passing() == [1, 2]
 
 
-@pytest.mark.exhaustive
 def test_a_kept_candidate_is_listed_and_never_pruned_while_it_waits(calc: CalcProject) -> None:
     calc.accept(1)
     assert calc.run([turn(WITH_FIXTURE)]).code == 3

@@ -184,7 +184,6 @@ def test_a_circle_of_dependencies_is_asked_about(calc: CalcProject) -> None:
     assert calc.run([turn(honest(1))]).code == 0
 
 
-@pytest.mark.exhaustive
 def test_false_positives_are_asked_about_and_opened_again(calc: CalcProject) -> None:
     """UAH-400, UAH-482, UAH-483, UAH-488, UAH-489, S21 b."""
     calc.accept(1, 2, 3, 4, 5, 6)
@@ -232,7 +231,6 @@ def test_new_lint_findings_are_counted_apart_and_by_code(calc: CalcProject) -> N
     assert "Warning: Lint errors. None is new; 3 in all." in ran.out
 
 
-@pytest.mark.exhaustive
 def test_the_state_that_the_document_shows_continues(calc: CalcProject) -> None:
     """UAH-115, UAH-116: only the members of its sample, nothing that only the harness writes."""
     calc.accept(1)

@@ -54,7 +54,6 @@ def test_an_environment_that_cannot_be_reset_is_asked_about_until_it_works(calc:
     assert calc.state["pending_escalation"] is None
 
 
-@pytest.mark.exhaustive
 def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: CalcProject) -> None:
     """UAH-396, C15."""
     calc.accept(1)

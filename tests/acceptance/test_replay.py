@@ -87,7 +87,6 @@ def test_a_recording_plays_in_a_fresh_work_tree_at_its_base(calc: CalcProject) -
     assert {path: row for path, row in written(again).items() if path != "NOTES"} == written(calc)
 
 
-@pytest.mark.exhaustive
 def test_a_recording_is_not_played_over_other_files_than_it_began_with(calc: CalcProject) -> None:
     """What the recording would write over is named, and a work tree in which it fits; nothing is changed."""
     base = calc.head

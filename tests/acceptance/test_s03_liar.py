@@ -179,7 +179,6 @@ def test_a_proof_that_needs_no_change_proves_nothing(calc: CalcProject) -> None:
     assert calc.passing() == []
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_where_the_harness_is_not_to_run_them_the_agents_own_run_counts(calc: CalcProject) -> None:
     """UAH-185: `verification.harness_verify: false` is a person's word; it is said each time that it counts."""

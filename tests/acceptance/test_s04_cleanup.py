@@ -1,7 +1,5 @@
 """S04: a cleanup session after so many features: no feature, no new behaviour, kept whole or taken back whole."""
 
-import pytest
-
 from .calc import CalcProject
 from .script import append, claim, commit, honest, prompt_to, sh, sleep, turn, usage, write
 from .seam import each_seam
@@ -65,7 +63,6 @@ def test_cleanup_comes_after_the_interval_and_once(calc: CalcProject) -> None:
     assert calc.state["next_prompt"] == "coding"
 
 
-@pytest.mark.exhaustive
 def test_a_cleanup_that_marks_a_feature_is_rejected(calc: CalcProject) -> None:
     """UAH-327, UAH-110."""
     two_features_done(calc)
@@ -101,7 +98,6 @@ def test_a_cleanup_that_makes_lint_worse_is_rolled_back(calc: CalcProject) -> No
         assert task in prompt.read_text()
 
 
-@pytest.mark.exhaustive
 def test_a_cleanup_that_makes_large_files_larger_is_rolled_back(calc: CalcProject) -> None:
     """UAH-325."""
     two_features_done(calc)

@@ -161,7 +161,6 @@ def test_work_that_was_done_before_a_refusal_is_gone_on_from(calc: CalcProject) 
     assert calc.costs["cumulative"]["total_tokens"]["input"] == 5
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_plan_is_waited_for_like_any_turn(bare: CalcProject) -> None:
     """UAH-374 UAH-377 C28: session 0 is tried again after a refusal, and says what is wrong with a key."""

@@ -59,7 +59,6 @@ def test_d_a_detached_head_with_commits_of_its_own_is_refused(calc: CalcProject)
     assert calc.git("branch", "--show-current") == ""
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_d_a_detached_head_with_changes_is_refused(calc: CalcProject) -> None:
     """UAH-269 UAH-382 C25 S17: switching could carry them to another branch."""

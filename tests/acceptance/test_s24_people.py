@@ -73,7 +73,6 @@ def test_skip_blocks_the_dependents_and_can_be_undone(calc: CalcProject) -> None
     assert calc.changes() == []
 
 
-@pytest.mark.exhaustive
 def test_skip_takes_unfinished_work_off_the_branch_and_keeps_it(calc: CalcProject) -> None:
     """C53, UAH-003."""
     start = calc.head
@@ -253,7 +252,6 @@ def test_a_wrong_command_line_changes_nothing(calc: CalcProject, args: tuple[str
     calc.checked = False
 
 
-@pytest.mark.exhaustive
 def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
     """UAH-050, UAH-051, UAH-462: `run --feature`, `verify --all`."""
     ran = calc.run([turn(honest(2))], "--feature", "2")

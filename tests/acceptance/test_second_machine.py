@@ -57,7 +57,6 @@ def test_a_mark_that_does_not_hold_is_not_taken_over(clone: CalcProject) -> None
     assert clone.run([turn(honest(2))]).code == 3
 
 
-@pytest.mark.exhaustive
 def test_marks_are_not_believed_where_no_test_can_run(clone: CalcProject) -> None:
     clone.put({"pytest.ini": "[pytest]\naddopts = --no-such-option\n"})
     clone.commit("Broken")

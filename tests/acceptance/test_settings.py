@@ -1,7 +1,5 @@
 """What each setting of ``.harness.yaml`` does, seen from outside: another value than the default, another session."""
 
-import pytest
-
 from .arranging import refused, with_features, with_files, with_settings
 from .calc import INIT, CalcProject
 from .script import (
@@ -87,7 +85,6 @@ def test_the_sanity_tests_of_the_settings_run_and_what_is_broken_is_mended_first
     assert calc.passing() == [1, 2, 3]
 
 
-@pytest.mark.exhaustive
 def test_the_scripts_of_the_environment_have_other_names(calc: CalcProject) -> None:
     """UAH-150, UAH-151, UAH-228: one try of reset, then a person is asked."""
     order = calc.base / "order"
@@ -139,7 +136,6 @@ def test_the_context_has_another_size_other_marks_and_another_commit(calc: CalcP
     assert calc.state["termination_reason"] == "context_limit"
 
 
-@pytest.mark.exhaustive
 def test_the_other_messages_of_the_progress_checks(calc: CalcProject) -> None:
     """UAH-179."""
     with_settings(

@@ -94,7 +94,6 @@ def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: CalcP
     assert calc.log("sessions.jsonl")[0]["termination_reason"] == "error"
 
 
-@pytest.mark.exhaustive
 def test_a_moved_project_goes_on_from_where_it_was(calc: CalcProject) -> None:
     killed_at_work(calc)
     moved = CalcProject(calc.base, calc.base / "elsewhere", calc.environ)
@@ -241,7 +240,6 @@ def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: CalcProject) 
     assert "without a proof" not in again.out
 
 
-@pytest.mark.exhaustive
 def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) -> None:
     mark(calc, 1)
     calc.commit("Feature 1 is surely done")
@@ -253,7 +251,6 @@ def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) ->
     calc.checked = False
 
 
-@pytest.mark.exhaustive
 def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: CalcProject) -> None:
     calc.put({proof_path(1): "ONE = 1\n"})
     mark(calc, 1)
@@ -276,7 +273,6 @@ def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: Cal
     calc.checked = False
 
 
-@pytest.mark.exhaustive
 def test_proofs_count_for_the_history_that_holds_them(calc: CalcProject) -> None:
     """On a branch without the accepted commit the marks are claims like any other."""
     start = calc.head

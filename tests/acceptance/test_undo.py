@@ -49,7 +49,6 @@ def test_the_last_feature_is_taken_back_and_open_again(calc: CalcProject) -> Non
     assert calc.passing() == [1, 2]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_others_stand_on_stays(calc: CalcProject) -> None:
     """Refused with everything as it was: tests of others would break; later work changed the same lines; own files."""

@@ -304,7 +304,6 @@ def test_unfinished_work_of_a_serial_run_goes_on_in_a_place(tmp_path: Path) -> N
     green_all_along(made)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_attempt_that_ends_unfinished_goes_on_where_it_was(tmp_path: Path) -> None:
     """SC-13: what a session left is kept for the next one of its feature, whatever has landed meanwhile."""
@@ -431,7 +430,6 @@ def test_places_are_lent_what_links_names_or_else_what_checkouts_are(tmp_path: P
     assert [each for each in json.loads(ran.out)["parallel"]["lend"] if each in ("data", "other")] == [lent], ran.text
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg", settings="parallel: {union: [NOTES.md], ports: 20, lend: false}\n")

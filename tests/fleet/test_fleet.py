@@ -295,7 +295,6 @@ def test_a_long_task_is_worked_slice_after_slice_beside_other_projects(tmp_path:
     assert (row["kind"], row["proven"], row["open"]) == ("longtask", 1, 0)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_slices_cost_counts_for_the_budget_of_the_day(tmp_path: Path) -> None:
     """SC-61: by the agent that the row names, which is one of ours."""
@@ -315,7 +314,6 @@ def test_what_slices_cost_counts_for_the_budget_of_the_day(tmp_path: Path) -> No
     assert (tale.root / "ran").read_text().split() == ["x"] * 2
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_long_task_that_cannot_go_on_is_left_alone_and_says_why(tmp_path: Path) -> None:
     """One that needs a person, one whose window is blocked, one that nobody can work on, one that fails again."""

@@ -332,7 +332,6 @@ def test_a_head_that_somebody_else_made_is_verified_before_anything_lands_on_it(
     assert "was moved by somebody else" in ran.err
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_head_of_somebody_else_that_proves_nothing_is_a_question(tmp_path: Path) -> None:
     """SC-38: what a has proven is taken out by a person's commit; b waits in the queue."""
@@ -667,7 +666,6 @@ def test_without_a_branch_to_land_on_no_agent_starts(tmp_path: Path) -> None:
 # ---- what was learned ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_has_changed_the_same_before_gives_way_and_nothing_of_that_is_believed(tmp_path: Path) -> None:
     """SC-7: a and b have failed on one file; in the next run all others begin before b, which idles no slot."""
