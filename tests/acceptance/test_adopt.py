@@ -152,7 +152,6 @@ def test_another_runner_than_pytest_is_named_by_a_person(bare: CalcProject) -> N
     assert not (bare.root / "test/sub.test.js").exists()
 
 
-@pytest.mark.kept("dirty", "link")
 @pytest.mark.parametrize("trouble", ["dirty", "no commit", "below", "link"])
 def test_what_is_unsafe_is_refused_with_the_disk_unchanged(grown: CalcProject, trouble: str) -> None:
     """UAH-266, C48."""

@@ -101,7 +101,6 @@ def test_a_complete_project_says_that_nothing_is_left(calc: CalcProject) -> None
     assert left in calc.harness("run", "--dry-run").out
 
 
-@pytest.mark.kept("logs-log")
 @pytest.mark.parametrize(
     ("typed", "meant"), [("logs", "log"), ("stauts", "status"), ("ls", "status"), ("stop-now", "pause")]
 )

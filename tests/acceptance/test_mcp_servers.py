@@ -156,7 +156,6 @@ def test_a_killed_harness_leaves_no_file_for_good(calc: CalcProject) -> None:
     assert not path.exists()
 
 
-@pytest.mark.exhaustive
 def test_a_feature_is_looked_at_with_a_browser(calc: CalcProject) -> None:
     """UAH-092, UAH-214, UAH-447: the tests first, then the page; the picture lies where git does not see it."""
     install(calc, "playwright-mcp")

@@ -48,7 +48,6 @@ def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: CalcProject) -
     assert all(row["source"] != "prefix" for row in rows)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: CalcProject) -> None:
     """UAH-201 UAH-202: `fallback_tracking` and `warn_on_missing_prefixes`."""
@@ -59,7 +58,6 @@ def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: CalcProjec
     assert [row for row in calc.log("agent_actions.jsonl") if row.get("source") == "git"] == []
 
 
-@pytest.mark.kept("True")
 @pytest.mark.scenario
 @pytest.mark.parametrize("prefixes", [False, True])
 def test_prefixes_may_be_required(calc: CalcProject, prefixes: bool) -> None:

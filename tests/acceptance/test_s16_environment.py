@@ -76,7 +76,6 @@ def test_d_a_failing_health_check_is_named(calc: CalcProject) -> None:
     assert "next: " in ran.err
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_e_a_script_that_cannot_be_run_is_named(calc: CalcProject) -> None:
     """UAH-268 S16."""
@@ -97,7 +96,6 @@ def test_f_a_test_that_was_broken_by_hand_is_named(calc: CalcProject) -> None:
     calc.state_parses()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_without_auto_reset_reset_never_runs(calc: CalcProject) -> None:
     """UAH-227 UAH-271 S16: `preflight.on_failure.auto_reset: false`."""
@@ -107,7 +105,6 @@ def test_without_auto_reset_reset_never_runs(calc: CalcProject) -> None:
     assert order(calc) == ["init"]
 
 
-@pytest.mark.kept("environment")
 @pytest.mark.scenario
 @pytest.mark.parametrize("check", ["environment", "harness_files"])
 def test_a_check_can_be_switched_off(calc: CalcProject, check: str) -> None:

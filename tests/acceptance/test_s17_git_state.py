@@ -126,7 +126,6 @@ def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: CalcProj
     assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
 
 
-@pytest.mark.kept("conflict")
 @pytest.mark.scenario
 @pytest.mark.parametrize("clash", ["conflict", "regression"])
 def test_f_what_does_not_go_together_pauses_with_the_commit_kept(calc: CalcProject, clash: str) -> None:

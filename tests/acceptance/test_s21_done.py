@@ -98,7 +98,6 @@ def test_maintenance_ends_with_the_question_when_a_test_breaks(done: CalcProject
     assert done.passing() == [1, 3, 4, 5, 6]
 
 
-@pytest.mark.exhaustive
 def test_the_other_answers(done: CalcProject) -> None:
     """UAH-486, UAH-487."""
     for answer, told in ((b"a\n", "harness add-feature"), (b"\n", "")):

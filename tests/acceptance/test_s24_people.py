@@ -272,7 +272,6 @@ def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
     calc.git("checkout", "-q", "--", "src/calc.py")
 
 
-@pytest.mark.kept("override --feature 2 --passes true --yes", "resume", "handoff")
 @pytest.mark.parametrize(
     "words",
     [

@@ -66,7 +66,6 @@ def test_marks_are_not_believed_where_no_test_can_run(clone: CalcProject) -> Non
     assert not (clone.root / ".harness/session_state.json").exists()
 
 
-@pytest.mark.kept("plan")
 @pytest.mark.parametrize("words", [("init", "--spec", "SPEC.md"), ("init", ".")], ids=["plan", "task list"])
 def test_nothing_replaces_or_hides_the_plan(clone: CalcProject, words: tuple[str, ...]) -> None:
     clone.put({"SPEC.md": "# Another thing\n"})

@@ -201,7 +201,6 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
 }
 
 
-@pytest.mark.kept("401", "400 too long", "malformed")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "name", ["401", *(pytest.param(name, marks=pytest.mark.scenario) for name in FAILURES if name != "401")]
@@ -229,7 +228,6 @@ REFUSALS: dict[str, tuple[dict[str, Any], float | None]] = {
 }
 
 
-@pytest.mark.kept("429 with a header", "529")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "name", ["429 with a header", *(pytest.param(name, marks=pytest.mark.scenario) for name in list(REFUSALS)[1:])]
@@ -305,7 +303,6 @@ def test_a_provider_that_is_not_there(brief: Make, monkeypatch: pytest.MonkeyPat
     assert "cannot be reached" in end.message
 
 
-@pytest.mark.kept("openai-responses/gpt-5.5")
 @pytest.mark.scenario
 @pytest.mark.parametrize("name", ["openai/gpt-5.5", "openai-responses/gpt-5.5", "openai-chat/some-model"])
 def test_other_providers_are_asked_the_same_way(name: str, brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,7 +280,6 @@ def test_what_was_being_sent_when_everything_died_is_not_sent_twice(listed: List
     assert "ended while sending" in listed.run("notify").text
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_dead_network_costs_the_run_nothing_and_a_hung_server_holds_nobody(listed: Listed) -> None:
     with socket.create_server(("127.0.0.1", 0)) as hung:
@@ -290,7 +289,6 @@ def test_a_dead_network_costs_the_run_nothing_and_a_hung_server_holds_nobody(lis
     assert ran.code == 0
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_command_and_addresses_of_apprise(listed: Listed, hook: Hook, tmp_path: Path) -> None:
     """F-NOTE-6: each says what it answered; a secret of the environment is filled in and not shown."""

@@ -115,7 +115,6 @@ def test_a_receiver_gets_one_trace_and_the_same_again(project: TaskListProject, 
     assert all(each.end_time_unix_nano >= each.start_time_unix_nano > 0 for each in found)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_file_of_one_session_and_what_cannot_be(project: TaskListProject, receiver: ThreadingHTTPServer) -> None:
     out = project.root.parent / "trace.json"

@@ -696,7 +696,6 @@ def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp
         assert "rests: paused" in project.harness("watch", "--once").out
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
     """F-SAY, F-SRV-8: the form asks to which; without a choice, or for a slot that is none, nobody is told."""

@@ -535,7 +535,6 @@ def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path)
     assert len(line) < END_BYTES
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.usefixtures("listed")  # its terminal
 def test_what_each_of_several_agents_says_is_read_where_it_works(tmp_path: Path) -> None:

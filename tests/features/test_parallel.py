@@ -97,7 +97,6 @@ def test_what_a_lost_session_cost_that_comes_back_counts_once(
     assert (row["feature_id"], row["cost_usd"]) == (1, 0.5)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_session_that_is_refused_goes_back_with_its_work_and_another_account_goes_on(tmp_path: Path) -> None:
     """SC-43: its own place begins nothing again for the account; the next session of the feature continues."""
@@ -285,7 +284,6 @@ def test_work_that_a_person_may_allow_is_kept_at_home_while_others_go_on(tmp_pat
     assert (ran.code, made.passing()) == (0, [1, 2]), ran.text
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_unfinished_work_of_a_serial_run_goes_on_in_a_place(tmp_path: Path) -> None:
     """SC-10: the branch goes back to what is accepted, and the feature continues where it was."""
@@ -335,7 +333,6 @@ def test_several_at_work_share_the_projects_budget_and_their_work_is_kept(tmp_pa
     assert len(kept) + len(made.passing()) >= 1
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> None:
     """SC-33: the head's features.json gets what the session has come to, which is no mark."""
@@ -473,7 +470,6 @@ def remote_of(made: FeatureListProject) -> Path:
     return place
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_each_landing_is_pushed_and_goes_on_top_of_what_the_remote_has(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg")
@@ -644,7 +640,7 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     assert json.loads(made.harness("status", "--json").out)["left_by_run"] is None
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("moved")
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", ["before:batched", "moved", "settled"])
 def test_a_run_whose_journal_is_gone_goes_on_by_itself(tmp_path: Path, moment: str) -> None:

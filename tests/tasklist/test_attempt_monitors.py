@@ -40,7 +40,6 @@ def test_an_agent_that_repeats_one_call_is_stopped_whatever_its_context_and_its_
     assert any("agent not told: You have made the same call 20 times" in line for line in work.log()), work.log()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_whose_files_change_is_not_stuck(tmp_path: Path) -> None:
     for place in (project, plain):
@@ -69,7 +68,6 @@ def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) 
     assert ran.json["hint"] == "harness doctor  # then: harness run"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_list_says_how_often_a_failed_proof_goes_back(tmp_path: Path) -> None:
     counted = "echo turn >> ../turns; echo wrong > work.txt"
@@ -93,7 +91,6 @@ def test_an_agent_that_fails_at_once_fails_no_task(tmp_path: Path) -> None:
     assert "harness doctor" in ran.json["hint"]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_fails_at_once_only_now_and_then_goes_on(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
@@ -122,7 +119,6 @@ def test_the_way_to_have_a_failed_task_tried_again_is_named_and_works(tmp_path: 
 FAILS = f'echo "work $$" > work.txt; {USAGE} 10; echo "request $$: client 1.0 is too old" >&2; exit 1'
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_fails_alike_on_several_tasks_ends_the_run_before_all_of_them_fail(tmp_path: Path) -> None:
     """Also where it has begun to work, and where the error tells another number each time."""

@@ -240,7 +240,6 @@ def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp
 # ---- people and time -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> None:
     """What is new is picked, and what is taken out is recalled: its work is in a rescue."""
@@ -330,7 +329,6 @@ def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(
     assert work.files() == before
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
     """SC-39: one line, in the summary, `--json`, status and queue; done all the same, since nobody has to decide."""

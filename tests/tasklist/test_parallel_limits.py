@@ -120,7 +120,6 @@ def test_a_slot_takes_an_item_for_another_account_and_nothing_is_counted(tmp_pat
     assert limit["account"] == registry.from_spec(tired).account
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_that_may_not_wait_ends_once_every_account_is_refused(tmp_path: Path) -> None:
     """Exit 5 with the moment and the command; no attempt counts, however often it is tried; --now tries once."""
@@ -211,7 +210,6 @@ def test_a_machine_that_cannot_be_counted_on_stops_no_plain_run(tmp_path: Path) 
 # ---- memory: SC-41 ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_where_memory_is_scarce_the_youngest_attempt_is_taken_back_and_begun_again(tmp_path: Path) -> None:
     work, noted = project(tmp_path, "a", "b"), Noted(tmp_path / "notes")

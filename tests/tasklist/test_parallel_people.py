@@ -198,7 +198,6 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
 # ---- what this machine has room for: SC-40 ---------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_all_runs_of_a_machine_share_its_agents_and_death_gives_them_back(tmp_path: Path) -> None:
     folder = Path(trusted_state.of_user("host") or "")
@@ -350,7 +349,6 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
     assert work.statuses() == ["completed"] * 2
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_dropped_is_kept_in_a_rescue_and_made_anew(tmp_path: Path) -> None:
     """Also where no run is under way."""
@@ -420,7 +418,6 @@ def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
 # ---- a line to one of them -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
     """F-SAY: by slot or item, told once and to nobody else; without a name, or with one that nobody has, refused."""

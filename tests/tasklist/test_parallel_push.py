@@ -81,7 +81,6 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
     assert not (work.root / "out").exists()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_agents_begin_and_end_while_a_push_goes_on(tmp_path: Path) -> None:
     """The remote answers only once an agent has worked that begins on what is pushed."""
@@ -124,7 +123,6 @@ def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on
     assert sorted(landed(work)) == ["a", "b"]
 
 
-@pytest.mark.kept("conflict")
 @pytest.mark.scenario
 @pytest.mark.parametrize("why", ["refused", "conflict"])
 def test_a_push_that_cannot_be_says_why_and_changes_nothing_at_the_remote(tmp_path: Path, why: str) -> None:
