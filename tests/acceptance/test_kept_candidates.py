@@ -373,6 +373,7 @@ def test_a_change_is_taken_on_top_of_what_was_accepted_meanwhile(calc: CalcProje
     assert "Project complete" not in ended.text
 
 
+@pytest.mark.exhaustive
 def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) -> None:
     """Both write the same lines: nothing is merged by guess."""
     calc.accept(1)

@@ -231,6 +231,7 @@ def test_new_lint_findings_are_counted_apart_and_by_code(calc: CalcProject) -> N
     assert "Warning: Lint errors. None is new; 3 in all." in ran.out
 
 
+@pytest.mark.exhaustive
 def test_the_state_that_the_document_shows_continues(calc: CalcProject) -> None:
     """UAH-115, UAH-116: only the members of its sample, nothing that only the harness writes."""
     calc.accept(1)

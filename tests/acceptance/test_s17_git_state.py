@@ -127,12 +127,14 @@ def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: CalcProj
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize("clash", ["conflict", "regression"])
+@pytest.mark.parametrize("clash", ["conflict", "no report", "regression"])
 def test_f_what_does_not_go_together_pauses_with_the_commit_kept(calc: CalcProject, clash: str) -> None:
     """UAH-379 UAH-380 C30 S17: nothing is forced and nothing lost; the person pulls, and the run goes on."""
     files = {"src/calc.py": '"""Another calculator."""\n\n\ndef neg(a):\n    return -a\n'}
-    if clash == "regression":
-        files = {"conftest.py": "import pathlib\n\nassert 'def add' not in pathlib.Path('src/calc.py').read_text()\n"}
+    if clash != "conflict":
+        assertion = "assert 'def add' not in pathlib.Path('src/calc.py').read_text()\n"
+        hook = "def pytest_runtest_setup(item):\n    " if clash == "regression" else ""
+        files = {"conftest.py": f"import pathlib\n\n\n{hook}{assertion}"}
     theirs = by_a_colleague(calc, files)
     ran = calc.run([turn(honest(1)), turn(honest(2))], "--until-done")
     assert ran.code == 5, ran.text

@@ -91,6 +91,7 @@ def test_a_person_answers_seven_questions_from_status_and_why_alone(told: CalcPr
     assert unanswered == [], f"{status}\n{why}"
 
 
+@pytest.mark.exhaustive
 def test_why_a_feature_is_open_skipped_or_waits(told: CalcProject) -> None:
     assert "3: skipped" not in told.harness("why", "3").err
     skipped = told.harness("why", "3").out

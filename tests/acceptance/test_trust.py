@@ -240,6 +240,7 @@ def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: CalcProject) 
     assert "without a proof" not in again.out
 
 
+@pytest.mark.exhaustive
 def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) -> None:
     mark(calc, 1)
     calc.commit("Feature 1 is surely done")

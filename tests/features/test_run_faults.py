@@ -137,7 +137,7 @@ def without_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- two at once -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("serial")
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_run_is_refused_also_where_an_agent_takes_the_lock_away(

@@ -100,7 +100,7 @@ def shows(prints: list[str], said: str) -> bool:
     return re.fullmatch(wanted, said.strip("\n") + "\n") is not None
 
 
-@pytest.mark.kept("tutorials/first-proven-task.md", "runbook.md")
+@pytest.mark.kept("tutorials/first-proven-task.md")
 @pytest.mark.scenario
 @pytest.mark.parametrize("name", [*PAGES, "runbook.md"])
 def test_what_a_page_types_works_and_prints_what_it_shows(name: str, tmp_path: Path) -> None:

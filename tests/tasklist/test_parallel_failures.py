@@ -355,7 +355,6 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert "Not pushed" not in work.harness("status").out + work.harness("queue").out
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_candidate_is_kept_until_its_item_has_landed_and_nobodys_becomes_a_rescue(tmp_path: Path) -> None:
     """SC-14, SC-29: one of the two is mended; what versions before have left goes as well, and stories stay whole."""
