@@ -89,7 +89,7 @@ def _runs(command: str) -> bool:
     return any(each.info["cmdline"] == command.split() for each in psutil.process_iter(["cmdline"]))
 
 
-@pytest.mark.kept("bubblewrap", "off")
+@pytest.mark.kept("landlock", "off")
 def test_a_validation_reaches_nothing_outside(kind: str, repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text("echo done > work.txt\n")
     home = os.environ["HOME"]  # a check's own is another one
