@@ -7,8 +7,10 @@ the disk downwards. Whatever fails is an ``OSError``: the command is not started
 namespaces   a user, a mount and, for a private loopback, a network namespace. For root a second user namespace lies
              around the command: mounts that a more privileged one made are locked in it (mount_namespaces(7)).
 bubblewrap   the same by ``bwrap``, with a pid namespace, where only that program is allowed to do it.
-landlock     write access by an allow-list, and for a private loopback a network namespace. No path that is read-only
-             inside of a writable one.
+landlock     write access by an allow-list, a network namespace for a network of its own, and a mount namespace where a
+             rule has a source, which is laid over its path. No path that is read-only inside of a writable one.
+
+The network is ``open``, ``loopback``, or ``interface``: a loopback, beside an interface that leads nowhere.
 
 Signals reach no process outside, where the kernel has Landlock's scopes (6.12).
 """
@@ -51,7 +53,7 @@ def confine(
         words = _wrapped(terms, rules, folder, [program, *words[1:]])
         return words[0], words
     if kind == b"namespaces":
-        own = NEWNS | (NEWNET if network == b"loopback" else 0)
+        own = NEWNS | (NEWNET if network != b"open" else 0)
         if os.geteuid() or _libc.unshare(own):  # root of the machine needs no user namespace for that
             _enter(NEWUSER | own)
         _check(_libc.mount(None, b"/", None, _REC | _SLAVE, None))
@@ -59,14 +61,11 @@ def confine(
             _protect(b"/", read_only=True)
         for mode, path, source in [_opened(rule) for rule in rules]:  # all of them before one hides another
             _lay(mode, path, source)
-        if network == b"loopback":
-            _raise_loopback()
+        _raise(network)
         if not os.geteuid():
             _enter(NEWUSER | NEWNS)
-    elif kind == b"landlock" and network == b"loopback":
-        if os.geteuid() or _libc.unshare(NEWNET):
-            _enter(NEWUSER | NEWNET)
-        _raise_loopback()
+    elif kind == b"landlock":
+        _prepare([rule for rule in rules if rule[2]], network)
     _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
     allowed = [path for mode, path, _ in rules if mode == b"rw"] if kind == b"landlock" else None
     _restrict(allowed)
@@ -79,6 +78,18 @@ def landlock_abi() -> int:
 
 
 # ---- namespaces
+
+
+def _prepare(laid: "Sequence[Rule]", network: bytes) -> None:
+    """No other namespaces than those that a network of its own and what is laid over other folders need."""
+    own = (NEWNS if laid else 0) | (NEWNET if network != b"open" else 0)
+    if own and (os.geteuid() or _libc.unshare(own)):
+        _enter(NEWUSER | own)
+    if laid:
+        _check(_libc.mount(None, b"/", None, _REC | _SLAVE, None))
+    for mode, path, source in [_opened(rule) for rule in laid]:
+        _lay(mode, path, source)
+    _raise(network)
 
 
 def _enter(flags: int) -> None:
@@ -167,13 +178,35 @@ def _protect(path: bytes, *, read_only: bool) -> None:
         _libc.syscall(_MOUNT_SETATTR, _HERE, path, 0, attributes, 32)
 
 
-def _raise_loopback() -> None:
+def _raise(network: bytes) -> None:
+    """Bring up what a network of our own has; an interface only where the kernel can make a bridge."""
+    if network == b"open":
+        return
     import _socket
     import fcntl
 
     request = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    fcntl.ioctl(request.fileno(), 0x8914, b"lo".ljust(16, b"\0") + (1).to_bytes(2, "little").ljust(24, b"\0"))
-    request.close()
+    name, up = b"eth0".ljust(16, b"\0"), (1).to_bytes(2, "little").ljust(24, b"\0")
+    fcntl.ioctl(request.fileno(), 0x8914, b"lo".ljust(16, b"\0") + up)
+    any_, own, mask, above = (
+        _socket.AF_INET.to_bytes(2, "little") + bytes((0, 0, *each)) + bytes(8)
+        for each in ((0, 0, 0, 0), (10, 0, 2, 15), (255, 255, 255, 0), (10, 0, 2, 2))
+    )
+    route = bytes(8) + any_ + above + any_ + (3).to_bytes(2, "little") + bytes(62)
+    try:
+        if network == b"interface":
+            for asked, words in (
+                (0x89A0, name),
+                (0x8916, name + own + bytes(8)),
+                (0x891C, name + mask + bytes(8)),
+                (0x8914, name + up),
+                (0x890B, route),
+            ):
+                fcntl.ioctl(request.fileno(), asked, words)
+    except OSError:
+        pass
+    finally:
+        request.close()
 
 
 # ---- landlock

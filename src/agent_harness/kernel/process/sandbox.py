@@ -29,12 +29,14 @@ from agent_harness.kernel.process.launch_spec import Sandbox
 
 __all__ = [
     "AUTO",
+    "INTERFACE",
     "KINDS",
     "LOOPBACK",
     "MODES",
     "OPEN",
     "VARIABLE",
     "SandboxSettings",
+    "can_lay",
     "covers",
     "found",
     "kind_for",
@@ -50,7 +52,7 @@ KINDS = ("namespaces", "bubblewrap", "landlock")
 
 MODES = ("auto", "off", "required")
 VARIABLE = "HARNESS_SANDBOX"
-OPEN, LOOPBACK = "open", "loopback"
+OPEN, LOOPBACK, INTERFACE = "open", "loopback", "interface"
 _PACKAGE = Path(__file__).parents[2]
 _OF_SETTINGS = (  # variables that name places of settings and of state, and those of the shell that began
     *("XDG_", "CARGO_HOME", "GRADLE_USER_HOME", "npm_config_", "NPM_CONFIG_", "PIP_CONFIG_FILE", "GOENV"),
@@ -88,6 +90,7 @@ class SandboxSettings:
     mode: str = "auto"
     writable: tuple[str, ...] = ()  # further folders and files that agents and checks may change; ``~`` is the home
     network: str = LOOPBACK  # of checks
+    is_closed: bool = False  # a person has said that checks have a loopback only
     memory: int | None = None  # bytes that each may take; 0: any; None: what is usual here
     processes: int | None = None  # the same, threads counted
     free_disk: int | None = None  # bytes that each must leave on the disks that it writes to
@@ -107,6 +110,7 @@ def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
         mode="off" if mode is False else mode if isinstance(mode, str) and mode in MODES else "auto",
         writable=tuple(path for path in writable if isinstance(path, str)) if isinstance(writable, list) else (),
         network=wished if wished in (OPEN, LOOPBACK) else network,
+        is_closed=wished == LOOPBACK,
         memory=_amount(limits.bytes_from, found.get("memory"), least=LEAST_MEMORY),
         processes=_amount(limits.count_from, found.get("processes")),
         free_disk=_amount(limits.bytes_from, found.get("free_disk")),
@@ -166,6 +170,11 @@ def kind_for(settings: SandboxSettings) -> str | None:
     return kind
 
 
+def can_lay(settings: SandboxSettings) -> bool:
+    """Whether folders can be laid over others for a command that has no other namespaces."""
+    return kind_for(settings) == "namespaces" and _holds("landlock")
+
+
 def covers(kind: str | None) -> str:
     """What a sandbox of this kind keeps from whom, and what not, in one line for people."""
     match (kind or "none").partition(":")[0]:
@@ -199,6 +208,7 @@ def of_check(
     network: str = OPEN,
     of_home: Sequence[str] | None = None,
     at_home: bool = False,
+    laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
     """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
 
@@ -207,11 +217,11 @@ def of_check(
     ``of_home``: of the files and hidden folders in the home it sees these alone, and what it needs as well, where there
     are namespaces: programs look for settings in each folder above their own. Without ``namespaces`` it sees the
     machine as a person's own command does, where Landlock can hold it: with a ``network`` of its own, if that is said
-    and there could be one. ``at_home``: it sees all of the home, and of the caches there it changes those ``of_home``
-    alone. ``Refused`` as by ``kind_for``.
+    and there could be one, and with what is ``laid`` over other folders, if it ``can_lay``. ``at_home``: it sees all of
+    the home, and of the caches there it changes those ``of_home`` alone. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
-    has_own_network = kind == "namespaces" and network == LOOPBACK
+    has_own_network = kind == "namespaces" and network != OPEN
     if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
         kind = "landlock" if _holds("landlock") else kind
     places, scratch = [os.path.realpath(path) for path in own], os.path.realpath(temporary)
@@ -231,7 +241,8 @@ def of_check(
     rules |= dict.fromkeys((*kept, scratch), ("rw", ""))
     if kind == "landlock":
         rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
-        return _made(kind, "ro", LOOPBACK if has_own_network else OPEN, _allowed(rules), allowed), scratch
+        rules = _allowed(rules) | (laid or {})
+        return _made(kind, "ro", network if has_own_network else OPEN, rules, allowed), scratch
     rules |= _machine()
     texts = [*names, *(value for name, value in environ.items() if name != "TMPDIR")]
     if of_home is not None and not at_home and not any(_is_in(os.path.realpath(home), path) for path in kept):
