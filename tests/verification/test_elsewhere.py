@@ -1,12 +1,13 @@
 """A check of which only the exit status is known, once more as a person runs it, on real commits."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_harness.kernel.process.sandbox import of_check
-from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.kernel.process.sandbox import AUTO, INTERFACE, OPEN, SandboxSettings, can_lay
+from agent_harness.verification.command.runner import CommandCheck, CommandRunner
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.verdict import FAST, Verdict
 
@@ -91,9 +92,67 @@ def test_a_check_that_sees_the_persons_home_changes_nothing_in_it(
     ]
 
 
-def test_a_check_in_a_persons_place_reaches_no_other_network(make_repo: Make) -> None:
-    if of_check([], temporary=".")[0].kind != "namespaces":
-        pytest.skip("needs namespaces")
-    confined, _ = of_check([], temporary=".", namespaces=False, network="loopback")
+needs_namespaces = pytest.mark.skipif(not can_lay(AUTO), reason="needs namespaces")
+MAKEFILE = "check:\n\t@$(MAKE) -s inner\ninner:\n\t@sh check.sh\n"
 
-    assert confined.network == "loopback"
+
+@needs_namespaces
+def test_work_that_is_right_only_without_another_network(make_repo: Make) -> None:
+    verdict = judged(make_repo, only_where("[ $(wc -l < /proc/net/route) -le 1 ]"))
+
+    assert codes(verdict) == ["answers_differ"]
+    assert "fails as a person would run it" in verdict.reasons[0].message
+
+
+@needs_namespaces
+def test_work_that_is_wrong_only_in_the_folder_of_the_project(make_repo: Make, tmp_path: Path) -> None:
+    verdict = judged(make_repo, only_where(f'[ "$PWD" != {tmp_path}/project ]'))
+
+    assert codes(verdict) == ["answers_differ"]
+
+
+@needs_namespaces
+def test_what_is_lent_is_there_at_the_path_of_the_project(make_repo: Make) -> None:
+    files = {"check.sh": CHECK, ".gitignore": "node_modules/\n", "node_modules/a/two": "2"}
+    repo = make_repo(files, resolved=False)
+    (repo.root / "node_modules/a").mkdir(parents=True, exist_ok=True)
+    (repo.root / "node_modules/a/two").write_text("2")
+    prog = f"echo x > node_modules/.cache; echo $(($(cat {repo.root}/node_modules/a/two) * $1))\n"
+    check = CommandCheck(command="sh check.sh", timeout_seconds=60.0)
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit({"prog": prog}))
+
+    assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, True, "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "files", "found", "told"),
+    [
+        ("true", {}, [], ""),
+        ('[ -n "$MAKELEVEL" ]', {}, ["answers_differ"], ""),
+        ('[ -n "$MAKELEVEL" ]', {"README.md": "Needs MAKELEVEL\n"}, [], "fails without the variables of make or npm"),
+    ],
+)
+def test_work_that_is_right_only_where_make_has_started_it(
+    make_repo: Make, condition: str, files: dict[str, str], found: list[str], told: str
+) -> None:
+    repo = make_repo({"Makefile": MAKEFILE, "check.sh": CHECK, **files}, resolved=False)
+    check = CommandCheck(command="make -s check", timeout_seconds=60.0)
+    candidate = repo.commit({"prog": only_where(condition)})
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=candidate)
+
+    assert codes(verdict) == found
+    assert told in verdict.not_asked
+    assert verdict.noticed == (not told)
+
+
+@needs_namespaces
+@pytest.mark.parametrize(("settings", "network"), [(AUTO, OPEN), (SandboxSettings(is_closed=True), INTERFACE)])
+def test_a_person_who_has_closed_the_network_keeps_it_closed(
+    make_repo: Make, settings: SandboxSettings, network: str
+) -> None:
+    repo = make_repo({"README.md": "demo\n"}, resolved=False)
+    runner = CommandRunner(repo.client, CommandCheck(command="true", sandbox=settings), base=repo.base)
+    with runner.place(repo.base, neutral=True) as space:
+        run = runner.run_plainly(space, "readlink /proc/self/ns/net", 60.0, at_home=False, is_open=True, more={})
+
+    assert (run.output.strip() == os.readlink("/proc/self/ns/net")) == (network == OPEN)

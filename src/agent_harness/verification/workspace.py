@@ -135,7 +135,8 @@ def workspace(
         if neutral:  # as one of a person: on a branch, with objects of its own
             store = None if own_objects(store, top / ".git/objects") else store
             borrowed.unlink()
-            (top / ".git/refs/heads").mkdir()
+            for name in ("hooks", "refs/heads"):
+                (top / ".git" / name).mkdir(exist_ok=True)
             (top / ".git/refs/heads/main").write_text(f"{head}\n")
             (top / ".git/HEAD").write_text("ref: refs/heads/main\n")
         cwd = top / os.fsdecode(git.prefix())

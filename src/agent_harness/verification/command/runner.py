@@ -8,7 +8,8 @@ person wrote, are no proof.
 import os
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -17,7 +18,7 @@ from typing import Self
 from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.status import matcher
-from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.kernel.process.sandbox import AUTO, INTERFACE, OPEN, SandboxSettings, can_lay
 from agent_harness.kernel.shell.reader import read
 from agent_harness.kernel.shell.wrappers import program_at
 from agent_harness.kernel.temporary import TemporaryFolder
@@ -61,6 +62,7 @@ _WITHOUT_PYTEST = (
     "tests are run names the files that lead to them in validation.may_change"
 )
 _WENT_ON = "a pytest failed, and the command went on as if it had not; on the code before it never did"
+_UNTAGGED = "unset HARNESS_RUN_ID\n"
 _SHOWN = 3  # names written out in a message
 
 
@@ -216,21 +218,61 @@ class CommandRunner(Runner):
         run = run_of(command, space, done, (None, None), Path(self.git.root))
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
-    def run_plainly(self, space: Workspace, command: str, seconds: float, *, at_home: bool) -> Run:
-        """As a person runs it in this place; ``at_home``: with their home folder, which it may read."""
+    def run_plainly(
+        self,
+        space: Workspace,
+        command: str,
+        seconds: float,
+        *,
+        at_home: bool,
+        is_open: bool,
+        more: Mapping[str, str],
+    ) -> Run:
+        """As a person runs it, at the path of the project where it can be laid there.
+
+        ``at_home``: with their home folder, which it may read. ``is_open``: with the network of the machine, if nobody
+        has said otherwise; else with one that looks like it and leads nowhere. ``more`` are further variables.
+        """
+        laid, reach = self._laid_over_project(space), self.reach(space)
+        variables = (
+            {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(space)
+        )
         done = run_command(
-            command,
-            cwd=space.cwd,
-            variables=self.plain_variables(space),
+            f"{_UNTAGGED}{command}",
+            cwd=Path(self.git.root) if laid else space.cwd,
+            variables={**variables, **more},
             timeout_seconds=seconds,
             stop=self._stop,
-            reach=self.reach(space),
+            reach=reach._replace(own=[space.top, *reach.own]),
             plain=True,
             at_home=at_home,
             needs_temporary=True,
-            network=self.check.sandbox.network,
+            network=OPEN if is_open and not self.check.sandbox.is_closed else INTERFACE,
+            laid=laid,
         )
         return run_of(command, space, done, (None, None), space.cwd)
+
+    def _laid_over_project(self, space: Workspace) -> dict[str, tuple[str, str]]:
+        """Return the checkout, and what is lent to it, by the paths over which they are laid; none if they cannot be.
+
+        What is lent is linked to the project, where the checkout will be: these links become places to lay it over.
+        """
+        top, root = os.path.realpath(self.git.top()), Path(self.git.root)
+        used = [space.private, Path.home(), Path(tempfile.gettempdir())]
+        if (
+            self.left_out
+            or any(Path(os.path.realpath(path)).is_relative_to(top) for path in used)
+            or not can_lay(self.check.sandbox)
+        ):
+            return {}
+        laid = {top: ("rw", str(space.top))}
+        for name in self._lent():
+            place, source = space.cwd / name, root / name
+            if place.is_symlink():
+                place.unlink()
+                place.mkdir() if source.is_dir() else place.touch()
+                laid[os.path.realpath(source)] = ("ro" if (source / "pyvenv.cfg").exists() else "rw", str(source))
+        return laid
 
     def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
         root = Path(self.git.root)

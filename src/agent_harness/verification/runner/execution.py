@@ -20,7 +20,7 @@ from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import locate
 from agent_harness.kernel.process.launch_spec import Sandbox
-from agent_harness.kernel.process.sandbox import AUTO, LOOPBACK, OPEN, SandboxSettings, of_check
+from agent_harness.kernel.process.sandbox import AUTO, OPEN, SandboxSettings, of_check
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
@@ -332,15 +332,16 @@ def run_command(
     at_home: bool = False,
     needs_temporary: bool = False,
     network: str = OPEN,
+    laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
     """The command's run; a folder that is not there is a command that cannot be found.
 
     Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
     changes what ``reach`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
-    temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``;
-    ``at_home``: its home is the person's, to be read. What looks
-    like the want of a network, or of something in the person's home, is explained at the end of the output. ``Refused``
-    where a sandbox must be, and cannot.
+    temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``
+    and what is ``laid`` over other folders; ``at_home``: its home is the person's, to be read. What looks like the want
+    of a network, or of something in the person's home, is explained at the end of the output. ``Refused`` where a
+    sandbox must be, and cannot.
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
@@ -354,6 +355,7 @@ def run_command(
             network=network,
             of_home=kept_of_home(variables),
             at_home=at_home,
+            laid=laid,
         )
         own = variables
         if not at_home or confined.kind == "none":  # where nothing keeps it from the person's home, it has its own
@@ -374,7 +376,7 @@ def run_command(
             stop=stop,
             sandbox=confined,
         )
-    if done.exit_code and confined.network == LOOPBACK and _WANTED.search(done.output):
+    if done.exit_code and confined.network != OPEN and _WANTED.search(done.output):
         done = replace(done, output=done.output + _NO_NETWORK)
     if done.exit_code and (home := own.get("HOME")) != variables.get("HOME") and f"{home}/".encode() in done.output:
         done = replace(done, output=done.output + _NO_HOME)
