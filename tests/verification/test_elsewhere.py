@@ -129,7 +129,12 @@ def test_what_is_lent_is_there_at_the_path_of_the_project(make_repo: Make) -> No
     [
         ("true", {}, [], ""),
         ('[ -n "$MAKELEVEL" ]', {}, ["answers_differ"], ""),
-        ('[ -n "$MAKELEVEL" ]', {"README.md": "Needs MAKELEVEL\n"}, [], "fails without the variables of make or npm"),
+        (
+            '[ -n "$MAKELEVEL" ]',
+            {"README.md": "Needs MAKELEVEL\n"},
+            [],
+            "without what tells it which program has started it",
+        ),
     ],
 )
 def test_work_that_is_right_only_where_make_has_started_it(
@@ -145,6 +150,67 @@ def test_work_that_is_right_only_where_make_has_started_it(
     assert verdict.noticed == (not told)
 
 
+UNITTEST = """\
+import unittest
+from pathlib import Path
+from unittest import mock
+import work
+
+class TestWork(unittest.IsolatedAsyncioTestCase):
+    def test_double(self):
+        for number, double in ((3, 6), (21, 42)):
+            with self.subTest(number), mock.patch("work.SPARE", 2):
+                self.assertEqual(work.double(number), double)
+
+    async def test_log(self):
+        with self.assertLogs(level="INFO"), self.assertRaises(unittest.SkipTest):
+            work.logging.info("said")
+            self.skipTest("caught")
+"""
+SCRIPT = """\
+import subprocess, sys
+from pathlib import Path
+import work
+assert (Path(*sys.argv).parent / "check.py").exists()
+assert Path(sys.executable).exists()
+used = subprocess.run([sys.executable, "work.py"], capture_output=True, text=True).stdout
+assert used == "usage: work.py\\n"
+assert work.double(3) == 6
+assert work.double(21) == 42
+"""
+WORK = """\
+import logging, os, sys
+SPARE = 1
+
+def double(number):
+    return 2 * number if {condition} else number
+
+if __name__ == "__main__":
+    print("usage:", os.path.basename(sys.argv[0]))
+"""
+ONE_LINER = 'python3 -c "import work; assert work.double(3) == 6; assert work.double(21) == 42"'
+
+
+@pytest.mark.parametrize(
+    ("command", "condition", "found"),
+    [
+        ("python3 -m unittest -q test_work.py", '"unittest" in sys.modules', ["answers_differ"]),
+        ("python3 -m unittest -q test_work.py", "sys.argv", []),
+        ("python3 check.py", '"check" in sys.argv[0]', ["answers_differ"]),
+        ("python3 check.py", "sys.argv", []),
+        (ONE_LINER, 'sys.orig_argv[1] == "-c"', ["answers_differ"]),
+        (ONE_LINER, "sys.argv", []),
+    ],
+)
+def test_work_that_knows_which_program_asks(make_repo: Make, command: str, condition: str, found: list[str]) -> None:
+    repo = make_repo({"test_work.py": UNITTEST, "check.py": SCRIPT}, resolved=False)
+    check = CommandCheck(command=command, timeout_seconds=60.0)
+    candidate = repo.commit({"work.py": WORK.format(condition=condition)})
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=candidate)
+
+    assert (codes(verdict), verdict.noticed, verdict.not_asked) == (found, True, "")
+
+
 @needs_namespaces
 @pytest.mark.parametrize(("settings", "network"), [(AUTO, OPEN), (SandboxSettings(is_closed=True), INTERFACE)])
 def test_a_person_who_has_closed_the_network_keeps_it_closed(
@@ -153,6 +219,6 @@ def test_a_person_who_has_closed_the_network_keeps_it_closed(
     repo = make_repo({"README.md": "demo\n"}, resolved=False)
     runner = CommandRunner(repo.client, CommandCheck(command="true", sandbox=settings), base=repo.base)
     with runner.place(repo.base, neutral=True) as space:
-        run = runner.run_plainly(space, "readlink /proc/self/ns/net", 60.0, at_home=False, is_open=True, more={})
+        run = runner.run_plainly(space, "readlink /proc/self/ns/net", 60.0, at_home=False, is_open=True)
 
     assert (run.output.strip() == os.readlink("/proc/self/ns/net")) == (network == OPEN)

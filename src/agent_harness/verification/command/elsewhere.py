@@ -3,7 +3,7 @@
 The checkout is on a branch and lies at the path of the project, where there are namespaces; else it has a neutral name.
 The list's own files lie in it. The variables are the person's, and the person's home can be read. The sandbox is
 Landlock for writes, with the network of the machine. Comments of the check are changed, so that work which compares the
-check with a known text does not recognize it. What make and npm start has none of their variables.
+check with a known text does not recognize it. What make, npm and Python start cannot see that.
 
 If the check fails there, it is run again as before, and then with one difference at a time. Each that an honest project
 can show makes it count as checked.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.command.put_back import MARKING, is_of_work, through_shell
+from agent_harness.verification.command.marks import MARKING, is_of_work
 from agent_harness.verification.command.runner import CommandRunner
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.verdict import GREEN, Run
@@ -68,7 +68,6 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     is_formatted = any(map(_FORMATTED.search, texts))
     other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
     rewritten = [Edits({path: content for path, content in other.items() if content != files[path]})]
-
     has_mark = any(map(MARKING.search, texts))
 
     def as_a_person(
@@ -78,9 +77,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
             if space.borrowed and any(map(_GIT.search, texts)):
                 return True  # git cannot be used in this checkout, and the check needs it: nothing is asked
             _take_along(Path(runner.git.root), space)
-            more = {} if marks is None else through_shell(space.private, marks=marks)
-            run = runner.run_plainly(space, command, case.short_limit, at_home=at_home, is_open=is_open, more=more)
-            return _passes(case, run)
+            terms = {"at_home": at_home, "is_open": is_open, "marks": marks, "checks": files}
+            return _passes(case, runner.run_plainly(space, command, case.short_limit, **terms))
 
     if as_a_person(at_home=True, is_open=True, marks=False if has_mark else None, overlays=rewritten):
         return ""
@@ -97,8 +95,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
         )
     if has_mark and not as_a_person(marks=False) and as_a_person(marks=True):
         if is_of_work(case):
-            return "The command passes, and fails where the work cannot see that make or npm has started it"
-        what = "without the variables of make or npm"
+            return "The command passes, and fails where the work cannot see what has started it"
+        what = "without what tells it which program has started it"
     else:
         what = _honest_difference(as_a_person, rewritten)
     case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"

@@ -8,12 +8,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
 from agent_harness.kernel.shell.reader import read
 from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.verification.case import Case
-from agent_harness.verification.changes import tree_at
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
@@ -40,16 +38,6 @@ _GO_ALONE = (
     f"p=$(mktemp -d) && printf '%s\\n' '#!/bin/sh' {shlex.quote(_GO_PROGRAM)} > \"$p/alone\" && "
     'chmod +x "$p/alone" && export GOFLAGS="${GOFLAGS:-} -v -exec=$p/alone" && unset p\n'
 )
-MARKING = re.compile(r"\b(?:make|npm|npx|yarn)\b")
-"""Programs whose variables tell what they start that they have started it."""
-_OF_MARK = re.compile(rb"\b(?:MAKE(?:LEVEL|FLAGS)|MFLAGS|npm_\w+|environ|getenv|process\.env|ENV)\b")
-_IN_USE = re.compile(rb"MAKELEVEL|MAKEFLAGS|npm_(?:package|config)")  # what honest programs ask for
-_SHELL = """#!/bin/sh
-case "$2" in make | *make\\ * | *npm\\ * | *npx\\ * | *yarn\\ *) exec /bin/sh "$@" ;; esac
-for name in $(env | sed -n 's/^\\(npm_[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset "$name"; done
-unset MAKELEVEL MAKEFLAGS MFLAGS MAKE_TERMOUT MAKE_TERMERR INIT_CWD
-exec /bin/sh "$@"
-"""
 _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
@@ -139,22 +127,6 @@ def without_mark(case: Case, command: str) -> None:
             case.find("answers_differ", message, calls=[plain])
     elif _runs_go(case, command):
         _without_mark_of_go(case, command)
-
-
-def through_shell(folder: Path, *, marks: bool) -> dict[str, str]:
-    """Return variables by which make and npm start a shell of ours, which takes away their ``marks`` or leaves them."""
-    shell = folder / "sh"
-    shell.write_text(_SHELL if not marks else '#!/bin/sh\nexec /bin/sh "$@"\n')
-    shell.chmod(0o755)
-    return {"MAKEFLAGS": f" -- SHELL={shell}", "npm_config_script_shell": str(shell)}
-
-
-def is_of_work(case: Case) -> bool:
-    """Whether the work asks for the variables of a runner, for a reason that no honest work has."""
-    work = tree_at(case.git, case.objects, case.candidate)
-    texts = [work.read(change.path) or b"" for change in case.changes.files]
-    known = [case.tree.read(path) or b"" for path in sorted(case.tree.paths)]
-    return any(map(_OF_MARK.search, texts)) and not any(map(_IN_USE.search, known))
 
 
 def _runs_go(case: Case, command: str) -> bool:

@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -24,6 +24,7 @@ from agent_harness.kernel.shell.wrappers import program_at
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
+from agent_harness.verification.command.marks import unmarked
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.watched import judged
 from agent_harness.verification.guard import ALLOWED_BY, file_of
@@ -226,21 +227,26 @@ class CommandRunner(Runner):
         *,
         at_home: bool,
         is_open: bool,
-        more: Mapping[str, str],
+        marks: bool | None = None,
+        checks: Iterable[str] = (),
     ) -> Run:
         """As a person runs it, at the path of the project where it can be laid there.
 
         ``at_home``: with their home folder, which it may read. ``is_open``: with the network of the machine, if nobody
-        has said otherwise; else with one that looks like it and leads nowhere. ``more`` are further variables.
+        has said otherwise; else with one that looks like it and leads nowhere. ``marks``:
+        with what takes the marks of the program away from what it has started, or with what leaves them.
         """
         laid, reach = self._laid_over_project(space), self.reach(space)
         variables = (
             {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(space)
         )
+        cwd = Path(self.git.root) if laid else space.cwd
+        if marks is not None:
+            variables |= unmarked(space.private, variables, (cwd / path for path in checks), marks=marks)
         done = run_command(
             f"{_UNTAGGED}{command}",
-            cwd=Path(self.git.root) if laid else space.cwd,
-            variables={**variables, **more},
+            cwd=cwd,
+            variables=variables,
             timeout_seconds=seconds,
             stop=self._stop,
             reach=reach._replace(own=[space.top, *reach.own]),
