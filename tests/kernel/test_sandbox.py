@@ -349,7 +349,6 @@ def test_the_machine_is_asked_once_a_boot(home: Path) -> None:
             SandboxSettings(mode="required", writable=("/opt/data",), network="open"),
         ),
         ({"network": 5, "writable": "x"}, SandboxSettings()),
-        ({"network": "loopback"}, SandboxSettings(is_closed=True)),
     ],
 )
 def test_settings_of_a_file(given: object, wanted: SandboxSettings) -> None:

@@ -90,7 +90,6 @@ class SandboxSettings:
     mode: str = "auto"
     writable: tuple[str, ...] = ()  # further folders and files that agents and checks may change; ``~`` is the home
     network: str = LOOPBACK  # of checks
-    is_closed: bool = False  # a person has said that checks have a loopback only
     memory: int | None = None  # bytes that each may take; 0: any; None: what is usual here
     processes: int | None = None  # the same, threads counted
     free_disk: int | None = None  # bytes that each must leave on the disks that it writes to
@@ -110,7 +109,6 @@ def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
         mode="off" if mode is False else mode if isinstance(mode, str) and mode in MODES else "auto",
         writable=tuple(path for path in writable if isinstance(path, str)) if isinstance(writable, list) else (),
         network=wished if wished in (OPEN, LOOPBACK) else network,
-        is_closed=wished == LOOPBACK,
         memory=_amount(limits.bytes_from, found.get("memory"), least=LEAST_MEMORY),
         processes=_amount(limits.count_from, found.get("processes")),
         free_disk=_amount(limits.bytes_from, found.get("free_disk")),

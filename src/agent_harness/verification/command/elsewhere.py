@@ -2,8 +2,8 @@
 
 The checkout is on a branch and lies at the path of the project, where there are namespaces; else it has a neutral name.
 The list's own files lie in it. The variables are the person's, and the person's home can be read. The sandbox is
-Landlock for writes, with the network of the machine. Comments of the check are changed, so that work which compares the
-check with a known text does not recognize it. What make, npm and Python start cannot see that.
+Landlock for writes, with a network interface that leads nowhere. Comments of the check are changed, so that work which
+compares the check with a known text does not recognize it. What make, npm and Python start cannot see that.
 
 If the check fails there, it is run again as before, and then with one difference at a time. Each that an honest project
 can show makes it count as checked.
@@ -12,7 +12,7 @@ can show makes it count as checked.
 import posixpath
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent_harness.verification.case import Case
@@ -65,22 +65,18 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     duty = case.guard.duty
     named = duty.checks.texts if duty.alone else ()
     texts = [command, *named, *(each.decode("utf-8", "replace") for each in files.values())]
-    is_formatted = any(map(_FORMATTED.search, texts))
-    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
-    rewritten = [Edits({path: content for path, content in other.items() if content != files[path]})]
+    rewritten = [_with_other_comments(files, is_formatted=any(map(_FORMATTED.search, texts)))]
     has_mark = any(map(MARKING.search, texts))
 
-    def as_a_person(
-        *, at_home: bool = False, is_open: bool = False, marks: bool | None = None, overlays: Sequence[Edits] = ()
-    ) -> bool:
+    def as_a_person(*, at_home: bool = False, marks: bool | None = None, overlays: Sequence[Edits] = ()) -> bool:
         with runner.place(case.candidate, overlays, neutral=True) as space:
             if space.borrowed and any(map(_GIT.search, texts)):
                 return True  # git cannot be used in this checkout, and the check needs it: nothing is asked
             _take_along(Path(runner.git.root), space)
-            terms = {"at_home": at_home, "is_open": is_open, "marks": marks, "checks": files}
-            return _passes(case, runner.run_plainly(space, command, case.short_limit, **terms))
+            run = runner.run_plainly(space, command, case.short_limit, at_home=at_home, marks=marks, checks=files)
+            return _passes(case, run)
 
-    if as_a_person(at_home=True, is_open=True, marks=False if has_mark else None, overlays=rewritten):
+    if as_a_person(at_home=True, marks=False if has_mark else None, overlays=rewritten):
         return ""
     terms = RunAsked(seconds=case.short_limit, plain=True)
     if not _passes(case, case.part(command, terms)):
@@ -93,25 +89,24 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
             "The command passes where the harness runs it, and fails as a person would run it: "
             "in a checkout of its own, without CI=true and the other marks of a check"
         )
-    if has_mark and not as_a_person(marks=False) and as_a_person(marks=True):
-        if is_of_work(case):
-            return "The command passes, and fails where the work cannot see what has started it"
+    return _one_difference(case, as_a_person, rewritten, has_mark=has_mark)
+
+
+def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
+    """Return why the check is rejected. For any other difference there may be an honest reason: it is checked then."""
+    sees_marks = has_mark and not as_a_person(marks=False)
+    by_marks = sees_marks and as_a_person(marks=True)
+    if by_marks and is_of_work(case):
+        return "The command passes, and fails where the work cannot see what has started it"
+    if sees_marks and not by_marks and as_a_person(at_home=True, overlays=rewritten):
+        return ""  # the check does not run with the programs that take the marks away
+    what = "when only comments in its files are changed"
+    if by_marks:
         what = "without what tells it which program has started it"
-    else:
-        what = _honest_difference(as_a_person, rewritten)
+    elif as_a_person(overlays=rewritten):
+        what = "with the person's home folder"
     case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"
     return ""
-
-
-def _honest_difference(as_a_person: Callable[..., bool], rewritten: Sequence[Edits]) -> str:
-    """Return which difference for which there may be an honest reason makes the check fail."""
-    if not as_a_person(is_open=True):
-        return "with the network of the machine"
-    return (
-        "with the person's home folder"
-        if as_a_person(overlays=rewritten)
-        else "when only comments in its files are changed"
-    )
 
 
 def _passes(case: Case, run: Run) -> bool:
@@ -125,6 +120,11 @@ def _take_along(root: Path, space: Workspace) -> None:
         place = space.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
             shutil.copyfile(path, place)
+
+
+def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> Edits:
+    other = {path: _other_comment(path, content, is_formatted=is_formatted) for path, content in files.items()}
+    return Edits({path: content for path, content in other.items() if content != files[path]})
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:

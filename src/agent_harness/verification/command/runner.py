@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -226,15 +226,14 @@ class CommandRunner(Runner):
         seconds: float,
         *,
         at_home: bool,
-        is_open: bool,
         marks: bool | None = None,
-        checks: Iterable[str] = (),
+        checks: Mapping[str, bytes] | None = None,
     ) -> Run:
         """As a person runs it, at the path of the project where it can be laid there.
 
-        ``at_home``: with their home folder, which it may read. ``is_open``: with the network of the machine, if nobody
-        has said otherwise; else with one that looks like it and leads nowhere. ``marks``:
-        with what takes the marks of the program away from what it has started, or with what leaves them.
+        ``at_home``: with their home folder, which it may read. A network of its own looks like the machine's, and leads
+        nowhere. ``marks``: with what takes the marks of the program away from what it has started, or with what leaves
+        them.
         """
         laid, reach = self._laid_over_project(space), self.reach(space)
         variables = (
@@ -242,7 +241,7 @@ class CommandRunner(Runner):
         )
         cwd = Path(self.git.root) if laid else space.cwd
         if marks is not None:
-            variables |= unmarked(space.private, variables, (cwd / path for path in checks), marks=marks)
+            variables |= unmarked(space.private, variables, cwd, checks or {}, marks=marks)
         done = run_command(
             f"{_UNTAGGED}{command}",
             cwd=cwd,
@@ -253,7 +252,7 @@ class CommandRunner(Runner):
             plain=True,
             at_home=at_home,
             needs_temporary=True,
-            network=OPEN if is_open and not self.check.sandbox.is_closed else INTERFACE,
+            network=OPEN if self.check.sandbox.network == OPEN else INTERFACE,
             laid=laid,
         )
         return run_of(command, space, done, (None, None), space.cwd)
