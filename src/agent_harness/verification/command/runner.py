@@ -235,7 +235,9 @@ class CommandRunner(Runner):
         nowhere. ``marks``: with what takes the marks of the program away from what it has started, or with what leaves
         them.
         """
-        laid, reach = self._laid_over_project(space), self.reach(space)
+        texts = [command.encode(), *(checks or {}).values()]
+        names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
+        laid, reach = {} if names_project else self._laid_over_project(space), self.reach(space)
         variables = (
             {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(space)
         )
