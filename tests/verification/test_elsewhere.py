@@ -1,6 +1,7 @@
 """A check of which only the exit status is known, once more as a person runs it, on real commits."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,6 +159,18 @@ def test_work_that_is_right_only_where_make_has_started_it(
     assert codes(verdict) == found
     assert told in verdict.not_asked
     assert verdict.noticed == (not told)
+
+
+@pytest.mark.skipif(not shutil.which("npm"), reason="needs npm")
+def test_work_that_is_right_only_where_npm_has_started_it(make_repo: Make) -> None:
+    test = 'import { d } from "./lib.mjs"; import { equal } from "node:assert"; equal(d(3), 6); equal(d(4), 8);\n'
+    package = '{"type": "module", "scripts": {"test": "node --test a.test.mjs"}}'
+    repo = make_repo({"package.json": package, "a.test.mjs": test}, resolved=False)
+    check = CommandCheck(command="npm test", timeout_seconds=60.0)
+    candidate = repo.commit({"lib.mjs": "export const d = (x) => (process.env.npm_lifecycle_event ? 2 * x : 0);\n"})
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=candidate)
+
+    assert codes(verdict) == ["answers_differ"]
 
 
 UNITTEST = """\

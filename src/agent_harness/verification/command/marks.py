@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import tree_at
+from agent_harness.verification.runner_config import is_test_file
 
 MARKING = re.compile(r"\b(?:make|npm|npx|yarn|node|python[\d.]*)\b")
 """Programs that tell what they start that they have started it."""
@@ -62,6 +63,7 @@ def unmarked(
 def is_of_work(case: Case) -> bool:
     """Return whether the work asks what has started it, and no file of before does."""
     candidate = tree_at(case.git, case.objects, case.candidate)
-    texts = [candidate.read(change.path) or b"" for change in case.work]
+    changed = [change.path for change in case.changes.files if not is_test_file(change.path)]
+    texts = [candidate.read(path) or b"" for path in changed]
     known = [case.tree.read(path) or b"" for path in sorted(case.tree.paths)]
     return any(map(_OF_MARK.search, texts)) and not any(map(_IN_USE.search, known))
