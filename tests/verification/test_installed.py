@@ -322,6 +322,29 @@ def test_a_session_that_was_killed_left_what_is_there_now(site: Path) -> None:
     assert said(differences(later, looked(site), project=project)) == STEERS
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_session_in_a_sandbox_knows_what_one_without_could_change(site: Path, is_open: bool) -> None:
+    record, project = record_of(site), site.parents[1]
+    wide = looked(site)
+    narrow = replace(wide, closed=(str(site), str(site.parent)))
+    before = record.begin(wide, project=project)
+    if not is_open:
+        (site / "_pytest/runner.py").write_text("x = 2\n")
+        record.end(before, project=project)
+    later = record.begin(narrow.now(), project=project)
+    assert said(changed(site, later)) == ([] if is_open else STEERS)
+    record.end(later, project=project)
+    assert said(changed(site, record.begin(narrow.now(), project=project))) == ([] if is_open else STEERS)
+
+
+def test_a_session_that_was_killed_without_a_sandbox_is_looked_at_whole(site: Path) -> None:
+    record, project = record_of(site), site.parents[1]
+    record.begin(looked(site), project=project)
+    (site / "_pytest/runner.py").write_text("x = 2\n")
+    narrow = replace(looked(site), closed=(str(site), str(site.parent))).now()
+    assert said(changed(site, record.begin(narrow, project=project))) == STEERS
+
+
 def test_what_a_person_does_between_sessions_counts(site: Path) -> None:
     record, project = record_of(site), site.parents[1]
     before = record.begin(looked(site), project=project)

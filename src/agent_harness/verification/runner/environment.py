@@ -92,6 +92,8 @@ class RunEnvironment:
         """This environment with what counts as installed before; ``begins`` when an agent starts now."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
+        if (before.interpreters, before.closed) != (now.interpreters, now.closed):
+            now = before.now()
         return replace(self, before=before)._without(differences(before, now, project=self.root))
 
     def _without(self, found: Differences) -> "RunEnvironment":

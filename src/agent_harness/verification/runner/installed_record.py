@@ -208,7 +208,7 @@ class InstalledRecord:
 
     def before(self, now: Installed, *, project: Path) -> Installed:
         """Return what counts as installed before: ``now``, but for what an agent has changed that may be at work."""
-        found = self._read()
+        found, now = self._read(), self._widened(now)
         entries, left = found.get("entries", {}), found.get("left", {})
         kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
         if found.get("open"):
@@ -216,8 +216,26 @@ class InstalledRecord:
         back = {key: entries.get(key) for key in kept}
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
+    def _widened(self, now: Installed) -> Installed:
+        """Return the look with what agents could write in a session that has not ended, or has left something.
+
+        They may have worked without a sandbox then, and work in one now.
+        """
+        found, known = self._read(), self.places()
+        if known is None or not (found.get("open") or found["left"]):
+            return now
+        interpreters = tuple(dict.fromkeys((*now.interpreters, *known.interpreters)))
+        open_now, open_then = (
+            {path for each in looks.interpreters for path in each.places} - {*looks.closed} for looks in (now, known)
+        )
+        closed = tuple(path for path in dict.fromkeys((*now.closed, *known.closed)) if path not in open_now | open_then)
+        if (interpreters, {*closed}) == (now.interpreters, {*now.closed}):
+            return now
+        return replace(now, interpreters=interpreters, closed=closed).now()
+
     def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
         """Return the same, written down as the state before a session that begins, of a run that is called ``by``."""
+        now = self._widened(now)
         before = self.before(now, project=project)
         before = self.first.before(before, now) if self.first else before
         self._write(before, {}, is_open=True, by=by)
