@@ -237,7 +237,8 @@ class CommandRunner(Runner):
         """
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
-        laid, reach = {} if names_project else self._laid_over_project(space), self.reach(space)
+        laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(space)
+        reach = self.reach(space)
         variables = (
             {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(space)
         )
