@@ -53,19 +53,12 @@ def confine(
         words = _wrapped(terms, rules, folder, [program, *words[1:]])
         return words[0], words
     if kind == b"namespaces":
-        own = NEWNS | (NEWNET if network != b"open" else 0)
-        if os.geteuid() or _libc.unshare(own):  # root of the machine needs no user namespace for that
-            _enter(NEWUSER | own)
-        _check(_libc.mount(None, b"/", None, _REC | _SLAVE, None))
-        if base == b"ro":
-            _protect(b"/", read_only=True)
-        for mode, path, source in [_opened(rule) for rule in rules]:  # all of them before one hides another
-            _lay(mode, path, source)
-        _raise(network)
+        _prepare(rules, network, mounts=True, read_only=base == b"ro")
         if not os.geteuid():
             _enter(NEWUSER | NEWNS)
     elif kind == b"landlock":
-        _prepare([rule for rule in rules if rule[2]], network)
+        laid = [rule for rule in rules if rule[2]]
+        _prepare(laid, network, mounts=bool(laid), read_only=False)
     _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
     allowed = [path for mode, path, _ in rules if mode == b"rw"] if kind == b"landlock" else None
     _restrict(allowed)
@@ -80,14 +73,16 @@ def landlock_abi() -> int:
 # ---- namespaces
 
 
-def _prepare(laid: "Sequence[Rule]", network: bytes) -> None:
-    """No other namespaces than those that a network of its own and what is laid over other folders need."""
-    own = (NEWNS if laid else 0) | (NEWNET if network != b"open" else 0)
-    if own and (os.geteuid() or _libc.unshare(own)):
+def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
+    """Enter the namespaces that the ``mounts`` and a network of its own need, and make both."""
+    own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
+    if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
-    if laid:
+    if mounts:
         _check(_libc.mount(None, b"/", None, _REC | _SLAVE, None))
-    for mode, path, source in [_opened(rule) for rule in laid]:
+    if read_only:
+        _protect(b"/", read_only=True)
+    for mode, path, source in [_opened(rule) for rule in rules]:  # all of them before one hides another
         _lay(mode, path, source)
     _raise(network)
 
@@ -196,11 +191,11 @@ def _raise(network: bytes) -> None:
     try:
         if network == b"interface":
             for asked, words in (
-                (0x89A0, name),
-                (0x8916, name + own + bytes(8)),
-                (0x891C, name + mask + bytes(8)),
-                (0x8914, name + up),
-                (0x890B, route),
+                (0x89A0, name),  # SIOCBRADDBR: make a bridge, which needs no device
+                (0x8916, name + own + bytes(8)),  # SIOCSIFADDR
+                (0x891C, name + mask + bytes(8)),  # SIOCSIFNETMASK
+                (0x8914, name + up),  # SIOCSIFFLAGS
+                (0x890B, route),  # SIOCADDRT: the default route
             ):
                 fcntl.ioctl(request.fileno(), asked, words)
     except OSError:
