@@ -144,7 +144,7 @@ def test_a_check_that_names_the_project_by_its_path_finds_what_is_in_no_commit_t
             '[ -n "$MAKELEVEL" ]',
             {"README.md": "Needs MAKELEVEL\n"},
             [],
-            "without what tells it which program has started it",
+            "when it cannot tell which program has started it",
         ),
     ],
 )

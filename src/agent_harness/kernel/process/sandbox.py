@@ -169,7 +169,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Whether folders can be laid over others for a command that has no other namespaces."""
+    """Return whether folders can be laid over others for a command that has no other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 

@@ -97,12 +97,12 @@ def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Seq
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
-        return "The command passes, and fails where the work cannot see what has started it"
+        return "The command passes, but fails when the work cannot tell which program has started it"
     if sees_marks and not by_marks and as_a_person(at_home=True, overlays=rewritten):
         return ""  # the check does not run with the programs that take the marks away
     what = "when only comments in its files are changed"
     if by_marks:
-        what = "without what tells it which program has started it"
+        what = "when it cannot tell which program has started it"
     elif as_a_person(overlays=rewritten):
         what = "with the person's home folder"
     case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"

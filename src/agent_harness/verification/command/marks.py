@@ -43,7 +43,8 @@ def unmarked(
     path = variables.get("PATH", os.defpath)
     for name in ("python", "python3"):
         if found := shutil.which(name, path=path):
-            text = f'#!/bin/sh\nPYTHONPATH={own}${{PYTHONPATH:+:$PYTHONPATH}} exec {shlex.quote(found)} "$@"\n'
+            ours = f"PYTHONPATH={shlex.quote(str(own))}${{PYTHONPATH:+:$PYTHONPATH}}"
+            text = f'#!/bin/sh\n{ours} exec {shlex.quote(found)} "$@"\n'
             programs[own / "bin" / name] = text
     for place, text in programs.items():
         place.write_text(text)
@@ -64,6 +65,6 @@ def is_of_work(case: Case) -> bool:
     """Return whether the work asks what has started it, and no file of before does."""
     candidate = tree_at(case.git, case.objects, case.candidate)
     changed = [change.path for change in case.changes.files if not is_test_file(change.path)]
-    texts = [candidate.read(path) or b"" for path in changed]
-    known = [case.tree.read(path) or b"" for path in sorted(case.tree.paths)]
-    return any(map(_OF_MARK.search, texts)) and not any(map(_IN_USE.search, known))
+    if not any(_OF_MARK.search(candidate.read(path) or b"") for path in changed):
+        return False
+    return not any(_IN_USE.search(case.tree.read(path) or b"") for path in case.tree.paths)

@@ -66,7 +66,7 @@ class FirstLook:
         return before
 
     def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
-        """What a person has released counts from now on as it is."""
+        """Let what a person has released count from now on as it is."""
         with suppress(OSError, HarnessError), self._held() as known:
             first, there = _texts(known.get("entries")), now.entries
             for key in first.keys() | there.keys():
@@ -80,7 +80,7 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """What is known of this run, while nobody else writes."""
+        """Yield what is known of this run, while nobody else writes."""
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -151,7 +151,7 @@ class InstalledRecord:
         return True
 
     def _was_left(self, found: Mapping[str, Any], by: str) -> bool:
-        """Whether a session of the same run has ended just now, and nothing that an agent has changed is left."""
+        """Return whether a session of the same run has ended just now, and left nothing that an agent has changed."""
         at = found.get("at")
         if found.get("open"):
             with suppress(OSError):
