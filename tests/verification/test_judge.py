@@ -581,15 +581,6 @@ def test_without_a_claim_only_rules_and_suite_count(repo: JudgedProject) -> None
     assert codes(repo.judge({"src/calc.py": "def add(a, b):\n    return 0\n"}, proof=None)) == ["regression"]
 
 
-@pytest.mark.scenario
-def test_work_that_was_begun_before_the_base_is_red_against_its_beginning(repo: JudgedProject) -> None:
-    begun = repo.base
-    repo.base = repo.commit({"src/calc.py": SUB_CODE})
-    files = {SUB: SUB_TEST}
-    assert codes(repo.judge(files, suite=None)) == ["proof_not_red"]
-    assert repo.judge({}, suite=None, red_base=begun).accepted
-
-
 @pytest.mark.parametrize(
     ("lint", "options", "accepted", "found"),
     [

@@ -49,7 +49,6 @@ class Case:
     lint: str | None = None
     asked: str = ""  # what the item says in words
     baseline: Collection[str] = ()  # the ids that are known to pass
-    begun: str = ""  # the code before the work, when that is not ``base``
     remembered: Remembered = field(default_factory=lambda: Remembered(None))
     on_step: Step = lambda *_: None
     stop: Stop | None = None

@@ -52,7 +52,6 @@ class SessionClaim:
     story: Collection[str] = ()  # files in which the session tells of itself
     may_change: Collection[str] = ()  # patterns of protected files that a person released; their tests may be gone
     own_may_change: bool = False  # and the feature's own tests that the base has: an agent wrote them, proven once
-    red_base: str | None = None  # the code before the feature was begun, when that is not the base
 
     @property
     def commands(self) -> list[str]:

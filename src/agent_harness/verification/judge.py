@@ -91,7 +91,6 @@ def judge(
             lint=claim.lint,
             asked=claim.asked,
             baseline=claim.baseline,
-            begun=claim.red_base or claim.base,
             on_step=on_step or (lambda *_: None),
             stop=stop,
         )
@@ -206,7 +205,6 @@ def _command_case(
         strictness=check.strictness,
         proof=check.command,
         asked=check.asked,
-        begun=base,
         stop=stop,
     )
     return case, runner
@@ -318,19 +316,15 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
     """RED, GREEN or NOT_RUN, from the record or by a run, and the tests that pass now."""
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
-    changes, found = case.changes, case.survey
-    if case.begun != case.base:
-        changes = between(case.git, case.objects, case.begun, case.candidate, wanted=lambda _: False)
-        found = case.guard.survey(changes)
-    before, now = (case.objects.tree_of(commit) for commit in (case.begun, case.candidate))
+    before, now = (case.objects.tree_of(commit) for commit in (case.base, case.candidate))
     if before == now:
         return GREEN, proven
-    side = case.guard.brought(changes, found)
+    side = case.guard.brought(case.changes, case.survey)
     folder = f"{case.git.prefix().decode('utf-8', 'surrogateescape')}\0{now if side else ''}"
     if known := case.remembered.get(before, folder, command):
         return known, proven
     overlays = (Overlay(case.candidate, side),)
-    run = case.run("red", command, case.begun, overlays=overlays, plain=case.runner.by_exit_status)
+    run = case.run("red", command, case.base, overlays=overlays, plain=case.runner.by_exit_status)
     if run.stopped or run.over_limit:
         return NOT_RUN, proven
     answer = GREEN if case.runner.is_green(run, proven) else RED

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.changes import FileChange, between
+from agent_harness.verification.changes import FileChange
 from agent_harness.verification.command.put_back import changed_values, has_mark, put_values_back, without_mark
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
 from agent_harness.verification.guard import belongs
@@ -144,13 +144,9 @@ class _Notice:
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
-        changes, survey = case.changes, case.survey
-        if case.begun and case.begun != case.base:
-            wanted = lambda path: path.endswith(".py")  # noqa: E731
-            changes = between(case.git, case.objects, case.begun, case.candidate, wanted=wanted)
-            survey = case.guard.survey(changes)
+        changes = case.changes
         self.own = [c for c in changes.files if c.status != "D" and case.guard.is_own(c.path)]
-        self._files = case.work_in(changes, survey)
+        self._files = case.work_in(changes, case.survey)
         self.work = twins.of_work(self._files)
         changed = {change.path for change in changes.files}
         self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []
