@@ -1,4 +1,4 @@
-"""What the live faces send to a terminal of 100 x 40, as bytes a second: over a slow line each of them counts.
+"""What the live views send to a terminal of 100 x 40, as bytes a second: over a slow line each of them counts.
 
 An agent says a line a second, then nothing, so that only the clock moves; a view and the run itself are each on a
 pseudo-terminal of their own.

@@ -163,12 +163,12 @@ def test_a_run_with_one_agent_loads_nothing_of_those_with_several(tmp_path: Path
         "import agent_harness.cli\n"
         "from agent_harness.cli.main import main\n"
         "def loaded(*parts): return sorted(name for name in sys.modules for part in parts if part in name)\n"
-        "print('LOADED', loaded('parallel', '.faces'))\n"
+        "print('LOADED', loaded('parallel', '.views'))\n"
         "main()\n"
-        "print('LOADED', loaded('parallel'), loaded('.faces'))\n"
+        "print('LOADED', loaded('parallel'), loaded('.views'))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    told = ["agent_harness.faces", "agent_harness.faces.notify"]
+    told = ["agent_harness.views", "agent_harness.views.notify"]
     assert [line for line in done.stdout.splitlines() if line.startswith("LOADED")] == [
         "LOADED []",
         f"LOADED [] {told}",

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from agent_harness.faces.transcript import TranscriptEnd
-from agent_harness.faces.watch import ProjectView
 from agent_harness.protocols.features.api import FeatureProject
 from agent_harness.testing import CommandResult
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.feature_list_project import module_code as code
 from agent_harness.testing.feature_list_project import module_work as work
+from agent_harness.views.transcript import TranscriptEnd
+from agent_harness.views.watch import ProjectView
 
 from ..tasklist.test_parallel_costs import LateEngine
 

@@ -340,8 +340,8 @@ def _own_list() -> tuple[Path, Backlog]:
 
     from agent_harness.backlog.reading import read
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import root
+    from agent_harness.views.reading import reader_of
 
     found = root.find()
     if found is None:
@@ -355,12 +355,12 @@ def _own_list() -> tuple[Path, Backlog]:
 
 def _export_spans(to: str | None, session: int | None, since: str | None, *, force: bool, as_json: bool) -> int:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.faces import otel
-    from agent_harness.faces.otel import spans
-    from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import clock, root
     from agent_harness.kernel.redact import redact
     from agent_harness.session.log_rows import moment
+    from agent_harness.views import otel
+    from agent_harness.views.otel import spans
+    from agent_harness.views.reading import reader_of
 
     found = root.find()
     if found is None:

@@ -210,10 +210,10 @@ def follow(item: str | None, as_json: bool) -> int:
     from itertools import chain
 
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.faces import follow as faces_follow
-    from agent_harness.faces import why
-    from agent_harness.faces.reading import followed_of, reader_of
     from agent_harness.kernel import root
+    from agent_harness.views import follow as faces_follow
+    from agent_harness.views import why
+    from agent_harness.views.reading import followed_of, reader_of
 
     found = root.find()
     if found is None:
@@ -296,8 +296,8 @@ def query(
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
     """The rows of a task list or a long task that fit, and a line for each."""
-    from agent_harness.faces.reading import log_rows_of
     from agent_harness.session import log_rows
+    from agent_harness.views.reading import log_rows_of
 
     fitting = (row for row in log_rows_of(here.kind, here.path) if wanted.fits(row))
     found = log_rows.newest([fitting], limit)
@@ -335,7 +335,7 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
     """The last attempts of a task list or slices of a long task, or those of one session, each with its ``line``."""
-    from agent_harness.faces.reading import reader_of
+    from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).look().sessions
     found = [each for each in known if session in (None, each.number)]

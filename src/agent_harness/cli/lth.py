@@ -306,7 +306,7 @@ def _call(words: list[str]) -> int:
 
         folder = str(options.pop("folder"))
         if command in ("run", "resume", "tick"):
-            from agent_harness.faces import begin_telling
+            from agent_harness.views import begin_telling
 
             if said := begin_telling("longtask", os.path.abspath(folder)):
                 print(said, file=sys.stderr)
@@ -383,8 +383,8 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
     """The answer, and what a person or a collector was to be told of this task and never got."""
-    from agent_harness.faces import notify
     from agent_harness.kernel import trusted_state
+    from agent_harness.views import notify
 
     said: list[str] = []
     if rows := notify.undelivered("longtask", folder):
@@ -392,8 +392,8 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
         said.append(f"{'not told:':<11} {not_delivered(rows)}\n")
     if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
-        from agent_harness.faces import otel
         from agent_harness.session.headline import not_exported
+        from agent_harness.views import otel
 
         if found := otel.untaken("longtask", folder):
             said.append(f"{'not traced:':<11} {not_exported(found)}\n")

@@ -172,7 +172,7 @@ def run(
     if exchange is not None and lend is None:
         raise UsageError("--exchange needs --engine", hint="harness run --workers 4 --engine URL --exchange DIR")
     if not dry_run:
-        from agent_harness.faces import begin_telling
+        from agent_harness.views import begin_telling
 
         if said := begin_telling(kind, folder):
             show(said, err=True)
@@ -311,7 +311,7 @@ def say(text: str, to: str | None, as_json: bool) -> int:
     Where no session is at work, the next one begins with it; for an ITEM that nobody works on, its next one. It is kept
     on record and counts against nothing.
     """
-    from agent_harness.faces import saying
+    from agent_harness.views import saying
 
     kind, folder = kind_here(long_tasks=True)
     left = saying.say(kind, folder, text, by=saying.user(), to=to)
@@ -396,7 +396,7 @@ def _forget(path: str, places: "Sequence[Place]") -> list[str]:
 
 
 def _row(place: "Place") -> "JsonObject":
-    from agent_harness.faces import reading
+    from agent_harness.views import reading
 
     state, gaps = None, list["JsonObject"]()
     if place.path and not place.gone:

@@ -38,12 +38,12 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
     """What a person, or a collector, was to be told of this project and never got."""
-    from agent_harness.faces import notify
     from agent_harness.kernel import trusted_state
+    from agent_harness.views import notify
 
     found: dict[str, object] = {"undelivered": notify.undelivered(kind, folder), "unexported": None}
     if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
-        from agent_harness.faces import otel
+        from agent_harness.views import otel
 
         found["unexported"] = otel.untaken(kind, folder)
     return found

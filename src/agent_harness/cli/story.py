@@ -59,8 +59,8 @@ def _look() -> ProjectPicture:
 
 def _reader() -> PictureReader:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
-    from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import root
+    from agent_harness.views.reading import reader_of
 
     found = root.find()
     if found is None:
@@ -85,7 +85,7 @@ def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
 
 
 def _why(*, item: str | None = None, full: bool = False, output: float | None = None, json: bool = False) -> int:
-    from agent_harness.faces import why
+    from agent_harness.views import why
 
     reader = _reader()
     picture = reader.look()
@@ -114,8 +114,8 @@ def _diff(
     *, what: str | None = None, stat: bool = False, tests: bool = False, name_only: bool = False, json: bool = False
 ) -> int:
     from agent_harness.errors import NothingEligible
-    from agent_harness.faces import diff
     from agent_harness.kernel.terminal import one_line
+    from agent_harness.views import diff
 
     found = diff.chosen(_look(), what)
     paths = diff.paths_of(found, tests=tests)
@@ -134,7 +134,7 @@ def _diff(
 
 
 def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
-    from agent_harness.faces import costs
+    from agent_harness.views import costs
 
     found = costs.read(_look(), by)
     if json:
@@ -168,8 +168,8 @@ def _report(
         )
     reader = _reader()
     if markdown or json:
-        from agent_harness.faces.report import page, values
         from agent_harness.kernel.json import jsontext
+        from agent_harness.views.report import page, values
 
         found = _report_values(reader, since)
         text = page.markdown(found, costs=not no_costs) if markdown else jsontext.spaced({"ok": True, **found})
@@ -197,8 +197,8 @@ def write_report(
     import os
 
     from agent_harness.errors import Refused
-    from agent_harness.faces.report import page, values
     from agent_harness.kernel import files
+    from agent_harness.views.report import page, values
 
     picture = reader.look()
     text = page.page(_report_values(reader, since), costs=costs, full=full)
@@ -215,9 +215,9 @@ def write_report(
 def _report_values(reader: PictureReader, since: str | None) -> JsonObject:
     import os
 
-    from agent_harness.faces.report import values
     from agent_harness.kernel import clock
     from agent_harness.session.log_rows import moment
+    from agent_harness.views.report import values
 
     told = os.environ.get("SOURCE_DATE_EPOCH", "")
     at = clock.moment(float(told)) if told.isdecimal() else clock.now()
@@ -272,8 +272,8 @@ def _serve(
         raise UsageError("--all and a path exclude each other", hint="harness serve --help")
     owner.refuse_agents(None, "harness serve")  # who has the link decides as a person
     try:
-        from agent_harness.faces.serve import server
-        from agent_harness.faces.serve.window import Window
+        from agent_harness.views.serve import server
+        from agent_harness.views.serve.window import Window
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "agent_harness":
             raise

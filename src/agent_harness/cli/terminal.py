@@ -23,13 +23,13 @@ from agent_harness.kernel import clock, terminal
 from agent_harness.session.headline import labelled
 
 if TYPE_CHECKING:
-    from agent_harness.faces.screen import LinesBelow
     from agent_harness.kernel.root import Kind
     from agent_harness.protocols.features.api import FeatureProject
     from agent_harness.protocols.longtask.api import LongTask
     from agent_harness.protocols.tasklist.api import TaskList
     from agent_harness.session.picture import PictureReader
     from agent_harness.supervision.dispatch import RefusalPolicy
+    from agent_harness.views.screen import LinesBelow
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
@@ -169,8 +169,8 @@ class Screen:
 
     def _take_terminal(self, after: ExitStack) -> None:
         """Whatever ends the block, what is below goes and the terminal is as it was."""
-        from agent_harness.faces.screen import without_echo
         from agent_harness.supervision import interruption
+        from agent_harness.views.screen import without_echo
 
         after.enter_context(interruption.handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler))
         after.enter_context(interruption.announced(self._make_room))
@@ -218,7 +218,7 @@ class Screen:
     def _draw(self, lines: Sequence[str]) -> None:
         """Shows these lines, which are printable, below all that was said."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
-            from agent_harness.faces.screen import LinesBelow, is_in_front
+            from agent_harness.views.screen import LinesBelow, is_in_front
 
             stream = self._stream
             if not is_in_front(stream):
@@ -281,7 +281,7 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
     """What makes the lines below a run on this project; nothing is loaded for it before it is asked."""
 
     def make() -> Footer:
-        from agent_harness.faces import watch
+        from agent_harness.views import watch
 
         view = watch.ProjectView(kind, folder)
         return lambda columns, waits: watch.footer(view.look(), columns, waits)

@@ -14,12 +14,12 @@ from contextlib import suppress
 
 from agent_harness.cli.watching import TICK_SECONDS, OneProject
 from agent_harness.errors import NotAProject, UsageError
-from agent_harness.faces import follow, watch
-from agent_harness.faces.screen import AlternateScreen, Hangup
-from agent_harness.faces.watch import AllProjects, ProjectLook, ProjectView
 from agent_harness.kernel import clock, root, trusted_state
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import columns_of_terminal, fitted, is_plain, printable
+from agent_harness.views import follow, watch
+from agent_harness.views.screen import AlternateScreen, Hangup
+from agent_harness.views.watch import AllProjects, ProjectLook, ProjectView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 def _named(seen: ProjectLook, word: str) -> str:
     """The id of the item that is meant, by its id or by the slot that works on it."""
-    from agent_harness.faces import why
+    from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
     slots = {str(each.get("slot")): str(each.get("item")) for each in workers or () if isinstance(each, dict)}

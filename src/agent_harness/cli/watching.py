@@ -14,13 +14,13 @@ from contextlib import redirect_stderr, redirect_stdout
 from itertools import zip_longest
 
 from agent_harness.errors import HarnessError
-from agent_harness.faces import watch
-from agent_harness.faces.reading import KeptTranscript
-from agent_harness.faces.screen import AlternateScreen, Hangup
-from agent_harness.faces.transcript import ScrolledText, TranscriptEnd
-from agent_harness.faces.watch import PANES, ProjectView
 from agent_harness.kernel.terminal import fitted, printable, shown
 from agent_harness.session.picture import span
+from agent_harness.views import watch
+from agent_harness.views.reading import KeptTranscript
+from agent_harness.views.screen import AlternateScreen, Hangup
+from agent_harness.views.transcript import ScrolledText, TranscriptEnd
+from agent_harness.views.watch import PANES, ProjectView
 
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
@@ -239,7 +239,7 @@ class OneProject:
             _run(words)
 
     def _say(self) -> None:
-        from agent_harness.faces.saying import slots_in
+        from agent_harness.views.saying import slots_in
 
         slots = slots_in(self._seen.parallel, self._seen.picture.kind)
         to: list[str] = []

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 
 from agent_harness.errors import HarnessError
-from agent_harness.faces.reading import reader_of
 from agent_harness.fleet.roster import Member
 from agent_harness.kernel import files
 from agent_harness.kernel.json import JsonObject, dollars, jsontext
 from agent_harness.session import now
+from agent_harness.views.reading import reader_of
 
 KIND = "longtask"
 _STATES = {"run": "open", "wait": "waits", "done": "done", "needs-human": "needs you"}

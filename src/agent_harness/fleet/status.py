@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 
 from agent_harness.errors import HarnessError
-from agent_harness.faces.reading import parallel_of, reader_of
 from agent_harness.fleet import slices
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.kernel import clock, files, trusted_state
@@ -12,6 +11,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import snapshot
 from agent_harness.parallel.budget import SharedBudget
+from agent_harness.views.reading import parallel_of, reader_of
 
 STATE = "state.json"
 

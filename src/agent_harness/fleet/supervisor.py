@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 
 from agent_harness.engines.address import with_priority
 from agent_harness.errors import Busy, HarnessError, Refused
-from agent_harness.faces.reading import reader_of
 from agent_harness.fleet import accounts, slices, status
 from agent_harness.fleet.roster import Member, Roster
 from agent_harness.fleet.sharing import FairClock, Wish, shares
@@ -36,6 +35,7 @@ from agent_harness.parallel import snapshot
 from agent_harness.parallel.people import ParallelRuns
 from agent_harness.session.picture import ProjectPicture
 from agent_harness.supervision.interruption import Stop
+from agent_harness.views.reading import reader_of
 
 TICK_SECONDS = 5.0
 LOOK_SECONDS = 600.0

@@ -41,7 +41,7 @@ def notify(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from agent_harness.faces.notify import sending, watcher
+    from agent_harness.views.notify import sending, watcher
 
     found = sending.read()
     failed = watcher.failures()
@@ -77,7 +77,7 @@ def _hours(quiet: tuple[int, int]) -> str:
 @json_option
 def add(target: str, as_json: bool) -> int:
     """Tell TARGET as well: webhook:URL, command:PROGRAM, or an address of apprise."""
-    from agent_harness.faces.notify import sending
+    from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify add")
     sending.add(target)
@@ -89,7 +89,7 @@ def add(target: str, as_json: bool) -> int:
 @json_option
 def remove(target: str, as_json: bool) -> int:
     """Tell TARGET no more; it is named as it was added."""
-    from agent_harness.faces.notify import sending
+    from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify remove")
     sending.remove(target)
@@ -108,7 +108,7 @@ def remove(target: str, as_json: bool) -> int:
 @json_option
 def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
     """Set of what you are told, and when not."""
-    from agent_harness.faces.notify import notices, sending
+    from agent_harness.views.notify import notices, sending
 
     _refuse_agents("harness notify set")
     members: JsonObject = {}
@@ -134,8 +134,8 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
 @json_option
 def test(as_json: bool) -> int:
     """Send a message to everybody who is told, and say what each answered."""
-    from agent_harness.faces.notify import sending
     from agent_harness.kernel import clock
+    from agent_harness.views.notify import sending
 
     targets = sending.read().to
     if not targets:
@@ -175,10 +175,10 @@ def check(as_json: bool) -> int:
 
     For cron and timers: `harness notify install` prints the lines.
     """
-    from agent_harness.faces.notify import notices
-    from agent_harness.faces.notify.watcher import ProjectWatch
-    from agent_harness.faces.reading import reader_of
     from agent_harness.kernel import trusted_state
+    from agent_harness.views.notify import notices
+    from agent_harness.views.notify.watcher import ProjectWatch
+    from agent_harness.views.reading import reader_of
 
     looked = 0
     for place in trusted_state.places():

@@ -16,7 +16,7 @@ from agent_harness.protocols.longtask import lifecycle, log
 from agent_harness.protocols.longtask.options import EvidenceOptions, RecordOptions
 from agent_harness.protocols.longtask.store import LongTaskStore
 from agent_harness.protocols.longtask.verbs import record
-from agent_harness.protocols.longtask.verbs.record import Face
+from agent_harness.protocols.longtask.verbs.record import ViewAction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str)
     said = text.strip()
     if len(said) > MOST_CHARACTERS:
         raise UsageError(f"A note has at most {MOST_CHARACTERS} letters", hint="lth status .")
-    face = Face(shown, by)
+    face = ViewAction(shown, by)
     if word in found.criteria:
         criterion, status = found.criteria[word]
         given = {"type": "review-note", "criterion-id": criterion, "status": status, "summary": said or word}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_harness.session.ledger import ClaimVerdict
 
 
-class Face:
+class ViewAction:
     """Through which a person acts who does not type the command, and what they were shown."""
 
     __slots__ = ("by", "shown")
@@ -38,13 +38,13 @@ class Face:
         return {"by": self.by}
 
 
-def _refuse_other(layout: LongTaskLayout, face: Face | None) -> None:
+def _refuse_other(layout: LongTaskLayout, face: ViewAction | None) -> None:
     """``Superseded``, under the lock, where the task is another one than was shown."""
     if face is not None and LongTaskStore(layout).revision() != face.shown:
         raise Superseded("This has changed meanwhile; look again", hint="lth status .")
 
 
-def record(layout: LongTaskLayout, options: RecordOptions, *, face: Face | None = None) -> tuple[str, int]:
+def record(layout: LongTaskLayout, options: RecordOptions, *, face: ViewAction | None = None) -> tuple[str, int]:
     """Writes the progress that is given. ``VerificationFailed``, and nothing written, for an untrue ``done``."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
@@ -83,7 +83,9 @@ def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -
     return replace(claim.verdict_on(layout, task, report, claimed=True, by=known), id=new_run_id())
 
 
-def _record(change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None, face: Face | None) -> str:
+def _record(
+    change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None, face: ViewAction | None
+) -> str:
     _refuse_other(change.layout, face)
     change.verdict = line
     raw, status, note = change.checkpoint.raw, options.status, options.note
@@ -148,7 +150,9 @@ def accept(layout: LongTaskLayout) -> tuple[str, int]:
 _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness.md"))
 
 
-def gather(layout: LongTaskLayout, options: EvidenceOptions, *, face: Face | None = None) -> tuple[JsonObject, int]:
+def gather(
+    layout: LongTaskLayout, options: EvidenceOptions, *, face: ViewAction | None = None
+) -> tuple[JsonObject, int]:
     """Records the evidence that the options describe, and answers with it.
 
     ``OutsideTask`` for a manifest elsewhere; nothing is written then.
@@ -203,7 +207,7 @@ def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
     return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
 
 
-def _gather(change: CheckpointChange, options: EvidenceOptions, face: Face | None) -> JsonObject:
+def _gather(change: CheckpointChange, options: EvidenceOptions, face: ViewAction | None) -> JsonObject:
     _refuse_other(change.layout, face)
     given = options.members
     place = _place(change, options.type, options.manifest_path)

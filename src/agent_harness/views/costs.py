@@ -1,0 +1,214 @@
+"""What the sessions of a project have cost: spent, for each proven item, and on claims that were refused.
+
+A cost that nobody knows is counted apart and is never a sum. Source: ``faces.md`` 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.session.ledger import ClaimVerdict
+from agent_harness.session.picture import DONE, Money, PastSession, ProjectPicture
+from agent_harness.views.why import usd, wasted
+
+__all__ = ["WAYS", "csv_lines", "lines", "read"]
+
+NOBODY = "(not known)"
+REST = "(planning, or not on record)"
+CENT = 0.005  # less than what is shown: nothing but rounding
+WAYS = ("item", "agent", "model", "day")
+
+
+def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
+    """The sums, and a row for each item, agent, model or day; US dollars, ``None`` where nothing is known.
+
+    The rows add up to the sums: what has been paid for no session on record is a row of its own.
+    """
+    sessions, money = picture.sessions, picture.money
+    lost = wasted_sessions(picture)
+    counted = Money.of(sessions)
+    outside = _proven_outside(picture)
+    paid_for = picture.done - outside
+    each_usd = round(money.spent_usd / paid_for, 4) if paid_for and money.known_usd is not None else None
+    left = sum(item.is_left for item in picture.items)
+    return {
+        "kind": picture.kind,
+        "spent_usd": money.known_usd,
+        "limit_usd": money.limit_usd,
+        "sessions": max(money.sessions, counted.sessions),
+        "sessions_of_unknown_cost": money.unknown,
+        "assumed_usd": money.assumed_usd,
+        "proven": picture.proven,
+        "checked": picture.checked,
+        "proven_outside": outside,
+        "per_proven_usd": each_usd,
+        "wasted_usd": Money.of(lost).known_usd,
+        "wasted_sessions": len(lost),
+        "wasted_of_unknown_cost": Money.of(lost).unknown,
+        "left": left,
+        "forecast_usd": round(each_usd * left, 4) if each_usd is not None and left else None,
+        "by": by,
+        "rows": [*_rows(sessions, lost, _KEYS[by]), *_rest(money, counted)],
+        "assumed_models": sorted({each for session in sessions for each in _assumed(session.model)}),
+        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
+    }
+
+
+def _proven_outside(picture: ProjectPicture) -> int:
+    """The proven items that no session on record worked on, such as those of a client of one's own: nobody knows what
+    they have cost. None where sessions are counted that have left the record.
+    """
+    if picture.money.sessions > len(picture.sessions):
+        return 0
+    worked_on = {session.item for session in picture.sessions}
+    return sum(item.state in DONE and item.id not in worked_on for item in picture.items)
+
+
+def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
+    """The sessions that claimed something and had nothing accepted."""
+    mine: dict[str | None, list[PastSession]] = {}
+    for session in picture.sessions:
+        mine.setdefault(session.item, []).append(session)
+    claims: dict[str | None, list[ClaimVerdict]] = {}
+    for claim in picture.claims:
+        claims.setdefault(claim.item, []).append(claim)
+    return [lost for item, sessions in mine.items() for lost in wasted(sessions, claims.get(item, []))]
+
+
+def _day(session: PastSession) -> str:
+    at = clock.parse(session.ended or session.started)
+    return at.astimezone().strftime("%Y-%m-%d") if at else NOBODY
+
+
+_KEYS: dict[str, Callable[[PastSession], str]] = {
+    "item": lambda each: each.item or "(none)",
+    "agent": lambda each: each.agent or NOBODY,
+    "model": lambda each: each.model or NOBODY,
+    "day": _day,
+}
+
+
+def _rows(
+    sessions: Sequence[PastSession], lost: Iterable[PastSession], key: Callable[[PastSession], str]
+) -> list[JsonObject]:
+    groups: dict[str, list[PastSession]] = {}
+    for each in sessions:
+        groups.setdefault(key(each), []).append(each)
+    refused = {id(each) for each in lost}
+    rows = []
+    for name, mine in groups.items():
+        money, gone = Money.of(mine), Money.of(each for each in mine if id(each) in refused)
+        tokens = [each.tokens for each in mine if each.tokens]
+        rows.append(
+            {
+                "name": name,
+                "sessions": money.sessions,
+                "spent_usd": money.known_usd,
+                "of_unknown_cost": money.unknown,
+                "wasted_usd": gone.known_usd,
+                "wasted_sessions": gone.sessions,
+                "input_tokens": sum(each.get("input", 0) for each in tokens) if tokens else None,
+                "output_tokens": sum(each.get("output", 0) for each in tokens) if tokens else None,
+                "seconds": round(sum(each.seconds or 0.0 for each in mine), 1),
+            }
+        )
+    return rows
+
+
+def _rest(money: Money, counted: Money) -> list[JsonObject]:
+    """What is in the sums, and of no session on record: planning, and sessions whose records are gone."""
+    usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
+    unknown = max(money.unknown - counted.unknown, 0)
+    if usd < CENT and sessions < 1:
+        return []
+    spent = None if unknown and usd < CENT else max(usd, 0.0)
+    row = {"name": REST, "sessions": max(sessions, 0), "spent_usd": spent, "of_unknown_cost": unknown}
+    row |= {"wasted_usd": 0.0, "wasted_sessions": 0, "input_tokens": None, "output_tokens": None, "seconds": 0.0}
+    return [row]
+
+
+COLUMNS = ("sessions", "spent_usd", "of_unknown_cost", "wasted_usd", "wasted_sessions")
+COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
+
+
+def csv_lines(found: JsonObject) -> str:
+    """The rows for a spreadsheet; what is not known is an empty field."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    names = (*COLUMNS, *COLUMNS_MORE)
+    table.writerow([found["by"], *names])
+    for row in found["rows"]:
+        name = str(row["name"])
+        safe = f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name  # no formula for a spreadsheet
+        table.writerow([safe, *("" if row[each] is None else row[each] for each in names)])
+    return out.getvalue()
+
+
+def _assumed(models: str | None) -> Iterator[str]:
+    """The models of a session whose calls the harness prices by its own list, where the client tells no cost."""
+    from agent_harness.agents import usage
+
+    yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))
+
+
+def lines(found: JsonObject) -> list[str]:
+    """The same for a person."""
+    if not found["sessions"]:
+        return ["No session has ended yet: nothing was spent.", "next: harness run"]
+    unknown = found["sessions_of_unknown_cost"]
+    least = "at least " if unknown else ""
+    spent = "unknown" if found["spent_usd"] is None else f"{least}{usd(found['spent_usd'])}"
+    limit = f" of ${found['limit_usd']:.2f}" if found["limit_usd"] is not None else ""
+    count = f"{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
+    rows = [f"Spent       {spent}{limit} in {count}"]
+    if done := found["proven"] + found["checked"]:
+        each = "unknown" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
+        more = (
+            f"; {outside} more outside of these, at a cost that is not known"
+            if (outside := found["proven_outside"])
+            else ""
+        )
+        word = "Per proven " if not found["checked"] else "Per done   "
+        rows.append(f"{word} {each}, {done - outside} {'done' if found['checked'] else 'proven'}{more}")
+    if found["wasted_sessions"]:
+        lost = "an unknown sum" if found["wasted_usd"] is None else usd(found["wasted_usd"])
+        more = f", {found['wasted_of_unknown_cost']} of unknown cost" if found["wasted_of_unknown_cost"] else ""
+        number = found["wasted_sessions"]
+        what = "1 session whose claim was" if number == 1 else f"{number} sessions whose claims were"
+        rows.append(f"Wasted      {lost} on {what} rejected{more}")
+    if unknown:
+        rows.append(f"Unknown     {unknown} of {count}; counted as ${found['assumed_usd']:.2f} against budgets")
+    if found["forecast_usd"] is not None:
+        rows.append(f"Left        {found['left']} open, about {usd(found['forecast_usd'])} at this rate")
+    if found["assumed_models"]:
+        from agent_harness.installation import command_for_extra
+
+        named = ", ".join(found["assumed_models"])
+        rows.append(f"Assumed     {named}: by the harness's own prices, where the client tells no cost; exact prices:")
+        rows.append(f"            {command_for_extra('api')}")
+    rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
+    table = [(found["by"], "spent", "sessions", "wasted")]
+    table += [(str(row["name"]), _spent(row), str(row["sessions"]), _lost(row)) for row in found["rows"]]
+    widths = [max(len(row[place]) for row in table) for place in range(4)]
+    rows.append("")
+    for name, paid, number, lost in table:
+        rows.append(f"{paid:>{widths[1]}}  {number:>{widths[2]}}  {lost:>{widths[3]}}  {name}")
+    return rows
+
+
+def _spent(row: JsonObject) -> str:
+    if row["spent_usd"] is None:
+        return "unknown"
+    more = f" + {row['of_unknown_cost']} unknown" if row["of_unknown_cost"] else ""
+    return f"{usd(row['spent_usd']).replace('less than ', '<')}{more}"
+
+
+def _lost(row: JsonObject) -> str:
+    if not row["wasted_sessions"]:
+        return "-"
+    return "unknown" if row["wasted_usd"] is None else usd(row["wasted_usd"]).replace("less than ", "<")

@@ -1,0 +1,301 @@
+"""What the page shows, as plain values: from the picture of a project and from git, changing nothing.
+
+Each claim is counted once (F-REP-6): accepted, or by the first of its codes that says how it failed. What is not known
+is ``None`` and never nothing. Source: ``faces.md`` 5.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from agent_harness import __version__
+from agent_harness.errors import HarnessError, Refused
+from agent_harness.kernel import clock
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.redact import redact
+from agent_harness.session.ledger import ChainReport, ClaimVerdict
+from agent_harness.session.picture import CHECKED, DONE, Item, PastSession, ProjectPicture
+from agent_harness.views import costs, why
+
+MOST_SESSIONS = 300
+COLUMNS = ("accepted", "proof_failed", "broke_others", "out_of_bounds", "nothing_shown")
+PROOF = frozenset(
+    {"proof_failed", "proof_not_red", "green_before", "no_proof_run", "timed_out", "weak_test", "trivial_test"}
+)
+BROKE = frozenset({"regression", "suite_failed", "fails_in_suite", "tests_gone", "flaky_test"})
+NOTHING = frozenset({"no_evidence", "criteria_unmet"})
+
+
+def read(
+    picture: ProjectPicture,
+    *,
+    chain: ChainReport | None,
+    at: datetime,
+    since: datetime | None = None,
+    most: int = MOST_SESSIONS,
+) -> JsonObject:
+    """All values of the page; of more sessions than ``most`` the pictures show sums of days."""
+    claims = [each for each in picture.claims if _within(each.at, since)]
+    sessions = [each for each in picture.sessions if _within(each.started or each.ended, since)]
+    judged = [each for each in claims if not each.by_person and each.claim]
+    contradicted = _contradicted(claims)
+    rejected = [each for each in judged if not each.accepted]
+    found = costs.read(picture)
+    changed = _changed(picture)
+    completed = [each for each in picture.items if each.state in DONE]
+    histories = why.histories(picture, *(each.id for each in completed))
+    moved = why.commits_moved(picture.path, picture.claims)
+    done = [_done(picture, each, changed, moved, histories[each.id]) for each in completed]
+    by_proof = [each for each in done if not _by_word(each)]
+    seconds = [each.seconds for each in sessions if each.seconds is not None]
+    return {
+        "project": os.path.basename(picture.path),
+        "path": picture.path,
+        "kind": picture.kind,
+        "head": _head(picture.path),
+        "made_at": clock.timestamp(at),
+        "since": clock.timestamp(since) if since else None,
+        "harness": __version__,
+        "doing": picture.doing,
+        "next": picture.next,
+        "proven": picture.proven,
+        "checked_items": picture.checked,
+        "items": len(picture.items),
+        "claims": len(judged),
+        "rejected": len(rejected),
+        "believed_falsely": sum((each.n, True) in contradicted for each in judged if each.accepted),
+        "spent_usd": found["spent_usd"],
+        "limit_usd": found["limit_usd"],
+        "per_proven_usd": found["per_proven_usd"],
+        "wasted_usd": found["wasted_usd"],
+        "wasted_sessions": found["wasted_sessions"],
+        "sessions_of_unknown_cost": found["sessions_of_unknown_cost"],
+        "sessions": len(sessions),
+        "seconds": round(sum(seconds), 1) if seconds else None,
+        "waits": [
+            {
+                "message": redact(each.message),
+                "item": each.item,
+                "options": [*each.options],
+                "answer": each.answer,
+                "answers": [*each.answers],
+            }
+            for each in picture.state.questions
+        ]
+        + [
+            {"message": redact(each.message), "item": None, "options": [], "answer": each.command, "answers": []}
+            for each in picture.state.needs[len(picture.state.questions) :]
+        ],
+        "open": [
+            {
+                "id": each.id,
+                "name": each.name,
+                "title": redact(each.title),
+                "state": each.state,
+                "reason": redact(each.reason),
+                "waits_for": [*each.waits_for],
+                "next": picture.next_of(each),
+            }
+            for each in picture.items
+            if each.state not in DONE
+        ],
+        "done": [each for each in by_proof if each["state"] != CHECKED],
+        "checked": [each for each in by_proof if each["state"] == CHECKED],
+        "by_word": [each for each in done if _by_word(each)],
+        "honesty": _honesty(judged, contradicted),
+        "spending": _spending(sessions, most),
+        "days": _days(sessions, most),
+        "kept": _kept(sessions),
+        "rows": [{**each.as_json(), "line": redact(each.line)} for each in sessions],
+        "chain": {"whole": chain.whole, "sentence": chain.sentence} if chain else None,
+        "tools": dict(next((each.tools for each in reversed(picture.claims) if each.tools), {})),
+        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
+    }
+
+
+def _by_word(done: JsonObject) -> bool:
+    """It counts as proven since a person said so."""
+    return bool(done["proven"]) and done["proven"]["by"] == "person"
+
+
+def _within(stamp: str | None, since: datetime | None) -> bool:
+    if since is None:
+        return True
+    at = clock.parse(stamp)
+    return at is not None and at >= since
+
+
+def _head(folder: str) -> str | None:
+    git = Git(folder)
+    return git.head() if git.is_repository else None
+
+
+def _done(
+    picture: ProjectPicture, item: Item, changed: why.Changes, moved: Mapping[str, str], history: why.History
+) -> JsonObject:
+    found = why.explain(picture, item, changed=changed, history=history, moved=moved)
+    last = next((each for each in reversed(found["claims"]) if each["verdict"] == "accepted"), None)
+    return {
+        "id": item.id,
+        "name": item.name,
+        "state": item.state,
+        "title": redact(item.title),
+        "proof": found["proof"],
+        "proven": found["proven"],
+        "red_before": any(each["must"] == "fail" for each in found["check"]),
+        "why": redact(last["why"]) if last else None,
+        "rejected": sum(each["verdict"] != "accepted" and each["by"] == "agent" for each in found["claims"]),
+        "cost": found["cost"],
+        "check": found["check"],
+    }
+
+
+def _changed(picture: ProjectPicture) -> dict[tuple[str, str], list[str]]:
+    """What differs between the commits before and of each proof; asked of git once for all."""
+    pairs = {
+        (before, each.commit)
+        for each in picture.claims
+        if each.accepted and each.commit and (before := each.red_base or each.base)
+    }
+    git = Git(picture.path)
+    found: dict[tuple[str, str], list[str]] = {}
+    if not pairs or not git.is_repository:
+        return found
+    with git.objects() as objects:
+        for before, commit in sorted(pairs):
+            with suppress(HarnessError, OSError, KeyError):
+                changes = objects.differences(objects.tree_of(before), objects.tree_of(commit))
+                found[before, commit] = [os.fsdecode(path) for path in changes]
+    return found
+
+
+def _honesty(judged: Sequence[ClaimVerdict], contradicted: set[tuple[int | None, bool]]) -> list[JsonObject]:
+    rows: dict[tuple[str, str], JsonObject] = {}
+    for each in judged:
+        named = (each.agent or "not known", each.model or "")
+        row = rows.setdefault(
+            named, {"agent": named[0], "model": named[1], "claims": 0, "overruled": 0} | dict.fromkeys(COLUMNS, 0)
+        )
+        row["claims"] += 1
+        row[_column(each)] += 1
+        row["overruled"] += (each.n, each.accepted) in contradicted
+    for row in rows.values():
+        row["share"] = wilson(row["claims"] - row["accepted"], row["claims"])
+    return [rows[name] for name in sorted(rows)]
+
+
+def _column(claim: ClaimVerdict) -> str:
+    if claim.accepted:
+        return "accepted"
+    for code in claim.codes:
+        for column, codes in (("proof_failed", PROOF), ("broke_others", BROKE), ("nothing_shown", NOTHING)):
+            if code in codes:
+                return column
+    return "out_of_bounds"
+
+
+def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
+    """The numbers of claims, with our verdicts, of which a person has later said the contrary."""
+    return {(each.of, not each.accepted) for each in claims if each.by_person}
+
+
+def wilson(part: int, whole: int) -> tuple[float, float] | None:
+    """The 95 % interval of a share, in hundredths; ``None`` below five claims."""
+    if whole < 5:
+        return None
+    z, share = 1.96, part / whole
+    middle = share + z * z / (2 * whole)
+    width = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
+    scale = 1 + z * z / whole
+    return round(100 * max((middle - width) / scale, 0.0), 1), round(100 * min((middle + width) / scale, 1.0), 1)
+
+
+def _spending(sessions: Iterable[PastSession], most: int) -> list[tuple[str, float]]:
+    spent, found = 0.0, list[tuple[str, float]]()
+    for each in sessions:
+        if each.cost_usd is not None:
+            spent += each.cost_usd
+            found.append((str(each.ended or each.started or "")[:16].replace("T", " "), round(spent, 4)))
+    if len(found) > most:  # the last sum of each day
+        found = [*{when[:10]: (when[:10], value) for when, value in found}.values()]
+    return found
+
+
+def _days(sessions: Sequence[PastSession], most: int) -> list[JsonObject]:
+    days: dict[str, list[JsonObject]] = {}
+    for each in sessions:
+        if day := str(each.started or each.ended or "")[:10]:
+            said = f"session {each.number}: {each.item or 'no item'}, {each.outcome}"
+            bar = {"said": redact(said), "seconds": each.seconds or 0.0, "ending": _ending(each)}
+            days.setdefault(day, []).append(bar)
+    if len(sessions) > most:
+        for day, bars in days.items():
+            sums = {kind: [each for each in bars if each["ending"] == kind] for kind in ("good", "bad", "other")}
+            days[day] = [
+                {
+                    "said": f"{len(found)} sessions, {kind}",
+                    "seconds": sum(each["seconds"] for each in found),
+                    "ending": kind,
+                }
+                for kind, found in sums.items()
+                if found
+            ]
+    return [{"day": day, "bars": days[day]} for day in sorted(days)]
+
+
+def _ending(session: PastSession) -> str:
+    if session.outcome in why.DONE:
+        return "good"
+    return "bad" if session.outcome.startswith(("rejected", "failed")) else "other"
+
+
+def _kept(sessions: Iterable[PastSession]) -> list[JsonObject]:
+    return [
+        {
+            "ref": each.rescue_ref,
+            "session": each.number,
+            "item": each.item,
+            "show": f"harness diff S{each.number} --stat",
+            "back": f"harness rescue restore {each.rescue_ref}",
+        }
+        for each in sessions
+        if each.rescue_ref
+    ]
+
+
+# ---- to be shown to others
+
+
+def shareable(text: str, picture: ProjectPicture) -> str:
+    """The page without paths, host, user and remotes of this machine.
+
+    ``Refused`` where something is left that looks like a secret, or names the home folder.
+    """
+    home, user, host = (
+        os.path.expanduser("~"),
+        os.environ.get("USER") or os.path.basename(os.path.expanduser("~")),
+        socket.gethostname(),
+    )
+    remotes: list[str] = []
+    git = Git(picture.path)
+    if git.is_repository:
+        remotes = [
+            each.split("\t")[1].rsplit(" ", 1)[0] for each in git.text("remote", "-v").splitlines() if "\t" in each
+        ]
+    changes = [(each, "REMOTE") for each in remotes]
+    changes += [(os.path.realpath(picture.path), "PROJECT"), (picture.path, "PROJECT"), (home, "HOME")]
+    changes += [(each, mask) for each, mask in ((host, "HOST"), (user, "USER")) if len(each) > 3]
+    for what, mask in changes:
+        if what and what != "/":
+            text = text.replace(what, mask)
+    if home != "/" and home in text:
+        raise Refused("The page still names your home folder", hint="harness report")
+    if redact(text) != text:
+        raise Refused("The page holds something that looks like a secret", hint="harness report  # and look at it")
+    return text

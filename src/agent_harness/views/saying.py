@@ -1,0 +1,140 @@
+"""A line of a person to an agent at work, from whichever face: ``harness say``, the live view, the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_harness.errors import Refused, UsageError
+from agent_harness.kernel import owner
+from agent_harness.parallel import snapshot
+from agent_harness.session import now, picture
+from agent_harness.supervision.messages import PersonMessage, PersonsMessages
+from agent_harness.views import reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["LeftMessage", "SlotAtWork", "say", "slots_in", "user"]
+
+IN_TURN = "in the running turn"
+NEXT_PROMPT = "at its next prompt: it cannot be steered"
+NEXT_SESSION = "with the next session"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotAtWork:
+    """One agent of several that work on a project."""
+
+    slot: str
+    item: str
+    name: str  # of the item, for people
+    can: bool  # be told in the running turn
+
+    def __str__(self) -> str:
+        return f"{self.slot} ({self.name})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftMessage:
+    """A line that waits for its agent."""
+
+    message: PersonMessage
+    to: str | None  # the item that it is for alone
+    who: str
+    when: str  # it is told
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return f"{self.who} is told {self.when}."
+
+
+def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
+    """The agents that a message reaches, by what a run of several shows of itself; none where no such run lives."""
+    if not found or not found.get("alive") or found.get("engine") != "local":
+        return []
+    rows = found.get("workers")
+    sign = "#" if kind == "features" else ""
+    known = [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
+    return [
+        SlotAtWork(
+            slot=str(each.get("slot")),
+            item=str(each.get("item")),
+            name=f"{sign}{each.get('item')}",
+            can="say" in (can if isinstance(can := each.get("can"), list) else ()),
+        )
+        for each in known
+    ]
+
+
+def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -> LeftMessage:
+    """Leaves the line for the agent at work here; of several, for that in a slot or on an item, which ``to`` names.
+
+    One for an open item that nobody works on waits for its next session. ``Refused`` for an agent, and where several
+    are at work and none is named; ``UsageError`` lists those that there are; else as ``PersonsMessages.leave``.
+    """
+    owner.refuse_agents(folder, "harness say")
+    reader = reading.reader_of(kind, folder)
+    parallel = reading.parallel_of(kind, folder)
+    found = snapshot.told(parallel) if parallel else None
+    slots = slots_in(found, kind)
+    if snapshot.at_work(found) and not slots and found and found.get("workers"):
+        raise Refused("these agents work on other machines, where no message goes", hint="harness watch")
+    if to is not None:
+        at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
+        return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
+    if len(slots) == 1:
+        return _to_slot(reader.home, slots[0], text, by)
+    if snapshot.at_work(found):
+        there = f": {_listed(slots)}" if slots else ""
+        hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
+        raise Refused(f"several agents are at work, and a message reaches one alone{there}", hint=hint)
+    message = PersonsMessages(reader.home).leave(text, by=by)
+    return LeftMessage(message=message, to=None, who="The agent", when=_when(now.running(reader.home)))
+
+
+def _to_slot(home: str | None, slot: SlotAtWork, text: str, by: str) -> LeftMessage:
+    message = PersonsMessages(home, slot.item).leave(text, by=by)
+    return LeftMessage(message=message, to=slot.item, who=str(slot), when=IN_TURN if slot.can else NEXT_PROMPT)
+
+
+def _to_item(reader: picture.PictureReader, slots: Sequence[SlotAtWork], to: str, text: str, by: str) -> LeftMessage:
+    seen = reader.look()
+    item = next((each for each in seen.items if _is_named(to, each.id, each.name)), None)
+    if item is None:
+        hint = f"harness say --to {slots[0].slot} TEXT" if slots else "harness status"
+        there = f"there: {_listed(slots)}" if slots else "no agents work side by side here"
+        raise UsageError(f"nothing called {to} is at work; {there}", hint=hint)
+    if item.state in picture.DONE:
+        raise Refused(f"{item.name} is {item.state}; nobody works on it", hint=f"harness why {item.id}")
+    alone = None if seen.kind == "longtask" else item.id  # which is the one item of its project
+    message = PersonsMessages(reader.home, alone).leave(text, by=by)
+    running = [each for each in seen.now if each.alive and each.item == item.name]
+    return LeftMessage(message=message, to=item.id, who=f"The agent of {item.name}", when=_when(running))
+
+
+def _when(running: Sequence[picture.Now]) -> str:
+    if not running:
+        return NEXT_SESSION
+    return IN_TURN if "say" in running[0].can else NEXT_PROMPT
+
+
+def _is_named(word: str, *names: str) -> bool:
+    wanted = word.strip().lower()
+    return not {wanted, wanted.removeprefix("feature").strip(" #")}.isdisjoint(each.lower() for each in names)
+
+
+def _listed(slots: Sequence[SlotAtWork]) -> str:
+    return ", ".join(map(str, slots[:10]))
+
+
+def user() -> str:
+    """The name of whoever runs this process."""
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a user without a name
+        return "a person"

@@ -1,0 +1,338 @@
+"""What ``harness serve`` shows and does: the projects, whether something has changed, and the verbs as actions.
+
+An action calls what the command of that name calls, and writes the events that it writes, with ``by: serve``. It is for
+what was shown: where that is no longer so, nothing is done. What takes long goes on after the answer, and is told on
+the page. Source: ``faces.md`` 6, F-SRV-4, F-SRV-8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_harness.errors import Busy, HarnessError, Superseded, UsageError
+from agent_harness.kernel import clock, trusted_state
+from agent_harness.kernel.rate_limits import LimitClock, RateLimit
+from agent_harness.kernel.redact import redact
+from agent_harness.kernel.trusted_state import Place
+from agent_harness.session.picture import AskedQuestion, ProjectPicture
+from agent_harness.views import saying
+from agent_harness.views.watch import AllProjects, ProjectLook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+    from agent_harness.protocols.longtask.verbs.person import TaskChoices
+
+__all__ = [
+    "ACTIONS",
+    "Deed",
+    "ServedProject",
+    "Window",
+    "answerable",
+    "mark_of",
+    "mark_of_limit",
+    "offered",
+    "revision_of",
+]
+
+BY = "serve"
+ANSWER_SECONDS = 3.0
+"""So long an action may take before it goes on behind the page."""
+KEPT_DEEDS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedProject:
+    """A project as it is shown."""
+
+    key: str  # in addresses
+    path: str
+    kind: Kind
+    seen: ProjectLook | str  # a sentence where it cannot be read, or is gone
+    deeds: tuple[Deed, ...] = ()
+    choices: TaskChoices | None = None  # of a long task
+
+    @property
+    def name(self) -> str:
+        return self.path.rstrip("/").rpartition("/")[2] or self.path
+
+
+@dataclass(kw_only=True)
+class Deed:
+    """What a person has done here through the page, and what came of it."""
+
+    verb: str
+    at: str = field(default_factory=clock.timestamp)
+    said: list[str] = field(default_factory=list)
+    error: HarnessError | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class Window:
+    """The projects that are shown: those that were named, or all that are known."""
+
+    def __init__(self, named: Sequence[tuple[Kind, str]], *, read_only: bool = False) -> None:
+        """With no project named, all of this user's."""
+        self.read_only = read_only
+        self._named = [Place("", path, kind, "") for kind, path in named]
+        self._views = AllProjects()
+        self._looks = threading.Lock()  # readers keep where they are
+        self._deeds: dict[str, deque[Deed]] = {}
+        self._limits = LimitClock()
+
+    def look(self) -> list[ServedProject]:
+        """All of them as they are now, who needs a person first; what is gone is last."""
+        with self._looks:
+            places = self._named or trusted_state.places()
+            tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
+            found = self._views.look(places)  # after that: what is decided is never newer than what is shown
+        gone = [(each.path, each.kind) for each in places if each.path and each.kind and each.gone]
+        rows = [*found, *((path, kind, "it has been moved or deleted") for path, kind in gone)]
+        return [
+            ServedProject(
+                key=_key(path),
+                path=path,
+                kind=kind,
+                seen=seen,
+                deeds=(*self._deeds.get(path, ()),),
+                choices=tasks.get(path),
+            )
+            for path, kind, seen in rows
+        ]
+
+    def project(self, key: str) -> ServedProject | None:
+        """The one with this key."""
+        return next((each for each in self.look() if each.key == key), None)
+
+    def limits(self) -> list[RateLimit]:
+        """The accounts that are refused for now, of whichever project."""
+        return self._limits.all()
+
+    def lift(self, account: str, mark: str) -> None:
+        """Has whoever waits for this account go on at once. ``Superseded`` where it is no longer the limit shown."""
+        found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
+        if found is None or not self._limits.forget(account, shown=found, by=BY):
+            raise Superseded("That limit is another one now, or over", hint="harness limits")
+
+    def stamp(self) -> object:
+        """Is equal to the one before as long as nothing has changed."""
+        limits: list[object] = [mark_of_limit(each) for each in self.limits()]
+        return limits + [
+            (each.path, each.seen)
+            if isinstance(each.seen, str)
+            else (each.path, each.seen.picture, each.seen.rows[-1:], each.seen.slots, _told(each.deeds))
+            for each in self.look()
+        ]
+
+    def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
+        """Does what the form says; what takes longer than a page may wait goes on.
+
+        ``Superseded`` where it is for another state than the one on disk, ``Busy`` while something else is being done.
+        """
+        seen = project.seen
+        if isinstance(seen, str):
+            raise Superseded(f"{project.name}: {seen}", hint="harness projects")
+        if verb != "answer" and verb not in offered(project):
+            raise Superseded("That cannot be done here now", hint="harness status")
+        done = ACTIONS[verb](project, seen.picture, form)
+        deeds = self._deeds.setdefault(project.path, deque(maxlen=KEPT_DEEDS))
+        if any(not each.ended.is_set() for each in deeds) and verb != "say":
+            raise Busy("Something else is still being done here", hint="harness status")
+        deed = Deed(verb=verb)
+        deeds.append(deed)
+        threading.Thread(target=_do, args=(deed, done), daemon=True).start()
+        deed.ended.wait(clock.scaled(ANSWER_SECONDS))
+        if deed.error is not None:
+            deeds.remove(deed)
+            raise deed.error
+        return deed
+
+
+def _do(deed: Deed, done: Callable[[Callable[[str], None]], object]) -> None:
+    try:
+        done(lambda text: deed.said.append(redact(text)))
+    except HarnessError as error:
+        deed.error = error
+    except Exception as error:  # a fault of ours is a line for the person, too
+        deed.error = HarnessError(f"Unexpected: {type(error).__name__}: {redact(str(error))}")
+    finally:
+        deed.ended.set()
+
+
+def _choices(path: str) -> TaskChoices | None:
+    from agent_harness.protocols.longtask.api import LongTask
+
+    return LongTask(path).choices()
+
+
+def _told(deeds: Sequence[Deed]) -> list[tuple[str, int, bool]]:
+    return [(each.at, len(each.said), each.ended.is_set()) for each in deeds]
+
+
+def _key(path: str) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+
+
+# ---- what an action is for
+
+
+def mark_of(asked: AskedQuestion) -> str:
+    """Names a question as it was shown: other words, other options, another mark."""
+    return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def mark_of_limit(limit: RateLimit) -> str:
+    """Names a limit as it was shown: another end, another mark."""
+    return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def revision_of(project: ServedProject, picture: ProjectPicture) -> str:
+    """Names what a person saw when they decided that the project shall rest, or go on."""
+    if project.kind == "longtask":
+        return project.choices.revision if project.choices else ""
+    state = picture.state
+    return hashlib.sha256(repr((state.rests, state.questions)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def answerable(project: ServedProject, asked: AskedQuestion, picture: ProjectPicture) -> bool:
+    """Whether it is the one that the command would answer: of several about one item, or about none, the first is."""
+    if project.kind == "longtask":
+        return bool(project.choices and project.choices.words)
+    about = (each for each in picture.state.questions if asked.item is None or each.item == asked.item)
+    return next(about, None) == asked
+
+
+def _as_shown(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> None:
+    if form.get("revision") != revision_of(project, picture):
+        raise Superseded("This has changed meanwhile; look again", hint="harness status")
+
+
+# ---- the actions: what the verb of that name calls
+
+Say = Callable[[str], None]
+Action = Callable[[ServedProject, ProjectPicture, Mapping[str, str]], Callable[[Say], object]]
+
+
+def _answer(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+    asked = next((each for each in picture.state.questions if mark_of(each) == form.get("question")), None)
+    if asked is None or not answerable(project, asked, picture):
+        raise Superseded("That question no longer waits", hint="harness status")
+    if project.kind == "longtask":
+        _as_shown(project, picture, form)
+        return _decided(project, form.get("choose", ""), form)
+    if project.kind == "tasklist":
+        from agent_harness.protocols.tasklist.api import TaskList
+
+        return lambda say: TaskList.open(project.path).resume(by=BY, shown=asked)
+    choose = form.get("choose", "")
+    if choose not in asked.options:
+        raise UsageError("Choose one of the answers", hint=asked.answer)
+    budget = _amount(form.get("budget", ""))
+    feature = int(asked.item) if asked.item else None
+    return lambda say: _feature_project(project, say).resume(choose, budget_usd=budget, feature_id=feature, shown=asked)
+
+
+def _decided(project: ServedProject, word: str, form: Mapping[str, str]) -> Callable[[Say], object]:
+    """What a person decides of a long task."""
+    from agent_harness.protocols.longtask.api import LongTask
+
+    def act(say: Say) -> None:
+        task = LongTask(project.path)
+        with task.telling(say):
+            say(task.decide(word, form.get("text", ""), shown=form.get("revision", ""), by=BY))
+
+    return act
+
+
+def _amount(text: str) -> float | None:
+    try:
+        found = float(text) if text.strip() else None
+    except ValueError:
+        found = -1.0
+    if found is not None and not 0 < found < float("inf"):
+        raise UsageError("A budget is an amount of US dollars", hint="harness resume --choose increase --budget 20")
+    return found
+
+
+def _feature_project(project: ServedProject, say: Say) -> FeatureProject:
+    from agent_harness.protocols.features.api import FeatureProject
+
+    return FeatureProject.open(Path(project.path), say=say, by=BY)
+
+
+def _pause(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, picture, form)
+    why = form.get("why", "").strip()
+    if project.kind == "tasklist":
+        from agent_harness.protocols.tasklist.api import TaskList
+
+        return lambda say: TaskList.open(project.path).pause(why, by=BY)
+    return lambda say: _feature_project(project, say).pause(why or None)
+
+
+def _resume(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, picture, form)
+    if project.kind == "longtask":
+        return _decided(project, "active", form)
+    if project.kind == "tasklist":
+        from agent_harness.protocols.tasklist.api import TaskList
+
+        return lambda say: TaskList.open(project.path).resume(by=BY)
+    return lambda say: _feature_project(project, say).resume()
+
+
+def _say(project: ServedProject, _picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+    """For whoever is at work when it arrives, as the command; of several for the slot that was chosen."""
+    by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
+
+    def act(say: Say) -> None:
+        say(saying.say(project.kind, project.path, form.get("text", ""), by=by, to=to).sentence)
+
+    return act
+
+
+def _handoff(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, picture, form)
+    return lambda say: _feature_project(project, say).handoff()
+
+
+def _takeback(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, picture, form)
+    marks = form.get("mark") == "yes"
+    return lambda say: _feature_project(project, say).takeback(lambda _question: marks)
+
+
+ACTIONS: dict[str, Action] = {
+    "answer": _answer,
+    "pause": _pause,
+    "resume": _resume,
+    "say": _say,
+    "handoff": _handoff,
+    "takeback": _takeback,
+}
+"""By name; ``offered`` says which of them a project has."""
+
+
+def offered(project: ServedProject) -> tuple[str, ...]:
+    """What a person can do with this project now, besides answering."""
+    if isinstance(project.seen, str):
+        return ()
+    if project.kind == "longtask":
+        return ("resume", "say") if project.choices and project.choices.waits else ("say",)
+    state = project.seen.picture.state
+    if state.rests == "in your hands":
+        return ("takeback",)
+    hand = ("handoff",) if project.kind == "features" and state.rests is None else ()
+    if state.rests == "paused":
+        return ("say",) if any(each.stops for each in state.questions) else ("resume", "say")
+    return ("pause", "say", *hand)
+
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.features.api import FeatureProject

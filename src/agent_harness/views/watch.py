@@ -1,0 +1,502 @@
+"""What ``harness watch`` shows: a project as it is now, or all of them, as lines of a given width; nothing is written.
+
+    shop  6/7 proven  judging 0:42                              1 to 3 h left
+    $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
+    ! 1 question: Feature #8 has failed to complete in 3 sessions    a answers
+    -- features ------------------------------------------------- 5-7 of 7
+    > #7 working  Chosen names and shorty serve, end to end          $0.11
+    -- agent: claude-code, sonnet ----------------------------------------
+      9 passed in 2.03s
+    -- harness -----------------------------------------------------------
+      14:56:03 suite   runs, 71 tests
+
+Everything comes through the reader of the project's kind and the logs that it names, a look costs what is new. Source:
+``faces.md`` 4, F-WATCH-1 to 5.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_harness.errors import HarnessError
+from agent_harness.kernel import clock
+from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.terminal import fitted, padded, shortened, shown, width
+from agent_harness.kernel.trusted_state import Place
+from agent_harness.parallel import snapshot
+from agent_harness.session.picture import (
+    DONE,
+    NEEDS_YOU,
+    OPEN,
+    WORKING,
+    Item,
+    Money,
+    Now,
+    ProjectPicture,
+    amount,
+    span,
+)
+from agent_harness.views import reading
+from agent_harness.views.follow import FollowedLines
+from agent_harness.views.transcript import ScrolledText
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent_harness.kernel.root import Kind
+
+__all__ = ["AllProjects", "ProjectView", "ProjectLook", "all_lines", "current", "footer", "lines", "time_left"]
+
+LEAST = 60, 15
+"""Columns and lines; on less, the first three lines are all there is."""
+KEPT_ROWS = 200
+LEAST_TEXT = 16
+"""Columns that a text needs beside what stands at the end of its line."""
+_NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectLook:
+    """One look at a project."""
+
+    name: str
+    picture: ProjectPicture
+    rows: tuple[JsonObject, ...]  # of its logs, the newest last
+    slots: tuple[str, ...] = ()  # of a run of several agents that lives
+    parallel: JsonObject | None = None
+
+    def as_json(self) -> JsonObject:
+        """The members for an answer in JSON."""
+        found = self.picture
+        return {
+            "path": found.path,
+            "kind": found.kind,
+            "state": found.doing,
+            "proven": found.proven,
+            "checked": found.checked,
+            "total": len(found.items),
+            "cost_usd": found.money.known_usd,
+            "cost_unknown_sessions": found.money.unknown,
+            "left": time_left(found),
+            "next": found.next,
+            "items": [{"id": each.id, "title": each.title, "state": each.state} for each in found.items],
+            "now": [_now_json(each) for each in found.now],
+            "questions": [
+                {"kind": each.kind, "item": each.item, "message": each.message, "answer": each.answer}
+                for each in found.state.questions
+            ],
+            "needs": [each._asdict() for each in found.state.needs],
+            "parallel": self.parallel,
+            "log": [*self.rows][-20:],
+            "gaps": [{"file": each.file, "why": each.why} for each in found.gaps],
+        }
+
+
+class ProjectView:
+    """One project, looked at again and again."""
+
+    def __init__(self, kind: Kind, folder: str) -> None:
+        self.kind, self.folder = kind, folder
+        self._reader = reading.reader_of(kind, folder)
+        self._parallel = reading.parallel_of(kind, folder)
+        self._lines = FollowedLines(reading.followed_of(kind, folder))
+        self._rows: list[JsonObject] | None = None
+
+    def look(self) -> ProjectLook:
+        """The project as it is now."""
+        if self._rows is None:
+            self._rows = self._lines.last()
+        self._rows = [*self._rows, *self._lines.news()][-KEPT_ROWS:]
+        told = snapshot.told(self._parallel) if self._parallel else None
+        alive = told if told and told.get("alive") else None
+        sign = "#" if self.kind == "features" else ""
+        picture = self._reader.look()
+        slots = snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
+        return ProjectLook(
+            name=picture.state.name or self.folder.rstrip("/").rpartition("/")[2] or self.folder,
+            picture=picture,
+            rows=tuple(self._rows),
+            slots=tuple(slots),
+            parallel=told,
+        )
+
+    def transcript(self, seen: ProjectLook, item: str) -> reading.KeptTranscript:
+        """Where what its agent says, or said in its last session, is kept; ``seen`` is a look of this view."""
+        return reading.transcript_of(seen.picture, item, home=self._reader.home, parallel=seen.parallel)
+
+
+PANES = ("items", "agent", "harness")
+
+
+def lines(
+    seen: ProjectLook, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
+) -> list[str]:
+    """What is shown of a project on so many columns and rows, each line as long as it fits.
+
+    ``text`` is that of the pane that a person looks into, if it is not the one of the items.
+    """
+    head = _head(seen, columns)
+    if columns < LEAST[0] or rows < LEAST[1]:
+        return [fitted(each, columns) for each in head][:rows]
+    left = rows - len(head)
+    if text is not None:
+        return [*head, *_looked_into(seen, columns, left, chosen or current(seen.picture), text)]
+    log = max(4, left // 3) if seen.rows else 0
+    work = _at_work(seen, columns, max(4, left // 3))
+    items = _items(seen, columns, max(2, left - log - len(work)), chosen or current(seen.picture))
+    log = max(0, left - len(items) - len(work))
+    found = [*head, *items, *work]
+    if log >= 2 and seen.rows:
+        found += ["-- harness --", *(_log_line(row) for row in [*seen.rows][-(log - 1) :])]
+    return _fitting(found, columns)[:rows]
+
+
+def _fitting(found: Sequence[str], columns: int) -> list[str]:
+    return [
+        _rule(line, columns) if line.startswith(("-- ", "== ")) else shortened(shown(line), columns) for line in found
+    ]
+
+
+SMALL = 4
+"""Rows of a pane that nobody looks into, its title with them."""
+
+
+def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
+    """The panes, of which the one that a person looks into has all the room that the others leave."""
+    items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
+    log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
+    other = log if is_agent else _at_work(seen, columns, SMALL)
+    room = max(1, rows - len(items) - len(other) - 1)
+    above, visible = text.window(room, columns - 2)
+    place = f"{above + 1 if visible else 0}-{above + len(visible)} of {len(text.rows)}"
+    of = f" of {text.of or chosen}" if text.of or chosen else ""
+    told = [f"== {f'transcript{of}' if is_agent else text.title} == {place}", *(f"  {each}" for each in visible)]
+    told += [""] * (room + 1 - len(told))
+    return _fitting([*items, *told, *other] if is_agent else [*items, *other, *told], columns)
+
+
+def log_lines(seen: ProjectLook) -> list[str]:
+    """What the harness said, for its pane."""
+    return [_log_line(row).strip() for row in seen.rows]
+
+
+def _head(seen: ProjectLook, columns: int) -> list[str]:
+    picture = seen.picture
+    doing = picture.doing
+    left = time_left(picture) or ""
+    rest = f"  {'?/? proven' if picture.is_unreadable else picture.counted}  {doing}"
+    first = shortened(shown(seen.name), max(8, columns - len(rest) - (len(left) + 2 if left else 0))) + rest
+    running = next((each for each in picture.now if each.alive), None)
+    third = "nothing needs you"
+    if asked := picture.state.questions:
+        count = f"{len(asked)} question{'s' if len(asked) > 1 else ''}"
+        third = _sides(f"! {count}: {asked[0].message}", "a answers", columns)
+    elif needed := picture.state.needs:
+        third = _sides(f"! {needed[0].message}", needed[0].command, columns)
+    elif picture.gaps:
+        names = ", ".join(os.path.basename(each.file) for each in picture.gaps)
+        third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
+    elif picture.state.rests:
+        third = f"rests: {picture.state.rests}"
+    several = _of_several(seen.parallel) if snapshot.at_work(seen.parallel) else None
+    paid = _paid(picture.money, running, columns) if several is None else _paid_by_several(picture, several, columns)
+    return [_sides(first, left, columns), paid, shortened(shown(third), columns)]
+
+
+def _paid(money: Money, running: Now | None, columns: int) -> str:
+    """What was paid, and what the session at work has used; what does not fit is left out as a whole."""
+    limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
+    parts = [f"{money}{limit}"] if money.sessions else []
+    if running and running.tokens is not None:
+        parts += filter(None, [f"now {running.cost_text}", running.pace(), running.tokens_text])
+    return _as_fits(parts or ["nothing spent yet"], columns, "  ")
+
+
+def _paid_by_several(picture: ProjectPicture, now: str, columns: int) -> str:
+    """What a run of several agents has paid; beside it the project's own budget, where it has one."""
+    limit = picture.money.limit_usd
+    whole = f"{picture.money} of ${limit:.2f}" if limit is not None and picture.money.sessions else ""
+    return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
+
+
+def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
+    """The parts, without the last ones where there is no room for them."""
+    found = [*map(shown, parts)]
+    while width(between.join(found)) > columns and len(found) > 1:
+        found.pop()
+    return between.join(found)
+
+
+def _sides(left: str, right: str, columns: int) -> str:
+    room = columns - len(right) - 1
+    left = shown(left)
+    if not right or room < LEAST_TEXT:
+        return shortened(left, columns)
+    return f"{padded(shortened(left, room), room)} {right}"
+
+
+def _items(seen: ProjectLook, columns: int, rows: int, chosen: str | None) -> list[str]:
+    found, room = seen.picture.items, rows - 1
+    at = next((n for n, each in enumerate(found) if each.id == chosen), 0)
+    first = max(0, min(at - room // 2, len(found) - room))
+    visible = found[first : first + room]
+    money = seen.picture.money_by_item()
+    wide = max((width(_short_name(each)) for each in visible), default=0)
+    state = max((len(each.state) for each in visible), default=0)
+    text = [f"-- {_NAMED[seen.picture.kind]} -- {first + 1 if visible else 0}-{first + len(visible)} of {len(found)}"]
+    for each in visible:
+        mark = ">" if each.id == chosen else " "
+        cost = str(money[each.id]) if each.id in money else ""
+        told = f"{mark} {padded(_short_name(each), wide)} {each.state:<{state}}  {each.title}"
+        text.append(_sides(told, cost, columns))
+    return text
+
+
+def _short_name(item: Item) -> str:
+    return item.name.replace("Feature ", "")
+
+
+def current(picture: ProjectPicture) -> str | None:
+    """The item at work; else the first that needs a person, or is open."""
+    by_state = {OPEN if each.again else each.state: each.id for each in reversed(picture.items)}
+    named = next((each.item for each in picture.now if each.alive and each.item), None)
+    at_work = next((each.id for each in picture.items if named in (each.name, each.id)), None)
+    return at_work or by_state.get(WORKING) or by_state.get(NEEDS_YOU) or by_state.get(OPEN)
+
+
+def _at_work(seen: ProjectLook, columns: int, rows: int) -> list[str]:
+    """Slots of a run of several agents, or what the agent of the one session says; where there is no room, last."""
+    if seen.slots:
+        found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
+        left = len(found) - rows + 1
+        return found if left <= 1 else [*found[: rows - 1], f"  ... and {left} more lines: harness status"]
+    text: list[str] = []
+    now = seen.picture.now[:2]
+    room = max(0, rows - 2 * len(now))
+    for number, each in enumerate(now):
+        who = ", ".join(filter(None, (each.agent, each.model)))
+        said = [*each.last][max(0, len(each.last) - room // (len(now) - number)) :]
+        room -= len(said)
+        text += [
+            f"-- agent: {who} --",
+            _as_fits(f"  {each.line()}".split(", "), columns, ", "),
+            *(f"  {line}" for line in said),
+        ]
+    return text
+
+
+def _rule(line: str, columns: int) -> str:
+    sign = line[0]
+    title, _, right = line[3:].rpartition(f" {sign}{sign}")  # a name may hold the sign
+    right = f" {right.strip()}" if right.strip() else ""
+    left = f"{sign}{sign} {shortened(shown(title), max(8, columns - len(right) - 6))} "
+    return left + sign * max(2, columns - width(left) - len(right)) + right
+
+
+def _log_line(row: JsonObject) -> str:
+    at = clock.parse(row.get("at"))
+    return f"  {f'{at.astimezone():%H:%M:%S}' if at else '        '} {row.get('text')}"
+
+
+def _now_json(now: Now) -> JsonObject:
+    return {
+        "item": now.item,
+        "agent": now.agent,
+        "phase": now.phase,
+        "step": now.step,
+        "session": now.session,
+        "turn": now.turn,
+        "cost_usd": now.cost_usd,
+        "tokens": dict(now.tokens) if now.tokens is not None else None,
+        "last": [*now.last],
+        "alive": now.alive,
+    }
+
+
+def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
+    """The three lines below those of a run that goes on; ``waits`` is what it waits for. F-RUN-1.
+
+    What matters less goes first where there is no room, and as a whole.
+    """
+    picture = seen.picture
+    running = next((each for each in picture.now if each.alive), None)
+    several = snapshot.at_work(seen.parallel)
+    doing = several or (running.doing() if running else "preparing")
+    count = f"{picture.proven}/{len(picture.items)}"
+    ends = f" -- {doing} -- {picture.counted} "
+    title = name = seen.name
+    if running and not several:
+        name = (running.item or "session").replace("Feature ", "")
+        title = f"{name} {running.title}".strip()
+    if columns - len(ends) - 5 < width(shown(name)):  # which item it is matters more than the word
+        ends, title = f" -- {doing} -- {count} ", name
+    title = shortened(shown(title), max(0, columns - len(ends) - 5)).rstrip()
+    first = f"-- {title}{ends}" if title else ends[1:]
+    said = waits or (_slots(seen) if several else "".join(running.last[-1:]) if running else "")
+    money = picture.money
+    paid = [_of_several(seen.parallel)] if several else []
+    if running and running.tokens is not None and not several:
+        paid = [f"{running.cost_text} now"]
+    if money.sessions and money.limit_usd is not None:
+        paid.append(f"{money} of ${money.limit_usd:.2f}")
+    elif money.sessions and not several:  # of several agents some of these sessions are of this very run
+        paid.append(f"{money} before")
+    used = running.tokens_text if running and not several else ""
+    keys = "Ctrl-C ends the slice" if picture.kind == "longtask" else "Ctrl-C hands off"
+    parts = [*filter(None, (*paid, used)), keys]
+    second = _sides(f"   {said}", time_left(picture) or "", columns)
+    third = "   " + _as_fits(parts, columns - 3, "   ")
+    return [fitted(shown(each), columns) for each in (first + "-" * (columns - width(first)), second.rstrip(), third)]
+
+
+def _slots(seen: ProjectLook) -> str:
+    sign = "#" if seen.picture.kind == "features" else ""
+    workers = (seen.parallel or {}).get("workers")
+    rows = [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
+    return "   ".join(f"{each.get('slot')} {sign}{each.get('item')} {each.get('phase')}" for each in rows)
+
+
+def _of_several(parallel: JsonObject | None) -> str:
+    """What a run of several agents has paid by now; empty where that is not known."""
+    budget = (parallel or {}).get("budget")
+    spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
+    if spent is None:
+        return ""
+    return f"${spent:.2f}{'' if limit is None else f' of ${limit:.2f}'} now"
+
+
+NEARLY = 1.2
+"""Two estimates whose ratio is below this are told as one."""
+
+
+def time_left(picture: ProjectPicture) -> str | None:
+    """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
+    proven = {each.id for each in picture.items if each.state in DONE}
+    still = sum(each.is_left for each in picture.items)
+    taken: dict[str, float] = {}
+    for each in picture.sessions:
+        if each.item in proven and each.seconds is not None:
+            taken[each.item] = taken.get(each.item, 0.0) + each.seconds
+    known = sorted(taken.values())
+    if len(known) < 3 or not still:
+        return None
+    low, high = (known[round((len(known) - 1) * part)] * still for part in (0.25, 0.75))
+    short, long = span(low), span(high)
+    return f"about {long} left" if short == long or high < low * NEARLY else f"{short} to {long} left"
+
+
+# ---- all projects
+
+
+ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadable")
+
+
+class AllProjects:
+    """All projects of this user that are known and still there, the one that needs a person first."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, ProjectView] = {}
+
+    def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, ProjectLook | str]]:
+        """Each with its folder and its look; one that cannot be read with a sentence. SC-63."""
+        found: list[tuple[str, Kind, ProjectLook | str]] = []
+        for each in places:
+            if not each.path or each.gone or each.kind is None:
+                continue
+            try:
+                view = self._views.get(each.path) or ProjectView(each.kind, each.path)
+                self._views[each.path] = view
+                found.append((each.path, each.kind, view.look()))
+            except (HarnessError, OSError) as error:
+                found.append((each.path, each.kind, str(error)))
+        return sorted(found, key=lambda row: (ORDER.index(class_of(row[2])), row[0]))
+
+
+def class_of(seen: ProjectLook | str) -> str:
+    if isinstance(seen, str):
+        return "unreadable"
+    doing, alive = seen.picture.doing, any(each.alive for each in seen.picture.now)
+    if doing in ("needs you", "done"):
+        return doing
+    if alive or seen.picture.several:
+        return "waiting" if doing.startswith("waiting") else "running"
+    return "stopped" if doing.startswith("stopped") else "idle"
+
+
+def all_lines(
+    found: Sequence[tuple[str, Kind, ProjectLook | str]], columns: int, chosen: str | None = None
+) -> list[str]:
+    """One line a project; what is less important goes first where there is no room, state, proven and cost never."""
+    rows = [_row(path, seen, path == chosen) for path, _, seen in found]
+    told = [each for each in rows if each.error is None]
+    doing = max([len("STATE"), *(width(each.doing) for each in told)])
+    cost = max([len("COST"), *(len(each.cost) for each in told)])
+    proven = max([len("PROVEN"), *(len(each.proven) for each in told)])
+    room = columns - doing - cost - proven - 5
+    name = max(7, min(18, room, max([7, *(width(each.name) for each in rows)])))
+    item = min(MOST_ITEM, max([len("ITEM"), *(width(each.item) for each in told)]))
+    has_items = room - name - item - 3 >= LEAST_TEXT  # beside what needs a person
+    item_head = f" {'ITEM':<{item}}" if has_items else ""
+    text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}}{item_head} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
+    for each in rows:
+        begin = f"{each.sign} {padded(shortened(each.name, name), name)} "
+        if each.error is not None:
+            text.append(f"{begin}cannot be read: {each.error}")
+            continue
+        at_item = f" {padded(shortened(each.item, item), item)}" if has_items else ""
+        begin += f"{padded(each.doing, doing)}{at_item} {each.proven:>{proven}} {each.cost:>{cost}}"
+        text.append(f"{begin}  {each.needs}".rstrip())
+    return [shortened(line, columns).rstrip() for line in text]
+
+
+def _paid_by_now(picture: ProjectPicture) -> str:
+    """All that was paid, by the sessions under way too; empty before any has told what it uses."""
+    running = [each for each in picture.now if each.alive and each.tokens is not None]
+    money = picture.money
+    spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
+    unknown = money.unknown + sum(each.cost_unknown for each in running)
+    return str(Money(spent_usd=spent, unknown=unknown)) if money.sessions or running else ""
+
+
+MOST_ITEM = 12
+
+
+def _item_of(picture: ProjectPicture) -> str:
+    """The item that is asked about, else the one that a session is on, or was when it died."""
+    asked = next((each.item for each in picture.state.questions if each.item), None)
+    running = sorted((each for each in picture.now if each.item), key=lambda each: not each.alive)
+    name = asked or next((each.item for each in running), None)
+    found = next((each for each in picture.items if name in (each.id, each.name)), None)
+    return _short_name(found) if found else "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A project in a list of all, every text as the terminal can show it."""
+
+    sign: str
+    name: str
+    doing: str = ""
+    item: str = ""
+    proven: str = ""
+    cost: str = ""
+    needs: str = ""
+    error: str | None = None
+
+
+def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
+    mark, name = ">" if is_chosen else " ", shown(path.rstrip("/").rpartition("/")[2])
+    if isinstance(seen, str):
+        return _Row(sign=mark, name=name, error=shown(seen))
+    picture = seen.picture
+    asked = picture.state.questions
+    return _Row(
+        sign="!" if asked and not is_chosen else mark,
+        name=name,
+        doing=shown(picture.doing),
+        item=shown(_item_of(picture)),
+        proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
+        cost=_paid_by_now(picture),
+        needs=shown(asked[0].message) if asked else "",
+    )
