@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_harness.kernel import trusted_state
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.session.picture import PictureReader
+from agent_harness.session.project_view import ProjectReader
 
 ITEMS, SESSIONS, ROUNDS = 200, 300, 9
 AT = "2026-01-05T09:00:00Z"
@@ -41,13 +41,13 @@ def measured(kind: str, folder: Path) -> Mapping[str, float]:
     """The figures of one kind of project, made in this folder."""
     open_reader, place = KINDS[kind](folder / "project")
     write_claims(folder / "project", place)
-    open_reader().look()  # what is imported on first use
-    first = _fastest(lambda: open_reader().look())
+    open_reader().load()  # what is imported on first use
+    first = _fastest(lambda: open_reader().load())
     reader = open_reader()
-    picture = reader.look()
-    assert (len(picture.sessions), len(picture.claims), picture.gaps) == (SESSIONS, SESSIONS, ()), picture.gaps
-    again = _fastest(reader.look)
-    assert reader.look() is picture
+    view = reader.load()
+    assert (len(view.sessions), len(view.claims), view.gaps) == (SESSIONS, SESSIONS, ()), view.gaps
+    again = _fastest(reader.load)
+    assert reader.load() is view
     paths = [path for path in folder.rglob("*.json*") if path.is_file()]
     bare = _fastest(lambda: [_bare(path) for path in paths])
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -79,7 +79,7 @@ def _fastest(act: Callable[[], object]) -> float:
     return min(times)
 
 
-def _features(root: Path) -> tuple[Callable[[], PictureReader], Path]:
+def _features(root: Path) -> tuple[Callable[[], ProjectReader], Path]:
     from agent_harness.protocols.features import api
 
     features = [
@@ -96,7 +96,7 @@ def _features(root: Path) -> tuple[Callable[[], PictureReader], Path]:
     return lambda: api.reader(api.layout_of(root)), root / ".git"
 
 
-def task_list(root: Path) -> tuple[Callable[[], PictureReader], Path]:
+def task_list(root: Path) -> tuple[Callable[[], ProjectReader], Path]:
     """A list in this folder: how it is read, and the file that its state folder is named after."""
     from agent_harness.protocols.tasklist import api
 
@@ -114,7 +114,7 @@ def task_list(root: Path) -> tuple[Callable[[], PictureReader], Path]:
     return lambda: api.reader(str(root)), root / "harness-tasks.json"
 
 
-def _long_task(root: Path) -> tuple[Callable[[], PictureReader], Path]:
+def _long_task(root: Path) -> tuple[Callable[[], ProjectReader], Path]:
     from agent_harness.protocols.longtask import api
 
     (root / "runs").mkdir(parents=True)
@@ -169,7 +169,7 @@ def _write(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-KINDS: Mapping[str, Callable[[Path], tuple[Callable[[], PictureReader], Path]]] = {
+KINDS: Mapping[str, Callable[[Path], tuple[Callable[[], ProjectReader], Path]]] = {
     "features": _features,
     "tasklist": task_list,
     "longtask": _long_task,

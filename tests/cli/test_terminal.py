@@ -25,7 +25,7 @@ from agent_harness.cli.terminal import Screen
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.session import now
-from agent_harness.session.picture import Now
+from agent_harness.session.project_view import Now
 from agent_harness.testing import run_process
 from agent_harness.testing.long_task_project import LongTaskProject
 

@@ -803,8 +803,8 @@ def test_workers_of_one_machine_share_its_seats(fleet: Callable[..., Fleet]) -> 
     run = found.begin(f"{noted}; {WORKS}; note end", 3)
 
     def phases() -> list[str]:
-        picture = json.loads(found.work.harness("status", "--json").out).get("parallel") or {}
-        return sorted(str(each.get("phase")) for each in picture.get("workers") or [])
+        view = json.loads(found.work.harness("status", "--json").out).get("parallel") or {}
+        return sorted(str(each.get("phase")) for each in view.get("workers") or [])
 
     until(lambda: log.exists() and phases() == ["waiting", "waiting", "working"])
     (holder,) = of_machine(found, "machine", "limits", "--host")["holders"]

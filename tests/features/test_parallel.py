@@ -16,7 +16,7 @@ from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.feature_list_project import module_code as code
 from agent_harness.testing.feature_list_project import module_work as work
 from agent_harness.views.transcript import TranscriptEnd
-from agent_harness.views.watch import ProjectView
+from agent_harness.views.watch import WatchReader
 
 from ..tasklist.test_parallel_costs import LateEngine
 
@@ -770,9 +770,9 @@ def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> 
                 if several():
                     break
                 time.sleep(0.1)
-            view = ProjectView("features", str(made.root))
+            view = WatchReader("features", str(made.root))
             for number in (1, 2):
-                kept = view.transcript(view.look(), str(number))
+                kept = view.transcript(view.load(), str(number))
                 assert f"needle {number}" in "\n".join(TranscriptEnd(kept.path).lines())
             refused = made.harness("say", "Use SQLite.")
             assert (refused.code, "(#1)" in refused.text, "(#2)" in refused.text) == (4, True, True), refused.text

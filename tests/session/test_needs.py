@@ -1,4 +1,4 @@
-"""What a person has to do, as every face says it, by the facts."""
+"""What a person has to do, as every view says it, by the facts."""
 
 from pathlib import Path
 

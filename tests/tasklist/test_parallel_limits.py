@@ -222,7 +222,7 @@ def test_where_memory_is_scarce_the_youngest_attempt_is_taken_back_and_begun_aga
     with subprocess.Popen(words, cwd=work.root, env=environment, stdout=subprocess.PIPE, text=True) as process:
         until(lambda: len(noted.of("begin")) == 2)
         first, youngest = (each[1] for each in noted.of("begin"))
-        until(lambda: len(answer(work, "status")["parallel"]["workers"]) == 2)  # the picture is a second old at most
+        until(lambda: len(answer(work, "status")["parallel"]["workers"]) == 2)  # the view is a second old at most
         at_work = [each["item"] for each in answer(work, "status")["parallel"]["workers"]]
         youngest = at_work[-1]
         free.write_text("499")

@@ -63,7 +63,7 @@ class Terminal:
         return True
 
     def shows(self, what: Callable[[str], object]) -> str:
-        """The picture, once it is as said."""
+        """The screen, once it is as said."""
         end = time.monotonic() + 60
         while not what(found := "\n".join(self.screen.display)):
             assert self.read(), found

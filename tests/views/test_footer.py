@@ -13,12 +13,12 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from agent_harness.session.picture import Item, Money, Now, ProjectPicture, StatePart
+from agent_harness.session.project_view import Item, Money, Now, ProjectView, StatePart
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 from agent_harness.views import watch
 from agent_harness.views.screen import LinesBelow
-from agent_harness.views.watch import ProjectLook
+from agent_harness.views.watch import WatchView
 
 from .terminal import HARNESS, Terminal
 
@@ -133,8 +133,8 @@ def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(
         run.press("\x03")
     else:
         run.program.kill(number)
-    picture = run.shows(lambda text: "Stopping: the agent may finish" in text)
-    assert re.search(r"^Stopping: the agent may finish the call at hand.*\n.*$", picture, re.MULTILINE)
+    view = run.shows(lambda text: "Stopping: the agent may finish" in text)
+    assert re.search(r"^Stopping: the agent may finish the call at hand.*\n.*$", view, re.MULTILINE)
     run.shows(lambda text: "-- 0/2 proven --" in text)
     assert "Ctrl-C again stops it now." in " ".join(" ".join(run.screen.display).split())
     run.program.kill(number)
@@ -170,11 +170,11 @@ def test_there_are_none_where_lines_are_plain(
 # ---- what they say
 
 
-def look(now: Now, **members: object) -> ProjectLook:
+def look(now: Now, **members: object) -> WatchView:
     items = tuple(Item(id=str(n), name=f"Feature #{n}", title="x", state="open") for n in range(3))
     state = StatePart(items=items, money=Money(spent_usd=0.98, sessions=9, limit_usd=200.0))
-    picture = ProjectPicture(kind="features", path="/p", state=state, now=(now,))
-    return ProjectLook(name="shorty", picture=picture, rows=(), **members)  # type: ignore[arg-type]
+    view = ProjectView(kind="features", path="/p", state=state, now=(now,))
+    return WatchView(name="shorty", view=view, rows=(), **members)  # type: ignore[arg-type]
 
 
 NOW = Now(
@@ -217,7 +217,7 @@ def test_before_the_first_session_and_with_several_agents() -> None:
         "   $0.50 of $10.00 now   $0.98 of $200.00   Ctrl-C hands off",
     ]
     listed = look(NOW, parallel=parallel)
-    listed = replace(listed, picture=replace(listed.picture, state=StatePart(money=Money(spent_usd=0.32, sessions=4))))
+    listed = replace(listed, view=replace(listed.view, state=StatePart(money=Money(spent_usd=0.32, sessions=4))))
     assert watch.footer(listed, 79)[2] == "   $0.50 of $10.00 now   Ctrl-C hands off"  # those sessions are of this run
     assert watch.lines(listed, 80, 20)[1] == "$0.50 of $10.00 now"
     odd = watch.footer(look(NOW, parallel={"alive": True, "workers": 7, "budget": [1]}), 79)

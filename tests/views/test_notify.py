@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from agent_harness.session.picture import AskedQuestion, Item, Money, Now, ProjectPicture, StatePart
+from agent_harness.session.project_view import AskedQuestion, Item, Money, Now, ProjectView, StatePart
 from agent_harness.testing import HARNESS, CommandResult, run_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
@@ -32,10 +32,10 @@ NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 ALL = NotifySettings(on=notices.EVENTS)
 
 
-def picture(*states: str, questions: tuple[AskedQuestion, ...] = (), **members: Any) -> ProjectPicture:
+def view(*states: str, questions: tuple[AskedQuestion, ...] = (), **members: Any) -> ProjectView:
     items = tuple(Item(id=str(n), name=f"Feature #{n}", title="x", state=state) for n, state in enumerate(states, 1))
     state = StatePart(items=items, questions=questions, money=members.pop("money", None))
-    return ProjectPicture(kind="features", path="/srv/shop", state=state, **members)
+    return ProjectView(kind="features", path="/srv/shop", state=state, **members)
 
 
 def asked(number: int) -> AskedQuestion:
@@ -49,7 +49,7 @@ class Told:
         self.settings, self.memory, self.at = settings, NotifyMemory(), NOON
         self.messages: list[list[str]] = []
 
-    def look(self, found: ProjectPicture, *, minutes: float = 0.0, last: bool = False) -> list[str]:
+    def look(self, found: ProjectView, *, minutes: float = 0.0, last: bool = False) -> list[str]:
         """The events of the message that is sent at this look; time has gone by before it."""
         self.at += timedelta(minutes=minutes)
         self.memory = notices.noticed(self.memory, found, (), self.settings, self.at)
@@ -61,11 +61,11 @@ class Told:
 
 def test_a_question_is_told_once_and_again_when_it_is_asked_anew() -> None:
     """F-NOTE-2: what comes within a minute is one message."""
-    told, waits = Told(), picture("open", questions=(asked(1), asked(2)))
+    told, waits = Told(), view("open", questions=(asked(1), asked(2)))
     assert told.look(waits) == []
     assert told.look(waits, minutes=1.1) == ["question", "question"]
     assert told.look(waits, minutes=600) == []
-    told.look(picture("open"), minutes=1)
+    told.look(view("open"), minutes=1)
     told.look(waits, minutes=1)
     assert told.look(waits, minutes=2) == ["question", "question"]
 
@@ -73,14 +73,14 @@ def test_a_question_is_told_once_and_again_when_it_is_asked_anew() -> None:
 def test_a_thousand_events_of_a_minute_are_one_message_and_of_a_day_thirteen() -> None:
     """B6: the thirteenth says that there is more."""
     told = Told()
-    flood = picture("open", questions=tuple(asked(n) for n in range(1000)))
+    flood = view("open", questions=tuple(asked(n) for n in range(1000)))
     told.look(flood)
     assert len(told.look(flood, minutes=1.1)) == 1000
     body = notices.body("shop", notices.lasting(flood, NOON), flood, NOON)
     assert len(body["text"].splitlines()) == notices.MOST_LINES + 1
     assert "and 990 more" in body["text"]
     for n in range(30):
-        one = picture("open", questions=(asked(5000 + n),))
+        one = view("open", questions=(asked(5000 + n),))
         told.look(one, minutes=1)
         told.look(one, minutes=1.1)
     assert len(told.messages) == 13
@@ -89,19 +89,19 @@ def test_a_thousand_events_of_a_minute_are_one_message_and_of_a_day_thirteen() -
 
 def test_done_a_budget_and_a_long_wait_are_told_when_they_begin() -> None:
     told = Told()
-    told.look(picture("proven", "open", money=Money(spent_usd=7.0, limit_usd=10.0)))
+    told.look(view("proven", "open", money=Money(spent_usd=7.0, limit_usd=10.0)))
     spent = Money(spent_usd=8.5, limit_usd=10.0)
     waits = Now(item="Feature #2", phase="waiting", until=NOON + timedelta(hours=3), alive=True)
-    told.look(picture("proven", "open", money=spent, now=(waits,)), minutes=1)
-    found = told.look(picture("proven", "open", money=spent, now=(waits,)), minutes=1.1)
+    told.look(view("proven", "open", money=spent, now=(waits,)), minutes=1)
+    found = told.look(view("proven", "open", money=spent, now=(waits,)), minutes=1.1)
     assert sorted(found) == ["budget", "limit"]
-    told.look(picture("proven", "skipped", money=spent), minutes=1)
-    assert told.look(picture("proven", "skipped", money=spent), minutes=1.1) == ["done"]
+    told.look(view("proven", "skipped", money=spent), minutes=1)
+    assert told.look(view("proven", "skipped", money=spent), minutes=1.1) == ["done"]
 
 
 def test_by_default_what_needs_nobody_is_not_told() -> None:
     told = Told(NotifySettings())
-    spent = picture("open", money=Money(spent_usd=9.9, limit_usd=10.0))
+    spent = view("open", money=Money(spent_usd=9.9, limit_usd=10.0))
     told.look(spent)
     assert told.look(spent, minutes=5) == []
 
@@ -110,7 +110,7 @@ def test_quiet_hours_keep_back_all_that_is_not_urgent(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     quiet = NotifySettings(on=notices.EVENTS, quiet=sending.hours_of("11:00-13:00"))
-    told, done = Told(quiet), picture("proven")
+    told, done = Told(quiet), view("proven")
     told.look(done)
     assert told.look(done, minutes=30) == []
     assert told.look(done, minutes=31) == ["done"]
@@ -123,15 +123,15 @@ def test_quiet_hours_keep_back_all_that_is_not_urgent(monkeypatch: pytest.Monkey
 
 def test_the_digest_comes_daily_and_only_where_something_happened() -> None:
     told = Told(NotifySettings(on=("digest",)))
-    told.look(picture("open", money=Money(spent_usd=1.0)))
-    assert told.look(picture("open", money=Money(spent_usd=1.0)), minutes=25 * 60) == []
-    moved = picture("proven", "open", money=Money(spent_usd=3.0))
+    told.look(view("open", money=Money(spent_usd=1.0)))
+    assert told.look(view("open", money=Money(spent_usd=1.0)), minutes=25 * 60) == []
+    moved = view("proven", "open", money=Money(spent_usd=3.0))
     told.look(moved, minutes=25 * 60)
     assert told.look(moved, minutes=2) == ["digest"]
 
 
 def test_a_message_names_no_path_and_no_secret_target() -> None:
-    where = picture("open", questions=(replace(asked(1), message="see /srv/shop/x"),))
+    where = view("open", questions=(replace(asked(1), message="see /srv/shop/x"),))
     body = notices.body("shop", notices.lasting(where, NOON), where, NOON)
     assert "/srv" not in json.dumps(body)
     assert body["answer"] == ["harness resume"]

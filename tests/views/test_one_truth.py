@@ -21,7 +21,7 @@ from .terminal import until
 from .truth import Views
 
 Seen = tuple[Views, dict[str, str]]
-"""What every face says, and the state that each item must have."""
+"""What every view says, and the state that each item must have."""
 Situation = Callable[[Path], AbstractContextManager[Seen]]
 """Comes to it in a folder, by real runs of scripted agents."""
 
@@ -60,55 +60,55 @@ class Listed(TaskListProject):
     def ran(self, agent: str, *words: str) -> CommandResult:
         return self.harness("run", "--agent", self.agent(agent), *words)
 
-    def faces(self) -> Views:
+    def views(self) -> Views:
         return Views(self.root, self.harness)
 
 
 @contextmanager
 def list_fresh(root: Path) -> Iterator[Seen]:
-    yield Listed.at(root).faces(), {"a": "open", "b": "open"}
+    yield Listed.at(root).views(), {"a": "open", "b": "open"}
 
 
 @contextmanager
 def list_proven(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     listed.ran(WORKS)
-    yield listed.faces(), {"a": "proven", "b": "proven"}
+    yield listed.views(), {"a": "proven", "b": "proven"}
 
 
 @contextmanager
 def list_caught(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     listed.ran(LIES, "--max-tasks", "1")
-    yield listed.faces(), {"a": "failed", "b": "open"}
+    yield listed.views(), {"a": "failed", "b": "open"}
 
 
 @contextmanager
 def list_given_up(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root, max_attempts=1)
     listed.ran(LIES)
-    yield listed.faces(), {"a": "failed", "b": "blocked"}
+    yield listed.views(), {"a": "failed", "b": "blocked"}
 
 
 @contextmanager
 def list_halted(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root, validation={"command": None})
     listed.ran(WORKS)
-    yield listed.faces(), {"a": "open", "b": "open"}
+    yield listed.views(), {"a": "open", "b": "open"}
 
 
 @contextmanager
 def list_paused(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     listed.harness("pause")
-    yield listed.faces(), {"a": "open", "b": "open"}
+    yield listed.views(), {"a": "open", "b": "open"}
 
 
 @contextmanager
 def list_set_failed(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     assert listed.harness("task", "set", "a", "status=failed").code == 0
-    yield listed.faces(), {"a": "failed", "b": "open"}
+    yield listed.views(), {"a": "failed", "b": "open"}
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def list_set_completed(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     assert listed.harness("add", "c", "--validate", "true").code == 0  # from now on it is known what is proven
     listed.edit("a", status="completed")
-    yield listed.faces(), {"a": "unproven", "b": "open", "task-001": "open"}
+    yield listed.views(), {"a": "unproven", "b": "open", "task-001": "open"}
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def list_undone(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     listed.ran(WORKS, "--max-tasks", "1")
     assert listed.harness("undo", "a", "--yes").code == 0
-    yield listed.faces(), {"a": "open", "b": "open"}
+    yield listed.views(), {"a": "open", "b": "open"}
 
 
 @contextmanager
@@ -133,14 +133,14 @@ def list_redone(root: Path) -> Iterator[Seen]:
     listed.ran(WORKS, "--max-tasks", "1")
     commit = listed.harness("undo", "a", "--yes", "--json").json["commit"]
     assert listed.harness("undo", commit, "--yes").code == 0
-    yield listed.faces(), {"a": "proven", "b": "open"}
+    yield listed.views(), {"a": "proven", "b": "open"}
 
 
 @contextmanager
 def list_at_work(root: Path, *words: str) -> Iterator[Seen]:
     listed = Listed.at(root)
     with listed.at_work(*words):
-        yield listed.faces(), {"a": "working", "b": "open"}
+        yield listed.views(), {"a": "working", "b": "open"}
 
 
 @contextmanager
@@ -149,14 +149,14 @@ def list_killed(root: Path, *words: str) -> Iterator[Seen]:
     with listed.at_work(*words) as run:
         run.kill()
         run.wait()
-        yield listed.faces(), {"a": "working", "b": "open"}
+        yield listed.views(), {"a": "working", "b": "open"}
 
 
 @contextmanager
 def list_of_workers(root: Path) -> Iterator[Seen]:
     listed = Listed.at(root)
     listed.ran(WORKS, "--workers", "2")
-    yield listed.faces(), {"a": "proven", "b": "proven"}
+    yield listed.views(), {"a": "proven", "b": "proven"}
 
 
 def list_of_workers_at_work(root: Path) -> AbstractContextManager[Seen]:
@@ -182,7 +182,7 @@ class Shop(FeatureListProject):
     def told(self, *words: str) -> CommandResult:
         return run_in_process(main.main, "harness", *words, cwd=self.root)
 
-    def faces(self) -> Views:
+    def views(self) -> Views:
         return Views(self.root, self.told)
 
 
@@ -196,7 +196,7 @@ LIE = [{"do": [PAID, {"say": "All tests pass"}, {"claim": [1]}]}]
 
 @contextmanager
 def shop_fresh(root: Path) -> Iterator[Seen]:
-    yield Shop.at(root).faces(), {"1": "open", "2": "open"}
+    yield Shop.at(root).views(), {"1": "open", "2": "open"}
 
 
 @contextmanager
@@ -204,35 +204,35 @@ def shop_proven(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     for each in BOTH:
         shop.run([each])
-    yield shop.faces(), {"1": "proven", "2": "proven"}
+    yield shop.views(), {"1": "proven", "2": "proven"}
 
 
 @contextmanager
 def shop_caught(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     shop.run(LIE)
-    yield shop.faces(), {"1": "needs you", "2": "open"}
+    yield shop.views(), {"1": "needs you", "2": "open"}
 
 
 @contextmanager
 def shop_paused(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     shop.told("pause")
-    yield shop.faces(), {"1": "open", "2": "open"}
+    yield shop.views(), {"1": "open", "2": "open"}
 
 
 @contextmanager
 def shop_in_hands(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     shop.told("handoff")
-    yield shop.faces(), {"1": "open", "2": "open"}
+    yield shop.views(), {"1": "open", "2": "open"}
 
 
 @contextmanager
 def shop_skipped(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     shop.told("skip", "--feature", "1", "--reason", "later")
-    yield shop.faces(), {"1": "skipped", "2": "open"}
+    yield shop.views(), {"1": "skipped", "2": "open"}
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def shop_overruled(root: Path) -> Iterator[Seen]:
     shop.run(LIE)
     ran = shop.told("override", "--feature", "1", "--passes", "true", "--yes")
     assert ran.code == 0, ran
-    yield shop.faces(), {"1": "proven", "2": "open"}
+    yield shop.views(), {"1": "proven", "2": "open"}
 
 
 @contextmanager
@@ -249,7 +249,7 @@ def shop_undone(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     shop.run(BOTH[:1])
     assert shop.told("undo", "1", "--yes").code == 0
-    yield shop.faces(), {"1": "open", "2": "open"}
+    yield shop.views(), {"1": "open", "2": "open"}
 
 
 @contextmanager
@@ -258,7 +258,7 @@ def shop_redone(root: Path) -> Iterator[Seen]:
     shop.run(BOTH[:1])
     commit = shop.told("undo", "1", "--yes", "--json").json["commit"]
     assert shop.told("undo", commit, "--yes").code == 0
-    yield shop.faces(), {"1": "proven", "2": "open"}
+    yield shop.views(), {"1": "proven", "2": "open"}
 
 
 def waiting(shop: Shop) -> list[dict[str, Any]]:
@@ -272,7 +272,7 @@ def shop_at_work(root: Path, *words: str) -> Iterator[Seen]:
     run = shop.start("run", *words, agent=waiting(shop))
     try:
         shop.wait_until((shop.base / "begun").exists, "begun")
-        yield shop.faces(), {"1": "working", "2": "open"}
+        yield shop.views(), {"1": "working", "2": "open"}
     finally:
         (shop.base / "go").touch()
         run.wait()
@@ -286,14 +286,14 @@ def shop_killed(root: Path, *words: str) -> Iterator[Seen]:
     run.kill()
     run.wait()
     (shop.base / "go").touch()
-    yield shop.faces(), {"1": "working", "2": "open"}
+    yield shop.views(), {"1": "working", "2": "open"}
 
 
 @contextmanager
 def shop_of_workers(root: Path) -> Iterator[Seen]:
     shop = Shop.at(root)
     shop.harness("run", "--workers", "2", agent=BOTH)
-    yield shop.faces(), {"1": "proven", "2": "proven"}
+    yield shop.views(), {"1": "proven", "2": "proven"}
 
 
 def shop_of_workers_at_work(root: Path) -> AbstractContextManager[Seen]:
@@ -329,34 +329,34 @@ class Book(LongTaskProject):
     def told(self, *words: str) -> CommandResult:
         return run_in_process(main.main, "harness", *words, cwd=self.root)
 
-    def faces(self) -> Views:
+    def views(self) -> Views:
         return Views(self.root, self.told, self.lth)
 
 
 @contextmanager
 def book_fresh(root: Path) -> Iterator[Seen]:
-    yield Book.at(root).faces(), {"book": "open"}
+    yield Book.at(root).views(), {"book": "open"}
 
 
 @contextmanager
 def book_proven(root: Path) -> Iterator[Seen]:
     made = Book.at(root)
     made.works(f"echo bricks > artifacts/built; {SAYS_DONE}")
-    yield made.faces(), {"book": "proven"}
+    yield made.views(), {"book": "proven"}
 
 
 @contextmanager
 def book_caught(root: Path) -> Iterator[Seen]:
     made = Book.at(root)
     made.works(SAYS_DONE)
-    yield made.faces(), {"book": "open"}
+    yield made.views(), {"book": "open"}
 
 
 @contextmanager
 def book_asks(root: Path) -> Iterator[Seen]:
     made = Book.at(root)
     made.checkpoint = book_checkpoint(status="needs-human", nextStep="Which title?")
-    yield made.faces(), {"book": "needs you"}
+    yield made.views(), {"book": "needs you"}
 
 
 @contextmanager
@@ -369,7 +369,7 @@ def book_killed(root: Path) -> Iterator[Seen]:
     run.kill()
     run.communicate()
     (made.root / "go").touch()
-    yield made.faces(), {"book": "working"}
+    yield made.views(), {"book": "working"}
 
 
 SITUATIONS: tuple[Situation, ...] = (
@@ -413,10 +413,10 @@ LONGER: tuple[Situation, ...] = (
 
 
 def judged(tmp_path: Path, situation: Situation) -> None:
-    with situation(tmp_path) as (faces, expected):
-        found = faces.contradictions()
+    with situation(tmp_path) as (views, expected):
+        found = views.contradictions()
         assert found == [], "\n" + "\n".join(found)
-        assert faces.states()["why"] == expected
+        assert views.states()["why"] == expected
 
 
 def named(situation: Situation) -> str:
@@ -455,8 +455,8 @@ def test_every_face_says_the_same_after_a_run(tmp_path: Path, situation: Situati
 
 def test_what_a_person_has_set_to_failed_is_failed_and_tried_again(tmp_path: Path) -> None:
     """F-REC-8: the word is the person's, and what comes next is said with it."""
-    with list_set_failed(tmp_path) as (faces, _):
-        told = faces.why["a"]
+    with list_set_failed(tmp_path) as (views, _):
+        told = views.why["a"]
         assert (told["state"], told["next"]) == ("failed", "harness run")
         assert "the next run tries it again" in told["reason"]
-        assert faces.costs["left"] == 2
+        assert views.costs["left"] == 2

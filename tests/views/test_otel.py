@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agent_harness.kernel import trusted_state
-from agent_harness.session.picture import PastSession, ProjectPicture, StatePart
+from agent_harness.session.project_view import PastSession, ProjectView, StatePart
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 from agent_harness.views import begin_telling, otel
@@ -207,8 +207,8 @@ def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Pat
         PastSession(number=1, item=item, outcome="failed", started=at(second), ended=at(second + 1))
         for item, second in rows
     )
-    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(), sessions=sessions)
-    made = otel_spans.spans(picture, paths)
+    view = ProjectView(kind="tasklist", path="/p", state=StatePart(), sessions=sessions)
+    made = otel_spans.spans(view, paths)
     assert len({each.context.span_id for each in made}) == len(made) == 7
     assert [each.name.split()[1] for each in made if each.name.startswith("execute_tool")] == [
         "First",
@@ -216,7 +216,7 @@ def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Pat
         "Second",
     ]
     late = replace(sessions[0], started="9999-01-01T00:00:00Z", ended=None)
-    for each in (picture, replace(picture, sessions=(late,))):
+    for each in (view, replace(view, sessions=(late,))):
         assert "invoke_agent" in otel_spans.text(otel_spans.spans(each, paths))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent_harness.errors import Refused
 from agent_harness.kernel import clock
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import AskedQuestion, Gap, Item, Money, PastSession, ProjectPicture, StatePart
+from agent_harness.session.project_view import AskedQuestion, Gap, Item, Money, PastSession, ProjectView, StatePart
 from agent_harness.testing import HARNESS, run_process
 from agent_harness.testing.task_list_project import TaskListProject, task
 from agent_harness.views.report import page, values
@@ -65,13 +65,13 @@ def session(n: int, **members: Any) -> PastSession:
     return PastSession(number=n, **{**given, **members})
 
 
-def picture(tmp_path: Path, **members: Any) -> ProjectPicture:
+def view(tmp_path: Path, **members: Any) -> ProjectView:
     items = members.pop("items", (Item(id="1", name="Feature #1", title="one", state="open"),))
     state = StatePart(items=items, questions=members.pop("questions", ()), money=members.pop("money", None))
-    return ProjectPicture(kind="features", path=str(tmp_path), state=state, **members)
+    return ProjectView(kind="features", path=str(tmp_path), state=state, **members)
 
 
-def shown(found: ProjectPicture, **options: Any) -> str:
+def shown(found: ProjectView, **options: Any) -> str:
     return page.page(values.read(found, chain=None, at=NOON), **options)
 
 
@@ -87,7 +87,7 @@ def test_each_claim_is_counted_once_by_what_was_wrong_first(tmp_path: Path) -> N
         claim(7, "2", agent="codex", model="gpt"),
         ClaimVerdict(item="2", n=8, verdict="rejected", by="person", word="override", of=7),
     )
-    found = values.read(picture(tmp_path, claims=claims), chain=None, at=NOON)
+    found = values.read(view(tmp_path, claims=claims), chain=None, at=NOON)
     claude, codex = found["honesty"]
     counted = [
         claude[name]
@@ -105,18 +105,18 @@ def test_each_claim_is_counted_once_by_what_was_wrong_first(tmp_path: Path) -> N
     assert (codex["claims"], codex["accepted"], codex["overruled"], codex["share"]) == (1, 1, 1, None)
     assert (found["claims"], found["rejected"], found["believed_falsely"]) == (6, 4, 1)
     assert claude["share"] == values.wilson(4, 5) == (37.6, 96.4)
-    assert "a person has since taken back" in shown(picture(tmp_path, claims=claims))
+    assert "a person has since taken back" in shown(view(tmp_path, claims=claims))
 
 
 def test_an_unknown_cost_is_said_and_in_no_sum(tmp_path: Path) -> None:
     sessions = (session(1), session(2, cost_usd=None), session(3, outcome="rejected: regression"))
-    text = Tree(shown(picture(tmp_path, sessions=sessions))).text
+    text = Tree(shown(view(tmp_path, sessions=sessions))).text
     assert "Of 1 session nobody knows the cost" in text
     assert "$1.00" in text
-    unknown = Tree(shown(picture(tmp_path, sessions=(session(1, cost_usd=None),)))).text
+    unknown = Tree(shown(view(tmp_path, sessions=(session(1, cost_usd=None),)))).text
     assert "cost unknown" in unknown
     assert "$0.00" not in unknown
-    assert "Money" not in Tree(shown(picture(tmp_path, sessions=sessions), costs=False)).text
+    assert "Money" not in Tree(shown(view(tmp_path, sessions=sessions), costs=False)).text
 
 
 def test_what_needs_a_person_comes_first_and_gaps_are_named(tmp_path: Path) -> None:
@@ -128,14 +128,14 @@ def test_what_needs_a_person_comes_first_and_gaps_are_named(tmp_path: Path) -> N
         answer=f"{answers[0]}  # or skip",
         answers=answers,
     )
-    text = Tree(shown(picture(tmp_path, questions=(asked,), gaps=(Gap(file="costs.yaml", why="damaged"),)))).text
+    text = Tree(shown(view(tmp_path, questions=(asked,), gaps=(Gap(file="costs.yaml", why="damaged"),)))).text
     assert text.index("Which way?") < text.index("Proven")
     assert "harness resume --choose skip" in text
     assert "Missing: costs.yaml: damaged" in text
 
 
 def test_before_the_first_session_it_says_what_is_planned(tmp_path: Path) -> None:
-    text = Tree(shown(picture(tmp_path))).text
+    text = Tree(shown(view(tmp_path))).text
     assert "Nothing was claimed yet" in text
     assert "Feature #1" in text
     assert "No session yet." in text
@@ -143,7 +143,7 @@ def test_before_the_first_session_it_says_what_is_planned(tmp_path: Path) -> Non
 
 def test_it_makes_no_request_and_is_whole_without_its_script(tmp_path: Path) -> None:
     """F-REP-1, F-REP-4: no link leaves it; tables have captions and scopes, pictures have titles."""
-    found = shown(picture(tmp_path, sessions=(session(1),), claims=(claim(1),)))
+    found = shown(view(tmp_path, sessions=(session(1),), claims=(claim(1),)))
     tree = Tree(found)
     for tag, attributes in tree.elements:
         assert tag not in ("img", "link", "iframe", "object", "form", "a", "base")
@@ -164,10 +164,10 @@ def test_the_same_records_give_the_same_bytes_and_the_sizes_hold(tmp_path: Path)
     )
     sessions = tuple(session(n, item=str(n % 200)) for n in range(300))
     claims = tuple(claim(n, str(n % 200), *(("regression",) if n % 3 else ())) for n in range(300))
-    big = picture(tmp_path, items=items, sessions=sessions, claims=claims, money=Money(spent_usd=150.0, sessions=300))
+    big = view(tmp_path, items=items, sessions=sessions, claims=claims, money=Money(spent_usd=150.0, sessions=300))
     assert shown(big) == shown(big)
     assert len(shown(big).encode()) < 300_000
-    more = picture(tmp_path, items=items, sessions=tuple(session(n) for n in range(1000)))
+    more = view(tmp_path, items=items, sessions=tuple(session(n) for n in range(1000)))
     assert "The last 300 of 1000" in shown(more)
     assert "The last 300" not in shown(more, full=True)
     assert shown(more).count("<rect") < 20
@@ -188,7 +188,7 @@ def test_whatever_somebody_writes_stays_text(tmp_path_factory: pytest.TempPathFa
 def _page_of(folder: Path, title: str, reason: str, said: str, agent: str) -> str:
     item = Item(id="1", name="Feature #1", title=f"x{title}", state="open", reason=f"x{reason}")
     asked = AskedQuestion(kind="k", message=f"x{said}", answer="harness resume")
-    found = picture(
+    found = view(
         folder, items=(item,), questions=(asked,), claims=(claim(1, agent=f"x{agent}"),), sessions=(session(1),)
     )
     return shown(found)
@@ -204,15 +204,15 @@ def test_an_element_holds_its_text_and_nothing_else(text: str) -> None:
 def test_attacks_stay_text(tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>\x1b]0;x\x07\u202e"
     item = Item(id="1", name=evil, title=evil, state="open")
-    text = shown(picture(tmp_path, items=(item,)))
+    text = shown(view(tmp_path, items=(item,)))
     assert "<img" not in text
     assert "\x1b" not in text
     assert "\u202e" not in text
-    short = page.markdown(values.read(picture(tmp_path, items=(item,)), chain=None, at=NOON))
+    short = page.markdown(values.read(view(tmp_path, items=(item,)), chain=None, at=NOON))
     assert "<img" not in short
     assert "![" not in page.markdown(
         values.read(
-            picture(tmp_path, items=(Item(id="1", name="n", title="![x](http://y)", state="open"),)),
+            view(tmp_path, items=(Item(id="1", name="n", title="![x](http://y)", state="open"),)),
             chain=None,
             at=NOON,
         )
@@ -225,7 +225,7 @@ def test_what_is_shared_names_no_machine_and_no_secret(tmp_path: Path, monkeypat
     project.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("USER", "somebody")
-    where = picture(project, items=(Item(id="1", name="n", title=f"see {project}/x of somebody", state="open"),))
+    where = view(project, items=(Item(id="1", name="n", title=f"see {project}/x of somebody", state="open"),))
     text = values.shareable(shown(where), where)
     assert str(tmp_path) not in text
     assert "PROJECT/x of USER" in text
@@ -295,7 +295,7 @@ def test_one_screen_stays_one_however_much_there_is(tmp_path: Path) -> None:
     )
     asked = tuple(AskedQuestion(kind="k", message=f"Question {n}?", answer="harness resume") for n in range(50))
     claims = tuple(claim(n, str(n % 200)) for n in range(1, 301))
-    big = picture(tmp_path, items=items, questions=asked, claims=claims, sessions=tuple(session(n) for n in range(300)))
+    big = view(tmp_path, items=items, questions=asked, claims=claims, sessions=tuple(session(n) for n in range(300)))
     short = page.markdown(values.read(big, chain=None, at=NOON))
     assert len(short.splitlines()) <= 60
     assert [line for line in short.splitlines() if re.search(r"and \d+ more", line)] != []

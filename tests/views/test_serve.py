@@ -381,7 +381,7 @@ def test_a_hundred_streams_leave_sixteen_and_their_end_makes_room(attacked: tupl
 
 
 def test_a_pause_and_its_end_are_those_of_the_command(tmp_path: Path) -> None:
-    """F-SRV-8: the log says by which face. A change on disk is announced, and what was decided on it is superseded."""
+    """F-SRV-8: the log says by which view. A change on disk is announced, and what was decided on it is superseded."""
     project = task_list(tmp_path / "list")
     with serving(cwd=project.root) as served:
         served.sign_in()
@@ -409,7 +409,7 @@ def test_a_pause_and_its_end_are_those_of_the_command(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_limit_ends_and_only_for_the_one_that_was_shown(tmp_path: Path) -> None:
-    """F-SRV-4, F-SRV-8: the clock that every run asks says that it was lifted, and by which face."""
+    """F-SRV-4, F-SRV-8: the clock that every run asks says that it was lifted, and by which view."""
     project, limits = task_list(tmp_path / "list"), LimitClock()
     limits.note("codex:login", said=f"usage limit {ATTACK}", retry_after_seconds=7200)
     with serving(project.root, cwd=tmp_path) as served:
@@ -554,7 +554,7 @@ def test_a_question_that_is_another_under_the_lock_is_not_answered(tmp_path: Pat
     from agent_harness.protocols.features.api import FeatureProject, layout_of, reader
 
     project = feature_project(tmp_path / "calc", message="First?")
-    (shown,) = reader(layout_of(project.root)).look().state.questions
+    (shown,) = reader(layout_of(project.root)).load().state.questions
     ask(project, message="Second?")
     with pytest.raises(Superseded):
         FeatureProject.open(project.root).resume("skip", shown=shown)
@@ -571,7 +571,7 @@ def in_log(task: LongTaskProject, kind: str) -> list[dict[str, Any]]:
 
 
 def test_a_long_task_that_needs_a_person_is_decided_as_by_the_command(tmp_path: Path) -> None:
-    """F-SRV-4, F-SRV-8: its choices are verbs of ``lth``, for the task that was shown, and name the face."""
+    """F-SRV-4, F-SRV-8: its choices are verbs of ``lth``, for the task that was shown, and name the view."""
     task = long_task(tmp_path / "book", status="needs-human", nextStep=ATTACK)
     with serving(task.root, cwd=tmp_path) as served:
         served.sign_in()

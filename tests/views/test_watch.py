@@ -16,14 +16,14 @@ import pytest
 from agent_harness.kernel import owner
 from agent_harness.kernel.terminal import width
 from agent_harness.protocols.tasklist import proven
-from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, ProjectPicture, StatePart
+from agent_harness.session.project_view import AskedQuestion, Item, Money, Now, PastSession, ProjectView, StatePart
 from agent_harness.supervision.messages import PersonsMessages
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.long_task_project import LongTaskProject
 from agent_harness.testing.task_list_project import TaskListProject, task
 from agent_harness.views import costs, watch
 from agent_harness.views.transcript import END_BYTES, ScrolledText, TranscriptEnd
-from agent_harness.views.watch import ProjectLook, ProjectView
+from agent_harness.views.watch import WatchReader, WatchView
 
 from .terminal import HARNESS, Terminal, until
 
@@ -109,9 +109,9 @@ def test_the_only_item_of_a_long_task_needs_no_choosing_when_it_is_done(tmp_path
 
 def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: Terminal) -> None:
     """F-WATCH-4: on a terminal that is too small the first three lines remain."""
-    picture = watched.shows(lambda text: "> task-001" in text)
-    assert "q leave" in picture
-    assert "\\x1b[2J\\x1b]0;owned\\x07 wipe" in picture
+    view = watched.shows(lambda text: "> task-001" in text)
+    assert "q leave" in view
+    assert "\\x1b[2J\\x1b]0;owned\\x07 wipe" in view
     watched.press("j")
     watched.shows(lambda text: "> task-002" in text)
     watched.press("G")
@@ -129,7 +129,7 @@ def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: 
     watched.press("p")
     watched.shows(lambda text: "Pause after the current operation? [y/n]" in text)
     watched.press("y\n")
-    watched.shows(lambda text: "Enter: back to the picture" in text)
+    watched.shows(lambda text: "Enter: back to the list" in text)
     assert listed.store.paused()
     watched.press("\n")
     watched.shows(lambda text: "rests: paused" in text)
@@ -179,9 +179,9 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
         file.write("and then it went on\n")
     watched.shows(lambda text: "and then it went on" in text)
     watched.press("g")
-    picture = watched.shows(lambda text: "bytes before these" in text)
-    assert "line 1 of what came first" not in picture
-    assert "== 1-" in picture or "- 1-" in picture or " 1-" in picture
+    view = watched.shows(lambda text: "bytes before these" in text)
+    assert "line 1 of what came first" not in view
+    assert "== 1-" in view or "- 1-" in view or " 1-" in view
     with transcript.open("a") as file:
         file.write("nobody is pulled away by this\n")
     watched.read(1.5)
@@ -232,7 +232,7 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     watched.shows(lambda text: "Nothing needs you." in text)
     watched.press("\n")
     watched.press("d")
-    watched.shows(lambda text: "Enter: back to the picture" in text)
+    watched.shows(lambda text: "Enter: back to the list" in text)
     watched.press("\n")
     watched.shows(lambda text: "0/3 proven, 1 checked" in text)
     watched.press("q")
@@ -290,7 +290,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
         watched.press("g")
         watched.shows(lambda text: "> 2 " in text)
         watched.press("d")
-        shown = watched.shows(lambda text: "Enter: back to the picture" in text)
+        shown = watched.shows(lambda text: "Enter: back to the list" in text)
         assert ("2: accepted (" in shown, "+++ b/2.txt" in shown, "Session 2" in shown) == (True, True, False), shown
         watched.press("\n")
         watched.shows(lambda text: "> 2 " in text)
@@ -325,13 +325,13 @@ def test_a_key_without_a_meaning_does_nothing(watched: Terminal) -> None:
 def test_what_the_disk_does_not_give_leaves_the_last_picture_with_its_age(
     listed: TaskListProject, watched: Terminal
 ) -> None:
-    """Rule c: an old picture says how old it is."""
+    """Rule c: an old view says how old it is."""
     watched.shows(lambda text: "> task-001 open" in text)
     path = listed.root / "harness-tasks.json"
     whole = path.read_text()
     path.write_text(whole[:-30])
-    picture = watched.shows(lambda text: re.search(r"! this is how it was \d+ s ago: .*harness-tasks.json", text))
-    assert "> task-001 open" in picture
+    view = watched.shows(lambda text: re.search(r"! this is how it was \d+ s ago: .*harness-tasks.json", text))
+    assert "> task-001 open" in view
     path.write_text(whole)
     watched.shows(lambda text: "ago:" not in text and "> task-001 open" in text)
     logs = listed.root / ".harness/logs"
@@ -369,9 +369,9 @@ def test_a_run_is_watched_and_goes_on_when_the_view_is_killed(listed: TaskListPr
     )
     other = Terminal(listed.root, "watch", "--plain")
     try:
-        picture = watched.shows(lambda text: "$ touch begun" in text and "$0.12 of $10.00" in text)
-        assert "-- agent: scripted" in picture
-        assert "> task-001 working" in picture
+        view = watched.shows(lambda text: "$ touch begun" in text and "$0.12 of $10.00" in text)
+        assert "-- agent: scripted" in view
+        assert "> task-001 working" in view
         until(lambda: other.read() and b"task-001: Make it" in other.received)
         watched.program.kill(9)
         assert run.poll() is None
@@ -415,10 +415,10 @@ def test_the_item_of_each_project_is_named_where_there_is_room() -> None:
     )
     now = Now(item="Feature #3", alive=True, phase="judging")
     asked = AskedQuestion(kind="budget", message="How much more?", item="4")
-    works = ProjectPicture(kind="features", path="/w", state=StatePart(items=items), now=(now,))
+    works = ProjectView(kind="features", path="/w", state=StatePart(items=items), now=(now,))
     asks = replace(works, state=StatePart(items=items, questions=(asked,)))
     rests = replace(works, now=())
-    looks = [ProjectLook(name="n", picture=each, rows=()) for each in (works, asks, rests)]
+    looks = [WatchView(name="n", view=each, rows=()) for each in (works, asks, rests)]
     seen: list[Any] = [(f"/{n}", "features", each) for n, each in enumerate(looks)]
     wide = [line.split() for line in watch.all_lines(seen, 80)]
     assert [row[row.index("0/2") - 1] for row in wide[1:]] == ["#3", "#4", "-"]
@@ -432,10 +432,10 @@ def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those()
     items = tuple(Item(id=each, name=each, title="x", state="proven") for each in ("a", "b", "c"))
     sessions = tuple(PastSession(number=1, item=each, outcome="accepted", cost_usd=0.3) for each in ("a", "b"))
     state = StatePart(items=items, money=Money.of(sessions))
-    found = costs.read(ProjectPicture(kind="tasklist", path="/p", state=state, sessions=sessions))
+    found = costs.read(ProjectView(kind="tasklist", path="/p", state=state, sessions=sessions))
     assert (found["per_proven_usd"], found["proven"], found["proven_outside"]) == (0.3, 3, 1)
     assert "Per proven  $0.30, 2 proven; 1 more outside of these, at a cost that is not known" in costs.lines(found)
-    gone = costs.read(ProjectPicture(kind="tasklist", path="/p", state=state, sessions=sessions[:1]))
+    gone = costs.read(ProjectView(kind="tasklist", path="/p", state=state, sessions=sessions[:1]))
     assert (gone["per_proven_usd"], gone["proven_outside"]) == (0.2, 0)  # records that have left
 
 
@@ -448,7 +448,7 @@ def test_the_time_left_is_said_after_three_proven_items() -> None:
         PastSession(number=n, item=item, outcome="accepted", seconds=seconds)
         for n, (item, seconds) in enumerate([("1", 600), ("2", 900), ("2", 300), ("3", 1800), ("4", 3600), ("5", 9)])
     )
-    found = ProjectPicture(kind="features", path="/p", state=StatePart(items=items), sessions=sessions)
+    found = ProjectView(kind="features", path="/p", state=StatePart(items=items), sessions=sessions)
     assert watch.time_left(found) == "40 min to 1 h 00 left"
     alike = tuple(replace(each, seconds=600 + 30 * n) for n, each in enumerate(sessions))
     assert watch.time_left(replace(found, sessions=alike)) == "about 24 min left"
@@ -464,9 +464,9 @@ def test_no_log_is_held_open_and_of_a_huge_one_only_the_end_is_read(listed: Task
         file.truncate(200_000_000)
         file.seek(0, os.SEEK_END)
         file.write(b"\n2026-01-01T10:00:00+00:00 said last\n")
-    view = ProjectView("tasklist", str(listed.root))
+    view = WatchReader("tasklist", str(listed.root))
     tracemalloc.start()
-    seen = view.look()
+    seen = view.load()
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 20_000_000
@@ -474,14 +474,14 @@ def test_no_log_is_held_open_and_of_a_huge_one_only_the_end_is_read(listed: Task
     assert [each.path for each in psutil.Process().open_files() if each.path.startswith(str(listed.root))] == []
     with log.open("a") as file:
         file.write("2026-01-01T10:00:01+00:00 said ")
-    assert [row["text"] for row in view.look().rows] == ["said last"]
+    assert [row["text"] for row in view.load().rows] == ["said last"]
     with log.open("a") as file:
         file.write("later\n")
-    assert [row["text"] for row in view.look().rows] == ["said last", "said later"]
+    assert [row["text"] for row in view.load().rows] == ["said last", "said later"]
     (tmp_path / "other").write_text("2026-01-01T10:00:02+00:00 of somebody else\n")
     log.unlink()
     log.symlink_to(tmp_path / "other")
-    assert [row["text"] for row in view.look().rows] == ["said last", "said later"]
+    assert [row["text"] for row in view.load().rows] == ["said last", "said later"]
 
 
 def test_what_is_empty_anew_or_put_away_is_read_on(listed: TaskListProject) -> None:
@@ -489,15 +489,15 @@ def test_what_is_empty_anew_or_put_away_is_read_on(listed: TaskListProject) -> N
     log = Path(listed.layout.run_log)
     log.parent.mkdir(parents=True)
     log.write_text("2026-01-01T10:00:00+00:00 one\n")
-    view = ProjectView("tasklist", str(listed.root))
-    assert [row["text"] for row in view.look().rows] == ["one"]
+    view = WatchReader("tasklist", str(listed.root))
+    assert [row["text"] for row in view.load().rows] == ["one"]
     with log.open("a") as file:
         file.write("2026-01-01T10:00:01+00:00 two\n")
     log.rename(f"{log}.1")
     log.write_text("2026-01-01T10:00:02+00:00 three\n")
-    assert [row["text"] for row in view.look().rows] == ["one", "two", "three"]
+    assert [row["text"] for row in view.load().rows] == ["one", "two", "three"]
     log.write_text("2026-01-01T10:00:03+00:00 4\n")
-    assert [row["text"] for row in view.look().rows] == ["one", "two", "three", "4"]
+    assert [row["text"] for row in view.load().rows] == ["one", "two", "three", "4"]
 
 
 def test_no_name_of_somebody_steers_the_terminal() -> None:
@@ -505,8 +505,8 @@ def test_no_name_of_somebody_steers_the_terminal() -> None:
     odd = "x --\x1b]0;owned\x07 == y"
     now = Now(item=odd, agent=odd, model=odd, alive=True, last=(odd,))
     items = (Item(id=odd, name=odd, title=odd, state="working"),)
-    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(items=items), now=(now,))
-    seen = ProjectLook(name=odd, picture=picture, rows=({"at": None, "text": odd},))
+    view = ProjectView(kind="tasklist", path="/p", state=StatePart(items=items), now=(now,))
+    seen = WatchView(name=odd, view=view, rows=({"at": None, "text": odd},))
     text = ScrolledText("agent", lambda: [odd])
     text.of = odd
     text.look()
@@ -582,10 +582,10 @@ def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: Task
     shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "temporal", "workers": [row]}
     Path(listed.layout.parallel).parent.mkdir()
     Path(listed.layout.parallel).write_text(json.dumps(shown))
-    view = ProjectView("tasklist", str(listed.root))
-    kept = view.transcript(view.look(), "task-001")
+    view = WatchReader("tasklist", str(listed.root))
+    kept = view.transcript(view.load(), "task-001")
     assert (kept.path, "works on another machine" in kept.why) == (None, True)
-    assert view.transcript(view.look(), "task-002").why == "No transcript is kept of it."
+    assert view.transcript(view.load(), "task-002").why == "No transcript is kept of it."
     assert listed.harness("run", "--once", "--agent", listed.agent("exit 1")).code != 0  # its folder is there
     home = Path(listed_home(listed))
     for folder in (home, home / "parallel/places/w1"):
@@ -594,7 +594,7 @@ def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: Task
     for slot, is_there in (("w1", True), ("../..", False), ("w1/../../..", False), ("v1", False)):
         here = {**shown, "engine": "local", "workers": [{**row, "slot": slot}]}
         Path(listed.layout.parallel).write_text(json.dumps(here))
-        assert (view.transcript(view.look(), "task-001").path is not None) is is_there, slot
+        assert (view.transcript(view.load(), "task-001").path is not None) is is_there, slot
 
 
 def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None:
@@ -602,11 +602,11 @@ def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None
     items = tuple(Item(id=str(n), name=f"#{n}", title="x", state="working") for n in range(9))
     one = Now(item="#1", agent="me", alive=True, last=("first", "second", "third"))
     rows = tuple({"at": None, "text": f"row {n}"} for n in range(9))
-    picture = ProjectPicture(kind="tasklist", path="/p", state=StatePart(items=items), now=(one,))
-    seen = ProjectLook(name="p", picture=picture, rows=rows)
+    view = ProjectView(kind="tasklist", path="/p", state=StatePart(items=items), now=(one,))
+    seen = WatchView(name="p", view=view, rows=rows)
     shown = [line.strip() for line in watch.lines(seen, 60, 15)]
     assert (shown.index("second") + 1, "first" in shown, "row 8" in shown) == (shown.index("third"), False, True)
-    two = replace(seen, picture=replace(picture, now=(one, replace(one, last=("other",)))))
+    two = replace(seen, view=replace(view, now=(one, replace(one, last=("other",)))))
     shown = [line.strip() for line in watch.lines(two, 60, 21)]
     assert ("second" in shown, "third" in shown, "other" in shown) == (False, True, True)
     several = replace(seen, slots=("Parallel run x", *(f"w{n}  t{n}" for n in range(1, 9))))
@@ -656,7 +656,7 @@ def test_an_agent_says_nothing_in_the_name_of_a_person(listed: TaskListProject) 
 
 
 def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListProject, watched: Terminal) -> None:
-    """F-SAY: a run of several, whose picture is that of a process that lives."""
+    """F-SAY: a run of several, whose view is that of a process that lives."""
     listed.harness("run", "--once", "--agent", listed.agent("exit 1"))
     workers = [{"slot": f"w{n}", "item": f"task-00{n}", "title": "It", "phase": "working"} for n in (1, 2)]
     shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "local", "workers": workers}
@@ -698,7 +698,7 @@ def test_a_halt_of_a_task_list_is_taken_back_with_a_key(listed: TaskListProject)
             terminal.program.send("a")
             shows(terminal, "Go on again? [y/n]")
             terminal.program.send(f"{said}\n")
-            shows(terminal, "Enter: back to the picture")
+            shows(terminal, "Enter: back to the list")
             assert bool(listed.raw["halt"]) is halted
             terminal.program.send("\n")
             shows(terminal, "list  0/3 proven")
@@ -733,7 +733,7 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
         terminal.program.send("a")
         shows(terminal, "3  manual", "Choose")
         terminal.program.send("3\n")
-        shows(terminal, "Enter: back to the picture")
+        shows(terminal, "Enter: back to the list")
         terminal.program.send("\n")
         shows(terminal, "in your hands")
     finally:
@@ -756,7 +756,7 @@ def test_an_item_is_taken_back_with_a_key_after_a_typed_yes(tmp_path: Path) -> N
             terminal.program.send("u")
             shows(terminal, "Take a back by a new commit? Type yes:")
             terminal.program.send(f"{said}\n")
-            shows(terminal, "Enter: back to the picture")
+            shows(terminal, "Enter: back to the list")
             assert (made.repo.head == proven_at) is not bool(answer)
             terminal.program.send("\n")
             shows(terminal, "made  ", "q leave")

@@ -1,4 +1,4 @@
-"""What every face says of one project, brought into the same form, and where two of them say something else."""
+"""What every view says of one project, brought into the same form, and where two of them say something else."""
 
 import json
 import re
@@ -18,7 +18,7 @@ Say = Callable[..., CommandResult]
 
 
 class Views:
-    """Each face, asked once."""
+    """Each view, asked once."""
 
     def __init__(self, folder: Path, harness: Say, lth: Say | None = None) -> None:
         found = root.find(str(folder), pin=False)
@@ -34,12 +34,12 @@ class Views:
         window = Window([(found.kind, found.path)])
         (self.served,) = window.look()
         assert not isinstance(self.served.seen, str), self.served.seen
-        picture = self.served.seen.picture
+        view = self.served.seen.view
         frame = Frame(token="t", revision="1")
         self.page = pages.one_project(
             self.served,
             self.served.seen,
-            lambda: values.read(picture, chain=None, at=clock.now()),
+            lambda: values.read(view, chain=None, at=clock.now()),
             frame,
             at=clock.now(),
         )
@@ -53,7 +53,7 @@ class Views:
     # ---- the same of each
 
     def states(self) -> dict[str, dict[str, str]]:
-        """By face, the state of every item."""
+        """By view, the state of every item."""
         told = {each["id"]: each["state"] for each in self.report["open"]}
         told |= {each["id"]: "proven" for name in ("done", "by_word") for each in self.report[name]}
         assert not isinstance(self.served.seen, str)
@@ -61,7 +61,7 @@ class Views:
             "watch": {each["id"]: each["state"] for each in self.watch["items"]},
             "why": {item: each["state"] for item, each in self.why.items()},
             "report": told,
-            "serve": {each.id: each.state for each in self.served.seen.picture.items},
+            "serve": {each.id: each.state for each in self.served.seen.view.items},
         }
         if self.kind != "longtask":
             rows = self.status["tasks" if self.kind == "tasklist" else "items"]
@@ -92,7 +92,7 @@ class Views:
         return found
 
     def spent(self) -> dict[str, float | None]:
-        """By face, what was spent in all; ``None`` where nobody knows."""
+        """By view, what was spent in all; ``None`` where nobody knows."""
         found = {
             "watch": self.watch["cost_usd"],
             "report": self.report["spent_usd"],
@@ -112,7 +112,7 @@ class Views:
         return found
 
     def spent_on(self) -> dict[str, dict[str, float]]:
-        """By face, what was spent on each item, where all of it is known."""
+        """By view, what was spent on each item, where all of it is known."""
         whole = {item: each["cost"] for item, each in self.why.items() if not each["cost"]["sessions_of_unknown_cost"]}
         rows = {each["name"]: each for each in self.costs["rows"] if not each["of_unknown_cost"]}
         found = {
@@ -129,7 +129,7 @@ class Views:
         return found
 
     def claims(self) -> dict[str, tuple[int, int]]:
-        """By face, how many claims of agents were judged, and how many of them rejected."""
+        """By view, how many claims of agents were judged, and how many of them rejected."""
         told = [each for found in self.why.values() for each in found["claims"]]
         mine = [each for each in told if each["by"] == "agent" and each["claimed"]]
         found = {
@@ -142,7 +142,7 @@ class Views:
         return found
 
     def next(self) -> dict[str, str]:
-        """By face, the command to type now."""
+        """By view, the command to type now."""
         found = {"watch": self.watch["next"], "report": self.report["next"]}
         if self.kind != "longtask":
             found["status"] = self.status["next"]
@@ -151,14 +151,14 @@ class Views:
         return found
 
     def next_of_items(self) -> dict[str, dict[str, str]]:
-        """By face, the command to type now for each item that is not proven."""
+        """By view, the command to type now for each item that is not proven."""
         return {
             "why": {item: each["next"] for item, each in self.why.items() if each["state"] != "proven"},
             "report": {each["id"]: each["next"] for each in self.report["open"]},
         }
 
     def asked(self) -> dict[str, list[str]]:
-        """By face, the messages of the questions that wait."""
+        """By view, the messages of the questions that wait."""
         found = {
             "watch": [each["message"] for each in self.watch["questions"]],
             "report": [each["message"] for each in self.report["waits"]][: len(self.watch["questions"])],
@@ -170,7 +170,7 @@ class Views:
         return found
 
     def needed(self) -> dict[str, list[str]]:
-        """By face, the messages of what a person has to do beside answers."""
+        """By view, the messages of what a person has to do beside answers."""
         first = len(self.watch["questions"])
         found = {
             "watch": [each["message"] for each in self.watch["needs"]],
@@ -178,7 +178,7 @@ class Views:
         }
         if self.kind != "longtask":
             found["status"] = [each["message"] for each in self.status["needs"]]
-        return {face: messages[first:] for face, messages in found.items()}
+        return {view: messages[first:] for view, messages in found.items()}
 
     def untold(self) -> list[str]:
         """What was judged or decided and is not in the log, and what the log says was done and is not proven."""
@@ -192,7 +192,7 @@ class Views:
     # ---- the judgement
 
     def contradictions(self) -> list[str]:
-        """Where two faces say something else, each in one line."""
+        """Where two views say something else, each in one line."""
         told: dict[str, dict[str, Any]] = {
             "states": self.states(),
             "proven": self.proven(),

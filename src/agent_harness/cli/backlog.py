@@ -348,7 +348,7 @@ def _own_list() -> tuple[Path, Backlog]:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     state = {"features": "features.json", "tasklist": "harness-tasks.json", "longtask": "task.json"}[found.kind]
     backlog = read(Path(found.path, state), wanted=found.kind, with_done=True)
-    states = {each.id: each.state for each in reader_of(found.kind, found.path).look().items}
+    states = {each.id: each.state for each in reader_of(found.kind, found.path).load().items}
     items = tuple(replace(each, done=states.get(each.id) in ("proven", "checked")) for each in backlog.items)
     return Path(found.path, state), replace(backlog, items=items)
 
@@ -367,7 +367,7 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     at = moment(since, clock.now()) if since else None
     reader = reader_of(found.kind, found.path)
-    made = spans.spans(reader.look(), reader.recordings(), session=session, since=at)
+    made = spans.spans(reader.load(), reader.recordings(), session=session, since=at)
     text = spans.write(made, to, force=force)
     otel.keep_untaken(found.kind, found.path, None)
     to = redact(to) if to and "://" in to else to

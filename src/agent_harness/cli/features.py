@@ -218,7 +218,7 @@ def follow(item: str | None, as_json: bool) -> int:
     found = root.find()
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
-    items = reader_of(found.kind, found.path).look() if item else None
+    items = reader_of(found.kind, found.path).load() if item else None
     chosen = why.item_of(items, item) if items else None
     lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
     first = lines.last()
@@ -337,7 +337,7 @@ def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObje
     """The last attempts of a task list or slices of a long task, or those of one session, each with its ``line``."""
     from agent_harness.views.reading import reader_of
 
-    known = reader_of(here.kind, here.path).look().sessions
+    known = reader_of(here.kind, here.path).load().sessions
     found = [each for each in known if session in (None, each.number)]
     chosen = found[-last:] if session is None else found
     return [each.as_json() | {"line": each.line} for each in chosen]

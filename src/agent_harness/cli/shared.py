@@ -401,7 +401,7 @@ def _row(place: "Place") -> "JsonObject":
     state, gaps = None, list["JsonObject"]()
     if place.path and not place.gone:
         try:
-            found = reading.reader_of(str(place.kind), place.path).look()
+            found = reading.reader_of(str(place.kind), place.path).load()
             state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
         except HarnessError as error:  # settings that say where the state is, and cannot be read
             state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Kind
-    from agent_harness.session.picture import PictureReader, ProjectPicture
+    from agent_harness.session.project_view import ProjectReader, ProjectView
 
 __all__ = ["main"]
 
@@ -52,12 +52,12 @@ def _run(words: list[str]) -> int:
     return int(act(**{key.replace("-", "_"): value for key, value in given.items()}))
 
 
-def _look() -> ProjectPicture:
+def _look() -> ProjectView:
     """The project at or above the working directory, of whichever kind."""
-    return _reader().look()
+    return _reader().load()
 
 
-def _reader() -> PictureReader:
+def _reader() -> ProjectReader:
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
     from agent_harness.views.reading import reader_of
@@ -88,16 +88,16 @@ def _why(*, item: str | None = None, full: bool = False, output: float | None = 
     from agent_harness.views import why
 
     reader = _reader()
-    picture = reader.look()
-    chosen = why.item_of(picture, item)
+    view = reader.load()
+    chosen = why.item_of(view, item)
     if output is not None:
-        kept = why.outputs(picture, chosen, int(output))
+        kept = why.outputs(view, chosen, int(output))
         if json:
             _say_json("why", {"item": chosen.id, "n": int(output), "outputs": dict(kept)})
         else:
             _show([line for name, text in kept for line in (f"-- {name}", *text.rstrip("\n").split("\n"))])
         return 0
-    found = why.explain(picture, chosen)
+    found = why.explain(view, chosen)
     if several := why.not_landed(reader.home, chosen.id) if not found["proven"] else []:
         found["not_landed"] = several
     if json:
@@ -173,7 +173,7 @@ def _report(
 
         found = _report_values(reader, since)
         text = page.markdown(found, costs=not no_costs) if markdown else jsontext.spaced({"ok": True, **found})
-        print((values.shareable(text, reader.look()) if share else text).rstrip("\n"))
+        print((values.shareable(text, reader.load()) if share else text).rstrip("\n"))
         return 0
     path = write_report(reader, out=out, since=since, share=share, costs=not no_costs, full=full)
     _show([path])
@@ -185,7 +185,7 @@ def _report(
 
 
 def write_report(
-    reader: PictureReader,
+    reader: ProjectReader,
     *,
     out: str | None = None,
     since: str | None = None,
@@ -200,19 +200,19 @@ def write_report(
     from agent_harness.kernel import files
     from agent_harness.views.report import page, values
 
-    picture = reader.look()
+    view = reader.load()
     text = page.page(_report_values(reader, since), costs=costs, full=full)
-    path = os.path.abspath(out or os.path.join(picture.path, ".harness", "report.html"))
+    path = os.path.abspath(out or os.path.join(view.path, ".harness", "report.html"))
     try:
         if out is None:
             _make_ignored(os.path.dirname(path))
-        files.replace(path, (values.shareable(text, picture) if share else text).encode())
+        files.replace(path, (values.shareable(text, view) if share else text).encode())
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}", hint="harness report --out FILE") from None
     return path
 
 
-def _report_values(reader: PictureReader, since: str | None) -> JsonObject:
+def _report_values(reader: ProjectReader, since: str | None) -> JsonObject:
     import os
 
     from agent_harness.kernel import clock
@@ -221,7 +221,7 @@ def _report_values(reader: PictureReader, since: str | None) -> JsonObject:
 
     told = os.environ.get("SOURCE_DATE_EPOCH", "")
     at = clock.moment(float(told)) if told.isdecimal() else clock.now()
-    return values.read(reader.look(), chain=reader.chain(), at=at, since=moment(since, at) if since else None)
+    return values.read(reader.load(), chain=reader.chain(), at=at, since=moment(since, at) if since else None)
 
 
 def _make_ignored(folder: str) -> None:
@@ -390,7 +390,7 @@ STORY = Program(
             Argument("item", "ITEM|SLOT", str, required=False),
             Option("--all", None, "All your projects, a line each; who needs you first."),
             Option("--plain", None, "The log as it grows, and where it stands once a minute."),
-            Option("--once", None, "One picture, and leave."),
+            Option("--once", None, "Print the view once and exit."),
             _JSON,
             purpose="Show a project while agents work on it: what is proven, who does what for how long and at what "
             "cost, the items, and what agents and harness say. It only looks: leaving it, or losing the connection, "

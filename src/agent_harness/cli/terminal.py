@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.api import FeatureProject
     from agent_harness.protocols.longtask.api import LongTask
     from agent_harness.protocols.tasklist.api import TaskList
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.project_view import ProjectReader
     from agent_harness.supervision.dispatch import RefusalPolicy
     from agent_harness.views.screen import LinesBelow
 
@@ -283,8 +283,8 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
     def make() -> Footer:
         from agent_harness.views import watch
 
-        view = watch.ProjectView(kind, folder)
-        return lambda columns, waits: watch.footer(view.look(), columns, waits)
+        view = watch.WatchReader(kind, folder)
+        return lambda columns, waits: watch.footer(view.load(), columns, waits)
 
     return make
 
@@ -331,7 +331,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
             say("\n".join(lines))
 
 
-def _written(reader: "PictureReader") -> str:
+def _written(reader: "ProjectReader") -> str:
     """Where the page is; else why there is none, which fails no run."""
     from agent_harness.cli.story import write_report
 

@@ -1,6 +1,6 @@
 """``harness watch``: a project, or all of them, on the terminal; the keys are verbs of the command line.
 
-It only looks: leaving it, losing the connection or killing it never touches a run. Every dialog leaves the picture and
+It only looks: leaving it, losing the connection or killing it never touches a run. Every dialog leaves the view and
 is a plain question. Source: ``faces.md`` 4.
 """
 
@@ -19,7 +19,7 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.terminal import columns_of_terminal, fitted, is_plain, printable
 from agent_harness.views import follow, watch
 from agent_harness.views.screen import AlternateScreen, Hangup
-from agent_harness.views.watch import AllProjects, ProjectLook, ProjectView
+from agent_harness.views.watch import AllProjects, WatchReader, WatchView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
     found = root.find()
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
-    view = ProjectView(found.kind, found.path)
-    chosen = _named(view.look(), item) if item else None
+    view = WatchReader(found.kind, found.path)
+    chosen = _named(view.load(), item) if item else None
     if as_json:
-        _print_json(view.look().as_json())
+        _print_json(view.load().as_json())
         return 0
     if once:
-        for line in _snapshot(view.look(), chosen):
+        for line in _snapshot(view.load(), chosen):
             print(line)
         return 0
     if plain or is_plain(sys.stdout) or not sys.stdin.isatty():
@@ -58,17 +58,17 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
     return 0
 
 
-def _named(seen: ProjectLook, word: str) -> str:
+def _named(seen: WatchView, word: str) -> str:
     """The id of the item that is meant, by its id or by the slot that works on it."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
     slots = {str(each.get("slot")): str(each.get("item")) for each in workers or () if isinstance(each, dict)}
-    return why.item_of(seen.picture, slots.get(word, word)).id
+    return why.item_of(seen.view, slots.get(word, word)).id
 
 
-def _snapshot(seen: ProjectLook, chosen: str | None) -> list[str]:
-    rows = 3 + len(seen.picture.items) + len(seen.slots) + 4 * len(seen.picture.now) + 14
+def _snapshot(seen: WatchView, chosen: str | None) -> list[str]:
+    rows = 3 + len(seen.view.items) + len(seen.slots) + 4 * len(seen.view.now) + 14
     return watch.lines(seen, _columns(), max(rows, watch.LEAST[1]), chosen)
 
 
@@ -80,9 +80,9 @@ def _print_json(found: JsonObject) -> None:
     print(jsontext.spaced({"ok": True, "verb": "watch", **found}))
 
 
-def _plain(view: ProjectView) -> int:
+def _plain(view: WatchReader) -> int:
     """The log as it grows, and a line a minute on where it stands."""
-    seen, shown, said_at = view.look(), 0, float("-inf")
+    seen, shown, said_at = view.load(), 0, float("-inf")
     try:
         while True:
             rows = [*seen.rows]
@@ -90,10 +90,10 @@ def _plain(view: ProjectView) -> int:
                 print(printable(follow.line(row)), flush=True)
             shown = len(rows)
             if time.monotonic() - said_at >= clock.scaled(SUMMARY_SECONDS):
-                print(printable(f"{time.strftime('%H:%M:%S')}  {seen.name}: {seen.picture.line}"), flush=True)
+                print(printable(f"{time.strftime('%H:%M:%S')}  {seen.name}: {seen.view.line}"), flush=True)
                 said_at = time.monotonic()
             time.sleep(TICK_SECONDS)
-            before, seen = seen, view.look()
+            before, seen = seen, view.load()
             shown -= len(before.rows) - _overlap(before.rows, seen.rows)
     except KeyboardInterrupt:
         return 0
@@ -130,7 +130,7 @@ def _all(*, once: bool, plain: bool, as_json: bool) -> int:
     return 0
 
 
-def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[str, Kind, ProjectLook | str]]) -> None:
+def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[str, Kind, WatchView | str]]) -> None:
     chosen = found[0][0] if found else None
     while True:
         columns, rows = screen.size
@@ -147,7 +147,7 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
             here = os.getcwd()
             os.chdir(paths[at])  # its keys are commands, which look for the project where they are called
             try:
-                OneProject(screen, ProjectView(found[at][1], paths[at])).loop()
+                OneProject(screen, WatchReader(found[at][1], paths[at])).loop()
             finally:
                 os.chdir(here)
         if key is None:

@@ -1,6 +1,6 @@
 """One project in ``harness watch``: its panes, and what the keys do in them; the actions are verbs of the command line.
 
-Every dialog leaves the picture and is a plain question. Source: ``faces.md`` 4.
+Every dialog leaves the view and is a plain question. Source: ``faces.md`` 4.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from itertools import zip_longest
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.terminal import fitted, printable, shown
-from agent_harness.session.picture import span
+from agent_harness.session.project_view import span
 from agent_harness.views import watch
 from agent_harness.views.reading import KeptTranscript
 from agent_harness.views.screen import AlternateScreen, Hangup
 from agent_harness.views.transcript import ScrolledText, TranscriptEnd
-from agent_harness.views.watch import PANES, ProjectView
+from agent_harness.views.watch import PANES, WatchReader
 
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
@@ -46,17 +46,17 @@ q                 leave; the run goes on
 class OneProject:
     """The view of one project, and what its keys do."""
 
-    def __init__(self, screen: AlternateScreen, view: ProjectView, chosen: str | None = None) -> None:
+    def __init__(self, screen: AlternateScreen, view: WatchReader, chosen: str | None = None) -> None:
         self._screen, self._view = screen, view
         self._chosen = chosen
-        self._pages: list[ScrolledText] = []  # an item's story and transcript, or the keys, in place of the picture
+        self._pages: list[ScrolledText] = []  # an item's story and transcript, or the keys, instead of the list
         self._pane = 0  # of PANES
         self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
         self._transcript: tuple[KeptTranscript | None, TranscriptEnd] = (None, TranscriptEnd(None))
         self._problem = ""
         self._missing = ""  # what the last key wanted; until the next one
         self._looked = time.monotonic()
-        self._seen = view.look()
+        self._seen = view.load()
 
     def loop(self) -> None:
         """Until the person leaves."""
@@ -75,15 +75,15 @@ class OneProject:
     @property
     def _item(self) -> str | None:
         """What is chosen, else what is worked on or comes next, else the only one that there is."""
-        items = self._seen.picture.items
-        return self._chosen or watch.current(self._seen.picture) or (items[0].id if len(items) == 1 else None)
+        items = self._seen.view.items
+        return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Looks at the project; where the disk does not let us, the last picture stays, and its age is said."""
+        """Looks at the project; where the disk does not let us, the last view stays, and its age is said."""
         try:
-            seen = self._view.look()
-            if seen.picture.is_unreadable and not self._seen.picture.is_unreadable:
-                self._stays(f"{seen.picture.gaps[0].file} cannot be read")
+            seen = self._view.load()
+            if seen.view.is_unreadable and not self._seen.view.is_unreadable:
+                self._stays(f"{seen.view.gaps[0].file} cannot be read")
             else:
                 self._seen, self._problem, self._looked = seen, "", time.monotonic()
             text = self._pages[0] if self._pages else self._texts.get(PANES[self._pane])
@@ -196,7 +196,7 @@ class OneProject:
         self._pages = [*pages]
 
     def _choose(self, key: str, item: str | None) -> None:
-        ids = [each.id for each in self._seen.picture.items]
+        ids = [each.id for each in self._seen.view.items]
         if not ids or key == "f":
             self._chosen = None
             return
@@ -206,15 +206,15 @@ class OneProject:
 
     def _find(self) -> None:
         word = _ask("Find: ").lower()
-        ids = [each.id for each in self._seen.picture.items]
+        ids = [each.id for each in self._seen.view.items]
         start = ids.index(self._chosen) + 1 if self._chosen in ids else 0
-        items = [*self._seen.picture.items[start:], *self._seen.picture.items[:start]]
+        items = [*self._seen.view.items[start:], *self._seen.view.items[:start]]
         if word:
             hit = next((each.id for each in items if word in f"{each.name} {each.title}".lower()), None)
             self._chosen = hit or self._chosen
 
     def _answer(self) -> None:
-        asked = self._seen.picture.state.questions
+        asked = self._seen.view.state.questions
         if not asked:
             print("Nothing needs you.")
             return
@@ -233,7 +233,7 @@ class OneProject:
             print(printable(first.answer))
             return
         self._look()
-        if words and self._seen.picture.state.questions[:1] != asked[:1]:
+        if words and self._seen.view.state.questions[:1] != asked[:1]:
             print("Something else is asked by now; nothing was answered.")
         elif words:
             _run(words)
@@ -241,7 +241,7 @@ class OneProject:
     def _say(self) -> None:
         from agent_harness.views.saying import slots_in
 
-        slots = slots_in(self._seen.parallel, self._seen.picture.kind)
+        slots = slots_in(self._seen.parallel, self._seen.view.kind)
         to: list[str] = []
         if len(slots) > 1:
             print("Several agents are at work:", ", ".join(printable(str(each)) for each in slots))
@@ -259,7 +259,7 @@ class OneProject:
             try:
                 act()
                 if wait:
-                    _ask("Enter: back to the picture ")
+                    _ask("Enter: back to the list ")
             except KeyboardInterrupt:
                 print()
 

@@ -187,7 +187,7 @@ class Parcels:
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
         """The commits of a parcel that hold work, and what its try had spent as far as it says that.
 
-        The work is the commit itself where that is a picture of files, else its parents.
+        The work is the commit itself where that is a snapshot of files, else its parents.
         """
         if _order_of_saving(ref)[0]:
             return [sha], 0.0

@@ -33,7 +33,7 @@ from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import snapshot
 from agent_harness.parallel.people import ParallelRuns
-from agent_harness.session.picture import ProjectPicture
+from agent_harness.session.project_view import ProjectView
 from agent_harness.supervision.interruption import Stop
 from agent_harness.views.reading import reader_of
 
@@ -225,15 +225,15 @@ class FleetSupervisor:
         if each.member.kind == slices.KIND:
             self._look_at_task(each, changed=changed)
             return
-        picture = self._counted(each)
-        if picture is None:
+        view = self._counted(each)
+        if view is None:
             return
         if each.alive or time.monotonic() < each.parked_until or (each.state == "parked" and not changed):
             return
-        if picture.state.questions and any(asked.stops for asked in picture.state.questions):
-            each.state, each.why = "needs you", picture.state.questions[0].message
-        elif picture.state.rests:
-            each.state, each.why = "rests", picture.state.rests
+        if view.state.questions and any(asked.stops for asked in view.state.questions):
+            each.state, each.why = "needs you", view.state.questions[0].message
+        elif view.state.rests:
+            each.state, each.why = "rests", view.state.rests
         elif not each.workable:
             each.state, each.why = ("waits", "nothing can be begun now") if each.open else ("done", "")
         else:
@@ -273,21 +273,21 @@ class FleetSupervisor:
         if not (each.alive or each.process or rests):
             each.state, each.why = state, why
 
-    def _counted(self, each: _Watched) -> ProjectPicture | None:
+    def _counted(self, each: _Watched) -> ProjectView | None:
         """The items as they are now, counted; ``None`` for a project that cannot be read, which is parked."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
         try:
-            picture = reader_of(member.kind, member.path).look()
+            view = reader_of(member.kind, member.path).load()
         except (HarnessError, OSError) as error:
             each.state, each.why, each.workable = "parked", str(error), 0
             return None
-        proven = {item.id for item in picture.items if item.state in ("proven", "checked")}
-        still = [item for item in picture.items if item.state in ("open", "working")]
+        proven = {item.id for item in view.items if item.state in ("proven", "checked")}
+        still = [item for item in view.items if item.state in ("open", "working")]
         each.proven, each.open = len(proven), len(still)
         each.workable = sum({*item.waits_for} <= proven for item in still)
-        return picture
+        return view
 
     def _reap(self, each: _Watched) -> None:
         """Takes in how a run has ended that this supervisor has started."""

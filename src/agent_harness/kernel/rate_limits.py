@@ -220,7 +220,7 @@ class LimitClock:
 
         With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing is
         written where none is known. Without it, ``decided_since`` tells of it in any case, and the gate of the account
-        is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which face a person asked.
+        is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which view a person asked.
         """
         if noted_before and self._read(account) is None:
             return False

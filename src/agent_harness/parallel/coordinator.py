@@ -292,7 +292,7 @@ class Coordinator:
         while True:
             self._home.keep()
             self._look_around()
-            self._snapshot.show(self._picture)
+            self._snapshot.show(self._view)
             self._ease_memory()
             ending = self._why_not()
             moved = False
@@ -452,7 +452,7 @@ class Coordinator:
 
     # ---- what is shown
 
-    def _picture(self) -> JsonObject:
+    def _view(self) -> JsonObject:
         in_the_way = self._lander.in_the_way
         known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
         attempts.sort(key=lambda each: int(each.order.slot[1:]))
@@ -550,7 +550,7 @@ class Coordinator:
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
-            self._snapshot.show(self._picture, now=True)
+            self._snapshot.show(self._view, now=True)
         else:
             self._snapshot.close()
         self._home.close(found.push_problem)

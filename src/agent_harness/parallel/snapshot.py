@@ -57,13 +57,13 @@ class RunSnapshot:
         self._path = path
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
-    def show(self, picture: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Writes what ``picture`` answers, unless it was written within the last second."""
+    def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
+        """Writes what ``view`` answers, unless it was written within the last second."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
         with suppress(OSError):
-            _write(self._path, {"v": 1, **picture()})
+            _write(self._path, {"v": 1, **view()})
 
     def close(self) -> None:
         """Nothing is left of the run."""

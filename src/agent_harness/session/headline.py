@@ -27,7 +27,7 @@ MOST_CHARACTERS = 60
 
 PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED = "proven", "checked", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
-"""The states of an item, in the words of all faces."""
+"""The states of an item, in the words of all views."""
 
 DONE = (PROVEN, CHECKED)
 """Completed; ``verification/grade.py`` has the difference."""

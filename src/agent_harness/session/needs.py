@@ -1,4 +1,4 @@
-"""What a person has to do, from the facts, alike for every kind of project, every command and every face.
+"""What a person has to do, from the facts, alike for every kind of project, every command and every view.
 
 A question that waits; what a person holds or has taken over; what failed for good; and why the last run ended, if it
 ended for a reason that a person has to remove: a folder that is full, a file in the way, a branch that is gone. How a

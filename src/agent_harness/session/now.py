@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from agent_harness.errors import LimitInForce
     from agent_harness.kernel.json import JsonObject
-    from agent_harness.session.picture import Now
+    from agent_harness.session.project_view import Now
 
 __all__ = ["NowRecord", "keep_said", "lines", "read", "running", "said_at", "told", "waiting"]
 
@@ -261,7 +261,7 @@ def lines(records: Sequence[JsonObject]) -> list[str]:
     """What ``told`` answered, for a person."""
     if not records:
         return []
-    from agent_harness.session.picture import Now
+    from agent_harness.session.project_view import Now
 
     return [Now.from_record(each).line() for each in records]
 
@@ -270,7 +270,7 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
     records = [record for _, record in _records(folder)]
     if not records:
         return []  # as mostly: nothing is loaded for it
-    from agent_harness.session.picture import Now
+    from agent_harness.session.project_view import Now
 
     return [(Now.from_record(record), record) for record in records]
 

@@ -17,7 +17,16 @@ from collections.abc import Iterable, Sequence
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session import headline, needs
 from agent_harness.session.headline import labelled
-from agent_harness.session.picture import CHECKED, PROVEN, Item, Money, PastSession, PictureReader, ProjectPicture, span
+from agent_harness.session.project_view import (
+    CHECKED,
+    PROVEN,
+    Item,
+    Money,
+    PastSession,
+    ProjectReader,
+    ProjectView,
+    span,
+)
 
 __all__ = ["RunSummary"]
 
@@ -27,16 +36,16 @@ NAMED = 5
 class RunSummary:
     """Made before the run."""
 
-    def __init__(self, reader: PictureReader) -> None:
+    def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
-        self._before = reader.look()
+        self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
         """What has come since; nothing where no session has ended and no claim was judged.
 
         ``end`` is why the run ended, as ``needs.end_of`` says it, for a project that nobody can look at any more.
         """
-        before, after = self._before, self._reader.look()
+        before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]
         claims = [each for each in after.claims[len(before.claims) :] if each.claim and not each.by_person]
         if not sessions and not claims:
@@ -62,7 +71,7 @@ class RunSummary:
         return told + [labelled("needs you", str(each)) for each in needed or ["nothing"]]
 
 
-def _proven(before: ProjectPicture, after: ProjectPicture) -> str:
+def _proven(before: ProjectView, after: ProjectView) -> str:
     was, now = ({each.id for each in seen.items if each.state == PROVEN} for seen in (before, after))
     new = [_short(each) for each in after.items if each.id in now - was]
     lost = [_short(each) for each in after.items if each.id in was - now]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import DONE, Money, PastSession, ProjectPicture
+from agent_harness.session.project_view import DONE, Money, PastSession, ProjectView
 from agent_harness.views.why import usd, wasted
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
@@ -21,27 +21,27 @@ CENT = 0.005  # less than what is shown: nothing but rounding
 WAYS = ("item", "agent", "model", "day")
 
 
-def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
+def read(view: ProjectView, by: str = "item") -> JsonObject:
     """The sums, and a row for each item, agent, model or day; US dollars, ``None`` where nothing is known.
 
     The rows add up to the sums: what has been paid for no session on record is a row of its own.
     """
-    sessions, money = picture.sessions, picture.money
-    lost = wasted_sessions(picture)
+    sessions, money = view.sessions, view.money
+    lost = wasted_sessions(view)
     counted = Money.of(sessions)
-    outside = _proven_outside(picture)
-    paid_for = picture.done - outside
+    outside = _proven_outside(view)
+    paid_for = view.done - outside
     each_usd = round(money.spent_usd / paid_for, 4) if paid_for and money.known_usd is not None else None
-    left = sum(item.is_left for item in picture.items)
+    left = sum(item.is_left for item in view.items)
     return {
-        "kind": picture.kind,
+        "kind": view.kind,
         "spent_usd": money.known_usd,
         "limit_usd": money.limit_usd,
         "sessions": max(money.sessions, counted.sessions),
         "sessions_of_unknown_cost": money.unknown,
         "assumed_usd": money.assumed_usd,
-        "proven": picture.proven,
-        "checked": picture.checked,
+        "proven": view.proven,
+        "checked": view.checked,
         "proven_outside": outside,
         "per_proven_usd": each_usd,
         "wasted_usd": Money.of(lost).known_usd,
@@ -52,27 +52,27 @@ def read(picture: ProjectPicture, by: str = "item") -> JsonObject:
         "by": by,
         "rows": [*_rows(sessions, lost, _KEYS[by]), *_rest(money, counted)],
         "assumed_models": sorted({each for session in sessions for each in _assumed(session.model)}),
-        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
+        "gaps": [{"file": each.file, "why": each.why} for each in view.gaps],
     }
 
 
-def _proven_outside(picture: ProjectPicture) -> int:
+def _proven_outside(view: ProjectView) -> int:
     """The proven items that no session on record worked on, such as those of a client of one's own: nobody knows what
     they have cost. None where sessions are counted that have left the record.
     """
-    if picture.money.sessions > len(picture.sessions):
+    if view.money.sessions > len(view.sessions):
         return 0
-    worked_on = {session.item for session in picture.sessions}
-    return sum(item.state in DONE and item.id not in worked_on for item in picture.items)
+    worked_on = {session.item for session in view.sessions}
+    return sum(item.state in DONE and item.id not in worked_on for item in view.items)
 
 
-def wasted_sessions(picture: ProjectPicture) -> list[PastSession]:
+def wasted_sessions(view: ProjectView) -> list[PastSession]:
     """The sessions that claimed something and had nothing accepted."""
     mine: dict[str | None, list[PastSession]] = {}
-    for session in picture.sessions:
+    for session in view.sessions:
         mine.setdefault(session.item, []).append(session)
     claims: dict[str | None, list[ClaimVerdict]] = {}
-    for claim in picture.claims:
+    for claim in view.claims:
         claims.setdefault(claim.item, []).append(claim)
     return [lost for item, sessions in mine.items() for lost in wasted(sessions, claims.get(item, []))]
 

@@ -18,7 +18,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.landing import trailers
 from agent_harness.session import headline
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import Item, PastSession, ProjectPicture
+from agent_harness.session.project_view import Item, PastSession, ProjectView
 from agent_harness.views import why
 
 __all__ = ["WorkDiff", "chosen", "paths_of", "show"]
@@ -48,46 +48,46 @@ class WorkDiff:
         return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
 
 
-def chosen(picture: ProjectPicture, named: str | None) -> WorkDiff:
+def chosen(view: ProjectView, named: str | None) -> WorkDiff:
     """What is meant. ``UsageError`` where there is no such thing, ``NothingEligible`` where nothing was changed."""
     wanted = (named or "").strip()
-    if kept := [each for each in picture.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
-        return _of_session(picture, kept[-1])
+    if kept := [each for each in view.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
+        return _of_session(view, kept[-1])
     number = wanted.upper().removeprefix("SESSION").strip().removeprefix("S").strip()
     if number.isdecimal() and not wanted.startswith("#"):
-        mine = [each for each in picture.sessions if each.number == int(number)]
+        mine = [each for each in view.sessions if each.number == int(number)]
         if mine:
-            return _of_session(picture, mine[-1])
+            return _of_session(view, mine[-1])
         if wanted != number:
-            known = ", ".join(f"S{n}" for n in [*dict.fromkeys(each.number for each in picture.sessions)][-10:])
+            known = ", ".join(f"S{n}" for n in [*dict.fromkeys(each.number for each in view.sessions)][-10:])
             raise UsageError(
                 f"There is no session {number} here; known: {known or 'none'}", hint="harness log sessions"
             )
     try:
-        item = why.item_of(picture, named)
+        item = why.item_of(view, named)
     except UsageError as error:
         raise UsageError(error.message, hint=(error.hint or "harness status").replace(" why ", " diff ")) from None
-    return _of_item(picture, item)
+    return _of_item(view, item)
 
 
-def _of_item(picture: ProjectPicture, item: Item) -> WorkDiff:
+def _of_item(view: ProjectView, item: Item) -> WorkDiff:
     """All of an item that is proven; else its last session that left something."""
-    claims = [each for each in picture.claims if each.item == item.id and each.accepted]
+    claims = [each for each in view.claims if each.item == item.id and each.accepted]
     line = claims[-1] if claims else None
-    folder = item.folder or picture.path
+    folder = item.folder or view.path
     if line is not None and line.commit and (whole := line.red_base or line.base) and whole != line.commit:
         base, tip = _landed(line, folder) or (whole, line.commit)
         return WorkDiff(name=item.name, state=ACCEPTED, base=base, tip=tip, folder=folder)
-    mine = [each for each in picture.sessions if each.item == item.id]
+    mine = [each for each in view.sessions if each.item == item.id]
     left = [
         each
         for each in mine
-        if (each.rescue_ref and picture.kind != "longtask") or (each.base and each.head and each.base != each.head)
+        if (each.rescue_ref and view.kind != "longtask") or (each.base and each.head and each.base != each.head)
     ]
     name = shlex.quote(item.id)
     if not mine:
         raise NothingEligible(f"No session has worked on {item.name}", hint=f"harness why {name}")
-    return _of_session(picture, left[-1] if left else mine[-1])
+    return _of_session(view, left[-1] if left else mine[-1])
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
@@ -104,24 +104,24 @@ def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
     return None
 
 
-def _of_session(picture: ProjectPicture, session: PastSession) -> WorkDiff:
-    item = next((each for each in picture.items if each.id == session.item), None)
-    folder = (item.folder if item else None) or picture.path
+def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
+    item = next((each for each in view.items if each.id == session.item), None)
+    folder = (item.folder if item else None) or view.path
     on = f" on {item.name}" if item else ""
     name = f"Session {session.number}{on}" if session.number is not None else f"A session{on}"
-    mine = [each for each in picture.sessions if each.item == session.item]
-    of_item = (each for each in picture.claims if each.item == session.item)
+    mine = [each for each in view.sessions if each.item == session.item]
+    of_item = (each for each in view.claims if each.item == session.item)
     claims = [each for each, its in why.with_sessions(of_item, mine) if its is session]
     believed = [each for each in claims if each.accepted]
     if believed and (landed := _landed(believed[-1], folder)):
         return WorkDiff(name=name, state=ACCEPTED, base=landed[0], tip=landed[1], folder=folder)
-    if session.rescue_ref and session.base and picture.kind != "longtask":  # there it is what was before the slice
+    if session.rescue_ref and session.base and view.kind != "longtask":  # there it is what was before the slice
         state = headline.why_kept(session.outcome)
         return WorkDiff(name=name, state=state, base=session.base, tip=session.rescue_ref, folder=folder)
     if session.base and session.head and session.base != session.head:
         state = ACCEPTED if believed or session.outcome in why.DONE else WIP
         return WorkDiff(name=name, state=state, base=session.base, tip=session.head, folder=folder)
-    following = "lth rescue ." if picture.kind == "longtask" else "harness rescue list"
+    following = "lth rescue ." if view.kind == "longtask" else "harness rescue list"
     raise NothingEligible(f"{name} left no commit: {session.outcome}", hint=following)
 
 

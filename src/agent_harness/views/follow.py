@@ -15,7 +15,7 @@ from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.session.log_rows import FollowedLog
-from agent_harness.session.picture import Item
+from agent_harness.session.project_view import Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import PictureReader, ProjectPicture
+    from agent_harness.session.project_view import ProjectReader, ProjectView
 else:
     from agent_harness.session.values import dataclass
 
 
-def reader_of(kind: str, folder: str) -> PictureReader:
+def reader_of(kind: str, folder: str) -> ProjectReader:
     """The reader of a project of this kind."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
@@ -80,7 +80,7 @@ ELSEWHERE = "Its agent works on another machine: what it says is kept here once 
 
 
 def transcript_of(
-    picture: ProjectPicture, item: str, *, home: str | None = None, parallel: JsonObject | None = None
+    view: ProjectView, item: str, *, home: str | None = None, parallel: JsonObject | None = None
 ) -> KeptTranscript:
     """What the agent says that works on an item, or said in its last session.
 
@@ -91,26 +91,26 @@ def transcript_of(
 
     worker = snapshot.worker_on(parallel, item)
     if worker is None or parallel is None:
-        return KeptTranscript(path=_transcript(picture, item))
+        return KeptTranscript(path=_transcript(view, item))
     if parallel.get("engine") != "local":
         return KeptTranscript(path=None, why=ELSEWHERE)
     place = snapshot.place_of(worker, home) if home else None
     begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has said nothing yet.")
     if place is None or worker.get("phase") == "setup":  # what the place has then is of an attempt before it
         return begins
-    found = _transcript(picture, item, place)
+    found = _transcript(view, item, place)
     return KeptTranscript(path=found) if found else begins
 
 
-def _transcript(picture: ProjectPicture, item: str, place: str | None = None) -> str | None:
-    if picture.kind == "features":
+def _transcript(view: ProjectView, item: str, place: str | None = None) -> str | None:
+    if view.kind == "features":
         from agent_harness.protocols.features import api as features
 
-        return features.transcript(features.layout_of(picture.path), picture, item, place)
-    if picture.kind == "longtask":
+        return features.transcript(features.layout_of(view.path), view, item, place)
+    if view.kind == "longtask":
         from agent_harness.protocols.longtask import api as long_task
 
-        return long_task.transcript(picture.path)
+        return long_task.transcript(view.path)
     from agent_harness.protocols.tasklist import api as task_list
 
-    return task_list.transcript(picture.path, item, place)
+    return task_list.transcript(view.path, item, place)

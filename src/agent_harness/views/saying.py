@@ -1,4 +1,4 @@
-"""A line of a person to an agent at work, from whichever face: ``harness say``, the live view, the page."""
+"""A line of a person to an agent at work, from any view: ``harness say``, the live view, the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import owner
 from agent_harness.parallel import snapshot
-from agent_harness.session import now, picture
+from agent_harness.session import now, project_view
 from agent_harness.supervision.messages import PersonMessage, PersonsMessages
 from agent_harness.views import reading
 
@@ -100,14 +100,16 @@ def _to_slot(home: str | None, slot: SlotAtWork, text: str, by: str) -> LeftMess
     return LeftMessage(message=message, to=slot.item, who=str(slot), when=IN_TURN if slot.can else NEXT_PROMPT)
 
 
-def _to_item(reader: picture.PictureReader, slots: Sequence[SlotAtWork], to: str, text: str, by: str) -> LeftMessage:
-    seen = reader.look()
+def _to_item(
+    reader: project_view.ProjectReader, slots: Sequence[SlotAtWork], to: str, text: str, by: str
+) -> LeftMessage:
+    seen = reader.load()
     item = next((each for each in seen.items if _is_named(to, each.id, each.name)), None)
     if item is None:
         hint = f"harness say --to {slots[0].slot} TEXT" if slots else "harness status"
         there = f"there: {_listed(slots)}" if slots else "no agents work side by side here"
         raise UsageError(f"nothing called {to} is at work; {there}", hint=hint)
-    if item.state in picture.DONE:
+    if item.state in project_view.DONE:
         raise Refused(f"{item.name} is {item.state}; nobody works on it", hint=f"harness why {item.id}")
     alone = None if seen.kind == "longtask" else item.id  # which is the one item of its project
     message = PersonsMessages(reader.home, alone).leave(text, by=by)
@@ -115,7 +117,7 @@ def _to_item(reader: picture.PictureReader, slots: Sequence[SlotAtWork], to: str
     return LeftMessage(message=message, to=item.id, who=f"The agent of {item.name}", when=_when(running))
 
 
-def _when(running: Sequence[picture.Now]) -> str:
+def _when(running: Sequence[project_view.Now]) -> str:
     if not running:
         return NEXT_SESSION
     return IN_TURN if "say" in running[0].can else NEXT_PROMPT

@@ -1,4 +1,4 @@
-"""Lines on a terminal of which only what has changed is written: a picture on the alternate screen, with the keys that
+"""Lines on a terminal of which only what has changed is written: a view on the alternate screen, with the keys that
 a person presses, and some lines below those that scroll.
 
 The terminal is left as it was found, whatever ends the program but a kill -9. Changes go out in one write, inside

@@ -26,7 +26,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import fitted, padded, shortened, shown, width
 from agent_harness.kernel.trusted_state import Place
 from agent_harness.parallel import snapshot
-from agent_harness.session.picture import (
+from agent_harness.session.project_view import (
     DONE,
     NEEDS_YOU,
     OPEN,
@@ -34,7 +34,7 @@ from agent_harness.session.picture import (
     Item,
     Money,
     Now,
-    ProjectPicture,
+    ProjectView,
     amount,
     span,
 )
@@ -46,7 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind
 
-__all__ = ["AllProjects", "ProjectView", "ProjectLook", "all_lines", "current", "footer", "lines", "time_left"]
+__all__ = ["AllProjects", "WatchReader", "WatchView", "all_lines", "current", "footer", "lines", "time_left"]
 
 LEAST = 60, 15
 """Columns and lines; on less, the first three lines are all there is."""
@@ -57,18 +57,18 @@ _NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectLook:
+class WatchView:
     """One look at a project."""
 
     name: str
-    picture: ProjectPicture
+    view: ProjectView
     rows: tuple[JsonObject, ...]  # of its logs, the newest last
     slots: tuple[str, ...] = ()  # of a run of several agents that lives
     parallel: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
         """The members for an answer in JSON."""
-        found = self.picture
+        found = self.view
         return {
             "path": found.path,
             "kind": found.kind,
@@ -93,7 +93,7 @@ class ProjectLook:
         }
 
 
-class ProjectView:
+class WatchReader:
     """One project, looked at again and again."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
@@ -103,7 +103,7 @@ class ProjectView:
         self._lines = FollowedLines(reading.followed_of(kind, folder))
         self._rows: list[JsonObject] | None = None
 
-    def look(self) -> ProjectLook:
+    def load(self) -> WatchView:
         """The project as it is now."""
         if self._rows is None:
             self._rows = self._lines.last()
@@ -111,26 +111,26 @@ class ProjectView:
         told = snapshot.told(self._parallel) if self._parallel else None
         alive = told if told and told.get("alive") else None
         sign = "#" if self.kind == "features" else ""
-        picture = self._reader.look()
+        view = self._reader.load()
         slots = snapshot.lines(alive, lambda item: f"{sign}{item}") if alive else []
-        return ProjectLook(
-            name=picture.state.name or self.folder.rstrip("/").rpartition("/")[2] or self.folder,
-            picture=picture,
+        return WatchView(
+            name=view.state.name or self.folder.rstrip("/").rpartition("/")[2] or self.folder,
+            view=view,
             rows=tuple(self._rows),
             slots=tuple(slots),
             parallel=told,
         )
 
-    def transcript(self, seen: ProjectLook, item: str) -> reading.KeptTranscript:
+    def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
         """Where what its agent says, or said in its last session, is kept; ``seen`` is a look of this view."""
-        return reading.transcript_of(seen.picture, item, home=self._reader.home, parallel=seen.parallel)
+        return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 
 PANES = ("items", "agent", "harness")
 
 
 def lines(
-    seen: ProjectLook, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
+    seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
     """What is shown of a project on so many columns and rows, each line as long as it fits.
 
@@ -141,10 +141,10 @@ def lines(
         return [fitted(each, columns) for each in head][:rows]
     left = rows - len(head)
     if text is not None:
-        return [*head, *_looked_into(seen, columns, left, chosen or current(seen.picture), text)]
+        return [*head, *_looked_into(seen, columns, left, chosen or current(seen.view), text)]
     log = max(4, left // 3) if seen.rows else 0
     work = _at_work(seen, columns, max(4, left // 3))
-    items = _items(seen, columns, max(2, left - log - len(work)), chosen or current(seen.picture))
+    items = _items(seen, columns, max(2, left - log - len(work)), chosen or current(seen.view))
     log = max(0, left - len(items) - len(work))
     found = [*head, *items, *work]
     if log >= 2 and seen.rows:
@@ -162,7 +162,7 @@ SMALL = 4
 """Rows of a pane that nobody looks into, its title with them."""
 
 
-def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
+def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
     """The panes, of which the one that a person looks into has all the room that the others leave."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
@@ -176,31 +176,31 @@ def _looked_into(seen: ProjectLook, columns: int, rows: int, chosen: str | None,
     return _fitting([*items, *told, *other] if is_agent else [*items, *other, *told], columns)
 
 
-def log_lines(seen: ProjectLook) -> list[str]:
+def log_lines(seen: WatchView) -> list[str]:
     """What the harness said, for its pane."""
     return [_log_line(row).strip() for row in seen.rows]
 
 
-def _head(seen: ProjectLook, columns: int) -> list[str]:
-    picture = seen.picture
-    doing = picture.doing
-    left = time_left(picture) or ""
-    rest = f"  {'?/? proven' if picture.is_unreadable else picture.counted}  {doing}"
+def _head(seen: WatchView, columns: int) -> list[str]:
+    view = seen.view
+    doing = view.doing
+    left = time_left(view) or ""
+    rest = f"  {'?/? proven' if view.is_unreadable else view.counted}  {doing}"
     first = shortened(shown(seen.name), max(8, columns - len(rest) - (len(left) + 2 if left else 0))) + rest
-    running = next((each for each in picture.now if each.alive), None)
+    running = next((each for each in view.now if each.alive), None)
     third = "nothing needs you"
-    if asked := picture.state.questions:
+    if asked := view.state.questions:
         count = f"{len(asked)} question{'s' if len(asked) > 1 else ''}"
         third = _sides(f"! {count}: {asked[0].message}", "a answers", columns)
-    elif needed := picture.state.needs:
+    elif needed := view.state.needs:
         third = _sides(f"! {needed[0].message}", needed[0].command, columns)
-    elif picture.gaps:
-        names = ", ".join(os.path.basename(each.file) for each in picture.gaps)
+    elif view.gaps:
+        names = ", ".join(os.path.basename(each.file) for each in view.gaps)
         third = _sides(f"! cannot be read: {names}", "harness doctor", columns)
-    elif picture.state.rests:
-        third = f"rests: {picture.state.rests}"
+    elif view.state.rests:
+        third = f"rests: {view.state.rests}"
     several = _of_several(seen.parallel) if snapshot.at_work(seen.parallel) else None
-    paid = _paid(picture.money, running, columns) if several is None else _paid_by_several(picture, several, columns)
+    paid = _paid(view.money, running, columns) if several is None else _paid_by_several(view, several, columns)
     return [_sides(first, left, columns), paid, shortened(shown(third), columns)]
 
 
@@ -213,10 +213,10 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
     return _as_fits(parts or ["nothing spent yet"], columns, "  ")
 
 
-def _paid_by_several(picture: ProjectPicture, now: str, columns: int) -> str:
+def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
     """What a run of several agents has paid; beside it the project's own budget, where it has one."""
-    limit = picture.money.limit_usd
-    whole = f"{picture.money} of ${limit:.2f}" if limit is not None and picture.money.sessions else ""
+    limit = view.money.limit_usd
+    whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
@@ -236,15 +236,15 @@ def _sides(left: str, right: str, columns: int) -> str:
     return f"{padded(shortened(left, room), room)} {right}"
 
 
-def _items(seen: ProjectLook, columns: int, rows: int, chosen: str | None) -> list[str]:
-    found, room = seen.picture.items, rows - 1
+def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list[str]:
+    found, room = seen.view.items, rows - 1
     at = next((n for n, each in enumerate(found) if each.id == chosen), 0)
     first = max(0, min(at - room // 2, len(found) - room))
     visible = found[first : first + room]
-    money = seen.picture.money_by_item()
+    money = seen.view.money_by_item()
     wide = max((width(_short_name(each)) for each in visible), default=0)
     state = max((len(each.state) for each in visible), default=0)
-    text = [f"-- {_NAMED[seen.picture.kind]} -- {first + 1 if visible else 0}-{first + len(visible)} of {len(found)}"]
+    text = [f"-- {_NAMED[seen.view.kind]} -- {first + 1 if visible else 0}-{first + len(visible)} of {len(found)}"]
     for each in visible:
         mark = ">" if each.id == chosen else " "
         cost = str(money[each.id]) if each.id in money else ""
@@ -257,22 +257,22 @@ def _short_name(item: Item) -> str:
     return item.name.replace("Feature ", "")
 
 
-def current(picture: ProjectPicture) -> str | None:
+def current(view: ProjectView) -> str | None:
     """The item at work; else the first that needs a person, or is open."""
-    by_state = {OPEN if each.again else each.state: each.id for each in reversed(picture.items)}
-    named = next((each.item for each in picture.now if each.alive and each.item), None)
-    at_work = next((each.id for each in picture.items if named in (each.name, each.id)), None)
+    by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
+    named = next((each.item for each in view.now if each.alive and each.item), None)
+    at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
     return at_work or by_state.get(WORKING) or by_state.get(NEEDS_YOU) or by_state.get(OPEN)
 
 
-def _at_work(seen: ProjectLook, columns: int, rows: int) -> list[str]:
+def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
     """Slots of a run of several agents, or what the agent of the one session says; where there is no room, last."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
         return found if left <= 1 else [*found[: rows - 1], f"  ... and {left} more lines: harness status"]
     text: list[str] = []
-    now = seen.picture.now[:2]
+    now = seen.view.now[:2]
     room = max(0, rows - 2 * len(now))
     for number, each in enumerate(now):
         who = ", ".join(filter(None, (each.agent, each.model)))
@@ -314,17 +314,17 @@ def _now_json(now: Now) -> JsonObject:
     }
 
 
-def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
+def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
     """The three lines below those of a run that goes on; ``waits`` is what it waits for. F-RUN-1.
 
     What matters less goes first where there is no room, and as a whole.
     """
-    picture = seen.picture
-    running = next((each for each in picture.now if each.alive), None)
+    view = seen.view
+    running = next((each for each in view.now if each.alive), None)
     several = snapshot.at_work(seen.parallel)
     doing = several or (running.doing() if running else "preparing")
-    count = f"{picture.proven}/{len(picture.items)}"
-    ends = f" -- {doing} -- {picture.counted} "
+    count = f"{view.proven}/{len(view.items)}"
+    ends = f" -- {doing} -- {view.counted} "
     title = name = seen.name
     if running and not several:
         name = (running.item or "session").replace("Feature ", "")
@@ -334,7 +334,7 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     title = shortened(shown(title), max(0, columns - len(ends) - 5)).rstrip()
     first = f"-- {title}{ends}" if title else ends[1:]
     said = waits or (_slots(seen) if several else "".join(running.last[-1:]) if running else "")
-    money = picture.money
+    money = view.money
     paid = [_of_several(seen.parallel)] if several else []
     if running and running.tokens is not None and not several:
         paid = [f"{running.cost_text} now"]
@@ -343,15 +343,15 @@ def footer(seen: ProjectLook, columns: int, waits: str = "") -> list[str]:
     elif money.sessions and not several:  # of several agents some of these sessions are of this very run
         paid.append(f"{money} before")
     used = running.tokens_text if running and not several else ""
-    keys = "Ctrl-C ends the slice" if picture.kind == "longtask" else "Ctrl-C hands off"
+    keys = "Ctrl-C ends the slice" if view.kind == "longtask" else "Ctrl-C hands off"
     parts = [*filter(None, (*paid, used)), keys]
-    second = _sides(f"   {said}", time_left(picture) or "", columns)
+    second = _sides(f"   {said}", time_left(view) or "", columns)
     third = "   " + _as_fits(parts, columns - 3, "   ")
     return [fitted(shown(each), columns) for each in (first + "-" * (columns - width(first)), second.rstrip(), third)]
 
 
-def _slots(seen: ProjectLook) -> str:
-    sign = "#" if seen.picture.kind == "features" else ""
+def _slots(seen: WatchView) -> str:
+    sign = "#" if seen.view.kind == "features" else ""
     workers = (seen.parallel or {}).get("workers")
     rows = [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
     return "   ".join(f"{each.get('slot')} {sign}{each.get('item')} {each.get('phase')}" for each in rows)
@@ -370,12 +370,12 @@ NEARLY = 1.2
 """Two estimates whose ratio is below this are told as one."""
 
 
-def time_left(picture: ProjectPicture) -> str | None:
+def time_left(view: ProjectView) -> str | None:
     """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
-    proven = {each.id for each in picture.items if each.state in DONE}
-    still = sum(each.is_left for each in picture.items)
+    proven = {each.id for each in view.items if each.state in DONE}
+    still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
-    for each in picture.sessions:
+    for each in view.sessions:
         if each.item in proven and each.seconds is not None:
             taken[each.item] = taken.get(each.item, 0.0) + each.seconds
     known = sorted(taken.values())
@@ -396,37 +396,35 @@ class AllProjects:
     """All projects of this user that are known and still there, the one that needs a person first."""
 
     def __init__(self) -> None:
-        self._views: dict[str, ProjectView] = {}
+        self._views: dict[str, WatchReader] = {}
 
-    def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, ProjectLook | str]]:
+    def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, WatchView | str]]:
         """Each with its folder and its look; one that cannot be read with a sentence. SC-63."""
-        found: list[tuple[str, Kind, ProjectLook | str]] = []
+        found: list[tuple[str, Kind, WatchView | str]] = []
         for each in places:
             if not each.path or each.gone or each.kind is None:
                 continue
             try:
-                view = self._views.get(each.path) or ProjectView(each.kind, each.path)
+                view = self._views.get(each.path) or WatchReader(each.kind, each.path)
                 self._views[each.path] = view
-                found.append((each.path, each.kind, view.look()))
+                found.append((each.path, each.kind, view.load()))
             except (HarnessError, OSError) as error:
                 found.append((each.path, each.kind, str(error)))
         return sorted(found, key=lambda row: (ORDER.index(class_of(row[2])), row[0]))
 
 
-def class_of(seen: ProjectLook | str) -> str:
+def class_of(seen: WatchView | str) -> str:
     if isinstance(seen, str):
         return "unreadable"
-    doing, alive = seen.picture.doing, any(each.alive for each in seen.picture.now)
+    doing, alive = seen.view.doing, any(each.alive for each in seen.view.now)
     if doing in ("needs you", "done"):
         return doing
-    if alive or seen.picture.several:
+    if alive or seen.view.several:
         return "waiting" if doing.startswith("waiting") else "running"
     return "stopped" if doing.startswith("stopped") else "idle"
 
 
-def all_lines(
-    found: Sequence[tuple[str, Kind, ProjectLook | str]], columns: int, chosen: str | None = None
-) -> list[str]:
+def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
     """One line a project; what is less important goes first where there is no room, state, proven and cost never."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
@@ -450,10 +448,10 @@ def all_lines(
     return [shortened(line, columns).rstrip() for line in text]
 
 
-def _paid_by_now(picture: ProjectPicture) -> str:
+def _paid_by_now(view: ProjectView) -> str:
     """All that was paid, by the sessions under way too; empty before any has told what it uses."""
-    running = [each for each in picture.now if each.alive and each.tokens is not None]
-    money = picture.money
+    running = [each for each in view.now if each.alive and each.tokens is not None]
+    money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
     unknown = money.unknown + sum(each.cost_unknown for each in running)
     return str(Money(spent_usd=spent, unknown=unknown)) if money.sessions or running else ""
@@ -462,12 +460,12 @@ def _paid_by_now(picture: ProjectPicture) -> str:
 MOST_ITEM = 12
 
 
-def _item_of(picture: ProjectPicture) -> str:
+def _item_of(view: ProjectView) -> str:
     """The item that is asked about, else the one that a session is on, or was when it died."""
-    asked = next((each.item for each in picture.state.questions if each.item), None)
-    running = sorted((each for each in picture.now if each.item), key=lambda each: not each.alive)
+    asked = next((each.item for each in view.state.questions if each.item), None)
+    running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
-    found = next((each for each in picture.items if name in (each.id, each.name)), None)
+    found = next((each for each in view.items if name in (each.id, each.name)), None)
     return _short_name(found) if found else "-"
 
 
@@ -485,18 +483,18 @@ class _Row:
     error: str | None = None
 
 
-def _row(path: str, seen: ProjectLook | str, is_chosen: bool) -> _Row:
+def _row(path: str, seen: WatchView | str, is_chosen: bool) -> _Row:
     mark, name = ">" if is_chosen else " ", shown(path.rstrip("/").rpartition("/")[2])
     if isinstance(seen, str):
         return _Row(sign=mark, name=name, error=shown(seen))
-    picture = seen.picture
-    asked = picture.state.questions
+    view = seen.view
+    asked = view.state.questions
     return _Row(
         sign="!" if asked and not is_chosen else mark,
         name=name,
-        doing=shown(picture.doing),
-        item=shown(_item_of(picture)),
-        proven="?/?" if picture.is_unreadable else f"{picture.proven}/{len(picture.items)}",
-        cost=_paid_by_now(picture),
+        doing=shown(view.doing),
+        item=shown(_item_of(view)),
+        proven="?/?" if view.is_unreadable else f"{view.proven}/{len(view.items)}",
+        cost=_paid_by_now(view),
         needs=shown(asked[0].message) if asked else "",
     )

@@ -1,6 +1,6 @@
 """Why an item stands where it stands: its claims and verdicts, what a person said, and how to check it without us.
 
-    found = why.explain(picture, why.item_of(picture, "5"))
+    found = why.explain(view, why.item_of(view, "5"))
     print("\\n".join(why.lines(found)))
 
 The lines to check it are commands for a shell in the project's folder, one after the other; they need git and what the
@@ -18,10 +18,10 @@ from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import quoted
-from agent_harness.session import picture as pictures
+from agent_harness.session import project_view
 from agent_harness.session.headline import why_kept
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.session.picture import Item, Money, PastSession, ProjectPicture, span
+from agent_harness.session.project_view import Item, Money, PastSession, ProjectView, span
 
 __all__ = ["commits_moved", "explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
@@ -107,27 +107,27 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 # ---- which item
 
 
-def item_of(picture: ProjectPicture, named: str | None) -> Item:
+def item_of(view: ProjectView, named: str | None) -> Item:
     """The item that a person means: ``5``, ``#5``, ``Feature #5``, ``task-001``; the only one where none is named.
 
     ``UsageError`` with the nearest one and the command that lists them.
     """
-    if not picture.items:
-        if picture.gaps:
-            gap = picture.gaps[0]
+    if not view.items:
+        if view.gaps:
+            gap = view.gaps[0]
             raise UsageError(f"{gap.file} cannot be read: {gap.why}", hint="harness doctor")
-        raise UsageError("There is no item here yet", hint=BEGIN.get(picture.kind, "harness status"))
+        raise UsageError("There is no item here yet", hint=BEGIN.get(view.kind, "harness status"))
     if not named:
-        if len(picture.items) == 1:
-            return picture.items[0]
-        raise UsageError("Which item? Its id is missing", hint=f"harness why {quoted(picture.items[0].id)}")
+        if len(view.items) == 1:
+            return view.items[0]
+        raise UsageError("Which item? Its id is missing", hint=f"harness why {quoted(view.items[0].id)}")
     wanted = named.strip()
     short = wanted.lower().removeprefix("feature").strip(" #-")
-    exact = (each for each in picture.items if each.id in (wanted, wanted.removeprefix("#")))
-    like = (each for each in picture.items if each.id.lower() in (wanted.lower(), short))
+    exact = (each for each in view.items if each.id in (wanted, wanted.removeprefix("#")))
+    like = (each for each in view.items if each.id.lower() in (wanted.lower(), short))
     if found := next(exact, None) or next(like, None):
         return found
-    known = [each.id for each in picture.items]
+    known = [each.id for each in view.items]
     near = _nearest(wanted, known)
     meant = f" Did you mean '{near}'?" if near else f" Known: {', '.join(known[:10])}{', ...' if known[10:] else ''}."
     raise UsageError(f"There is no item '{named}' here.{meant}", hint=f"harness why {quoted(near or known[0])}")
@@ -151,7 +151,7 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
 
 
 def explain(
-    picture: ProjectPicture,
+    view: ProjectView,
     item: Item,
     *,
     changed: Changes | None = None,
@@ -165,14 +165,14 @@ def explain(
     """
     from agent_harness.kernel.redact import redact
 
-    claims, sessions = history or histories(picture, item.id)[item.id]
+    claims, sessions = history or histories(view, item.id)[item.id]
     proof = _proving(item, claims)
     if moved is None:
-        moved = commits_moved(picture.path, [proof] if proof else [])
-    asked = picture.asked_of(item)
-    now = [each for each in picture.now if each.item in (item.name, item.id)]
+        moved = commits_moved(view.path, [proof] if proof else [])
+    asked = view.asked_of(item)
+    now = [each for each in view.now if each.item in (item.name, item.id)]
     return {
-        "kind": picture.kind,
+        "kind": view.kind,
         "item": item.id,
         "name": item.name,
         "title": item.title,
@@ -180,30 +180,30 @@ def explain(
         "reason": redact(item.reason) or None,
         "proof": redact(item.proof) if item.proof else None,
         "proven": _proven(proof, moved),
-        "check": [*checks(picture, item, proof, changed=changed, moved=moved)] if item.state in pictures.DONE else [],
-        "claims": [_claim(each, session, picture.kind) for each, session in with_sessions(claims, sessions)],
+        "check": [*checks(view, item, proof, changed=changed, moved=moved)] if item.state in project_view.DONE else [],
+        "claims": [_claim(each, session, view.kind) for each, session in with_sessions(claims, sessions)],
         "waits_for": [
             {"item": each.id, "name": each.name, "state": each.state}
-            for each in picture.items
+            for each in view.items
             if each.id in item.waits_for
         ],
         "questions": [{"message": redact(each.message), "answer": each.answer} for each in asked],
-        "rests": picture.state.rests,
+        "rests": view.state.rests,
         "now": [each.line() for each in now],
         "stopped": bool(now) and not any(each.alive for each in now),
         "cost": cost(sessions, claims),
-        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
-        "next": picture.next_of(item),
+        "gaps": [{"file": each.file, "why": each.why} for each in view.gaps],
+        "next": view.next_of(item),
     }
 
 
-def histories(picture: ProjectPicture, *items: str) -> dict[str, History]:
+def histories(view: ProjectView, *items: str) -> dict[str, History]:
     """Of each of these items, sought out in one walk over the records."""
     found: dict[str, History] = {each: ([], []) for each in items}
-    for claim in picture.claims:
+    for claim in view.claims:
         if claim.item in found:
             found[claim.item][0].append(claim)
-    for session in picture.sessions:
+    for session in view.sessions:
         if session.item in found:
             found[session.item][1].append(session)
     return found
@@ -211,7 +211,7 @@ def histories(picture: ProjectPicture, *items: str) -> dict[str, History]:
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
     """The line by which an item is proven: the last one that was accepted, if it is proven at all."""
-    if item.state not in pictures.DONE:
+    if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
@@ -303,7 +303,7 @@ def _why(line: ClaimVerdict) -> str:
     if line.accepted:
         told = [part for each in line.steps if (part := _passed(each))]
         known = [REASONS.get(each, each.replace("_", " ")) for each in line.codes]
-        only = [f"but only checked: {line.basis}"] if line.grade == pictures.CHECKED and line.basis else []
+        only = [f"but only checked: {line.basis}"] if line.grade == project_view.CHECKED and line.basis else []
         return ", ".join([*told, *(f"but {each}" for each in known), *only])
     parts = []
     for code in line.codes or ("refused",):
@@ -334,7 +334,7 @@ def _passed(step: VerdictStep) -> str:
 
 
 def checks(
-    picture: ProjectPicture,
+    view: ProjectView,
     item: Item,
     line: ClaimVerdict | None,
     *,
@@ -342,9 +342,9 @@ def checks(
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
     """The commands, each with what must come of it: ``pass`` or ``fail``. Run them one after the other in one shell."""
-    root = picture.path
+    root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
-    if picture.kind == "longtask" or not line or not line.commit:
+    if view.kind == "longtask" or not line or not line.commit:
         for step in commands:
             folder = item.folders.get(step.name or "") or item.folder or root
             yield {"command": f"{_entered(folder, root)}{_one_command(str(step.command))}", "must": "pass"}
@@ -507,11 +507,11 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 # ---- what the steps printed
 
 
-def outputs(picture: ProjectPicture, item: Item, number: int) -> list[tuple[str, str]]:
+def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
     """(step, what it printed) of the verdict of this number; ``UsageError`` where nothing was kept."""
     from agent_harness.kernel import files
 
-    mine = histories(picture, item.id)[item.id][0]
+    mine = histories(view, item.id)[item.id][0]
     line = next((each for each in mine if each.n == number), None)
     name = quoted(item.id)
     if line is None:
@@ -519,8 +519,8 @@ def outputs(picture: ProjectPicture, item: Item, number: int) -> list[tuple[str,
         raise UsageError(f"{item.name} has no verdict {number}; it has: {known}", hint=f"harness why {name}")
     found = []
     for step in line.steps:
-        path = os.path.normpath(os.path.join(picture.path, step.log)) if step.log else ""
-        if path.startswith(picture.path + os.sep) and os.path.isfile(path) and not os.path.islink(path):
+        path = os.path.normpath(os.path.join(view.path, step.log)) if step.log else ""
+        if path.startswith(view.path + os.sep) and os.path.isfile(path) and not os.path.islink(path):
             found.append((step.name or step.step, files.read_bytes(path).decode("utf-8", "replace")))
     if not found:
         raise UsageError(f"Nothing that verdict {number} printed is kept", hint=f"harness why {name}")
@@ -585,7 +585,7 @@ def _row(label: str, text: str) -> str:
 def _headline(found: JsonObject) -> str:
     name = found["name"] if found["title"] in ("", found["name"]) else f"{found['name']} {found['title']}"
     proven, claims = found["proven"], found["claims"]
-    if (word := found["state"]) in pictures.DONE:
+    if (word := found["state"]) in project_view.DONE:
         if proven is None:
             return f"{name}: {word}, says the state; no verdict on it is on record"
         at = f" at {proven['commit'][:7]}" if proven["commit"] else ""
@@ -599,12 +599,12 @@ def _headline(found: JsonObject) -> str:
     refused = sum(each["verdict"] == "rejected" for each in claims)
     said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", nobody has said done yet"
     said = f", 1 claim, {claims[0]['verdict']}" if len(claims) == 1 else said
-    word = "stopped" if found["stopped"] and found["state"] == pictures.WORKING else found["state"]
+    word = "stopped" if found["stopped"] and found["state"] == project_view.WORKING else found["state"]
     return f"{name}: {word}{said}"
 
 
 def _check_lines(found: JsonObject) -> list[str]:
-    if found["state"] not in pictures.DONE:
+    if found["state"] not in project_view.DONE:
         return [_row("proof", str(found["proof"] or "none is named yet"))]
     if not found["check"]:
         why = "nothing can be run: a person decided it" if found["proven"] else f"by its proof: {found['proof']}"
@@ -649,7 +649,7 @@ def _diff_word(found: JsonObject, claim: JsonObject) -> str:
 
 def _wait_lines(found: JsonObject) -> list[str]:
     rows = [_row("now", each) for each in found["now"]]
-    if found["state"] not in pictures.DONE:
+    if found["state"] not in project_view.DONE:
         rows += [_row("because", " ".join(str(found["reason"]).split())[:400])] if found["reason"] else []
         waits = ", ".join(f"{each['name']} ({each['state']})" for each in found["waits_for"])
         rows += [_row("waits for", waits)] if waits else []

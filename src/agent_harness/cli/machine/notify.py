@@ -190,7 +190,7 @@ def check(as_json: bool) -> int:
             if lock is None or lock.try_take() is not None:
                 continue  # a run's own watcher tells of it
             try:
-                project.look(notices.dead(project.picture()), last=True)
+                project.look(notices.dead(project.view()), last=True)
                 looked += 1
             finally:
                 lock.release()

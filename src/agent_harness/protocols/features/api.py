@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import AskedQuestion, PictureReader, ProjectPicture
+    from agent_harness.session.project_view import AskedQuestion, ProjectReader, ProjectView
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     Ask = Callable[[str], bool]
@@ -110,12 +110,12 @@ def _read_yaml(path: str) -> JsonObject:
     return read_object(path)
 
 
-def reader(layout: FeatureLayout) -> PictureReader:
+def reader(layout: FeatureLayout) -> ProjectReader:
     """Looks at the project, again and again, in the values that all protocols share."""
     from agent_harness.protocols.features.reader import FeatureSource
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.project_view import ProjectReader
 
-    return PictureReader(FeatureSource(layout, read_yaml=_read_yaml))
+    return ProjectReader(FeatureSource(layout, read_yaml=_read_yaml))
 
 
 def lines(found: Mapping[str, Any], *, everything: bool = False) -> list[str]:
@@ -226,7 +226,7 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
     return [FollowedLog("run", lambda: [layout.log("run.log")], said_at)]
 
 
-def transcript(layout: FeatureLayout, picture: ProjectPicture, item: str, place: str | None = None) -> str | None:
+def transcript(layout: FeatureLayout, view: ProjectView, item: str, place: str | None = None) -> str | None:
     """Where what the agent said in the last session on this feature is kept, if it is; one that goes on comes first.
 
     ``place`` is the folder in which that one is made, as one of several. Links are not followed.
@@ -235,9 +235,9 @@ def transcript(layout: FeatureLayout, picture: ProjectPicture, item: str, place:
         from agent_harness.protocols.features.reader import transcript_in
 
         return transcript_in(layout, place)
-    name = next((each.name for each in picture.items if each.id == item), item)
-    now = [each.session for each in picture.now if each.item == name and each.session is not None]
-    sessions = [*(each.number for each in picture.sessions if each.item == item and each.number is not None), *now]
+    name = next((each.name for each in view.items if each.id == item), item)
+    now = [each.session for each in view.now if each.item == name and each.session is not None]
+    sessions = [*(each.number for each in view.sessions if each.item == item and each.number is not None), *now]
     found = layout.transcript(sessions[-1]) if sessions else None
     return found if found and files.is_inside(layout.root, found) else None
 
@@ -246,7 +246,7 @@ def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None
     """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
     from agent_harness.protocols.features import logs
 
-    return logs.summaries(layout, reader(layout).look().sessions, last=last, session=session)
+    return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
 
 
 def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -270,7 +270,7 @@ class FeatureProject:
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
         """The project in ``folder``; ``ConfigurationError`` when its settings are wrong.
 
-        ``by``: the face through which a person acts, which every event then names.
+        ``by``: the view through which a person acts, which every event then names.
         """
         from agent_harness.protocols.features.project import Project
 
@@ -395,7 +395,7 @@ class FeatureProject:
         path = self._project.store.now_path()
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
-    def reader(self) -> PictureReader:
+    def reader(self) -> ProjectReader:
         """Looks at the project, again and again."""
         return reader(self.layout)
 

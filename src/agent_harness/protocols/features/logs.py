@@ -22,7 +22,7 @@ from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
 from agent_harness.session import ledger, log_rows
 from agent_harness.session.log_rows import LATE, Filter, newest
-from agent_harness.session.picture import PastSession, span
+from agent_harness.session.project_view import PastSession, span
 
 SOURCES: Mapping[str, tuple[str, str]] = {
     # name: (file, level of its rows where they say none)

@@ -14,8 +14,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import headline, needs, now, picture
-from agent_harness.session.picture import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
+from agent_harness.session import headline, needs, now, project_view
+from agent_harness.session.project_view import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,21 +124,23 @@ def past_session(row: JsonObject) -> PastSession:
     """What a row of ``sessions.jsonl`` tells."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
-        number=picture.whole(row.get("session_id")),
+        number=project_view.whole(row.get("session_id")),
         item=None if feature is None else str(feature),
         outcome=status.outcome(row),
-        started=picture.text(row.get("started_at")),
-        ended=picture.text(row.get("ended_at")),
-        seconds=picture.amount(row.get("duration_seconds")),
-        agent=picture.text(row.get("agent")),
-        model=picture.models(row.get("model")),
-        prompt_type=picture.text(row.get("prompt_type")),
-        base=picture.text(row.get("base")),
-        head=picture.text(row.get("head")),
-        rescue_ref=picture.text(row.get("rescue_ref")),
-        turns=picture.whole(row.get("turns")),
+        started=project_view.text(row.get("started_at")),
+        ended=project_view.text(row.get("ended_at")),
+        seconds=project_view.amount(row.get("duration_seconds")),
+        agent=project_view.text(row.get("agent")),
+        model=project_view.models(row.get("model")),
+        prompt_type=project_view.text(row.get("prompt_type")),
+        base=project_view.text(row.get("base")),
+        head=project_view.text(row.get("head")),
+        rescue_ref=project_view.text(row.get("rescue_ref")),
+        turns=project_view.whole(row.get("turns")),
         tokens=None if tokens is None else records.counts(tokens),
-        cost_usd=None if records.tells_nothing(tokens, row.get("cost_usd")) else picture.amount(row.get("cost_usd")),
+        cost_usd=None
+        if records.tells_nothing(tokens, row.get("cost_usd"))
+        else project_view.amount(row.get("cost_usd")),
     )
 
 
@@ -147,16 +149,16 @@ def _item(
 ) -> Item:
     missing = [each for each in feature.depends_on if each not in done and not feature.passes]
     reason, following = "", f"harness run --feature {feature.id}"
-    if state in picture.DONE:
+    if state in project_view.DONE:
         following = "harness status"
         reason = "marked by a person's word" if feature.marked_by_person else checked.get(str(feature.id), "")
-    elif state == picture.SKIPPED:
+    elif state == project_view.SKIPPED:
         reason, following = feature.skip_reason, f"harness skip --feature {feature.id} --undo"
-    elif state == picture.WORKING:
+    elif state == project_view.WORKING:
         following = "harness status"
     elif feature.id in waiting:
         following = waiting[feature.id]
-    elif state == picture.NEEDS_YOU:
+    elif state == project_view.NEEDS_YOU:
         following = f"harness manual-verify --feature {feature.id}"
         reason = "its code is accepted; a person confirms it"
     elif missing:
@@ -197,5 +199,5 @@ def _money(costs: records.CostRecord) -> Money:
         sessions=sessions,
         unknown=costs.unpriced_sessions or (max(1, sessions) if costs.silent else 0),
         assumed_usd=costs.assumed_usd,
-        limit_usd=picture.amount(budgets.get("total_project_usd")),
+        limit_usd=project_view.amount(budgets.get("total_project_usd")),
     )

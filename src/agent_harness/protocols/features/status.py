@@ -123,7 +123,7 @@ def standing(
     asked: "Sequence[records.Question]",
     checked: "Container[str]" = (),
 ) -> str:
-    """The state of a feature in the words of all faces; ``asked`` are the questions that wait."""
+    """The state of a feature in the words of all views; ``asked`` are the questions that wait."""
     states = (
         (feature.passes and str(feature.id) in checked, headline.CHECKED),
         (feature.passes, headline.PROVEN),

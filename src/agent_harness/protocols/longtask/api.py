@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from agent_harness.protocols.longtask.verbs.person import TaskChoices
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.project_view import ProjectReader
 
     Answer = tuple[JsonObject | str | None, int]
     Report = tuple[JsonObject, int]
@@ -57,12 +57,12 @@ OPTIONS = {
 """Command → its class in ``longtask.options``, which is loaded for these alone."""
 
 
-def reader(task_dir: str | os.PathLike[str]) -> PictureReader:
+def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
     """Looks at the task, again and again, in the values that all protocols share."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.project_view import ProjectReader
 
-    return PictureReader(LongTaskSource(LongTaskLayout(task_dir)))
+    return ProjectReader(LongTaskSource(LongTaskLayout(task_dir)))
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
@@ -108,7 +108,7 @@ class LongTask:
         self.layout = LongTaskLayout(task_dir)
         self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
-    def reader(self) -> PictureReader:
+    def reader(self) -> ProjectReader:
         """Looks at the task, again and again."""
         return reader(self.layout.root)
 
@@ -212,7 +212,7 @@ class LongTask:
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """What a person may decide now from a face that shows the task; ``None`` where it does not load."""
+        """What a person may decide now from a view that shows the task; ``None`` where it does not load."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)

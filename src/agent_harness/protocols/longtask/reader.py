@@ -16,8 +16,8 @@ from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
 from agent_harness.protocols.longtask.run import forbidden
-from agent_harness.session import ledger, needs, now, picture
-from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
+from agent_harness.session import ledger, needs, now, project_view
+from agent_harness.session.project_view import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["LongTaskSource"]
 
 
 class LongTaskSource:
-    """The records of one task, which is the one item of its picture."""
+    """The records of one task, which is the one item of its view."""
 
     kind: Kind = "longtask"
 
@@ -59,16 +59,16 @@ class LongTaskSource:
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
         seen = read("runs", lambda: claim.look(layout, task, held, clock.now()), None)
         status = seen.checkpoint.status if seen else ""
-        state = _STATES.get(status, picture.OPEN)
+        state = _STATES.get(status, project_view.OPEN)
         self._id = task.id
-        if state == picture.OPEN and os.path.lexists(layout.lock):
-            state = picture.WORKING
+        if state == project_view.OPEN and os.path.lexists(layout.lock):
+            state = project_view.WORKING
         asks = status == "needs-human" or (seen is not None and seen.due.decision == "needs-human")
         said = seen.due.reason if seen else ""
-        if state == picture.PROVEN and (line := ledger.last_about(layout.ledger(make=False), task.id)):
+        if state == project_view.PROVEN and (line := ledger.last_about(layout.ledger(make=False), task.id)):
             state, said = (
-                (picture.CHECKED, str(line.basis))
-                if line.grade == picture.CHECKED and not line.by_person
+                (project_view.CHECKED, str(line.basis))
+                if line.grade == project_view.CHECKED and not line.by_person
                 else (state, said)
             )
         if asks and held.blocker:
@@ -76,7 +76,7 @@ class LongTaskSource:
         question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer=LOOKS)
         return StatePart(
             name=task.title or task.id,
-            items=(self._item(task, picture.NEEDS_YOU if asks else state, said),),
+            items=(self._item(task, project_view.NEEDS_YOU if asks else state, said),),
             questions=(question,) if asks else (),
             needs=needs.of([(said, LOOKS)] if asks else [], last_run=needs.read_end(self.home())),
             next=LOOKS,
@@ -93,11 +93,11 @@ class LongTaskSource:
             name=task.id,
             title=task.title,
             state=state,
-            reason="" if state == picture.PROVEN else said,
+            reason="" if state == project_view.PROVEN else said,
             proof="; ".join(commands) or None,
             folder=usual,
             folders={name: forbidden.expanded(place, root) for name, place in places.items() if place},
-            next="lth summary ." if state in picture.DONE else LOOKS,
+            next="lth summary ." if state in project_view.DONE else LOOKS,
         )
 
     def journals(self) -> Sequence[str]:
@@ -125,7 +125,7 @@ class LongTaskSource:
 
 
 LOOKS = "lth status ."
-_STATES = {"done": picture.PROVEN, "needs-human": picture.NEEDS_YOU, "blocked": picture.BLOCKED}
+_STATES = {"done": project_view.PROVEN, "needs-human": project_view.NEEDS_YOU, "blocked": project_view.BLOCKED}
 
 
 def _begun(row: JsonObject, number: int, item: str) -> PastSession:
@@ -133,27 +133,27 @@ def _begun(row: JsonObject, number: int, item: str) -> PastSession:
         number=number,
         item=item,
         outcome="not ended",
-        started=picture.text(row.get("at")),
-        agent=picture.text(row.get("worker")),
+        started=project_view.text(row.get("at")),
+        agent=project_view.text(row.get("worker")),
     )
 
 
 def _ended(begun: PastSession, row: JsonObject) -> PastSession:
     used = row.get("usage")
     usage: JsonObject = used if isinstance(used, dict) else {}
-    counted = {name: picture.whole(usage.get(f"{name}Tokens")) for name in ("input", "output", "cached")}
+    counted = {name: project_view.whole(usage.get(f"{name}Tokens")) for name in ("input", "output", "cached")}
     first, last = clock.parse(begun.started), clock.parse(row.get("at"))
     return replace(
         begun,
         outcome="completed" if row.get("type") == "worker_completed" else f"failed ({row.get('reason')})",
-        ended=picture.text(row.get("at")),
+        ended=project_view.text(row.get("at")),
         seconds=(last - first).total_seconds() if first and last else None,
-        model=picture.models(row.get("model")),
-        prompt_type=picture.text(row.get("promptType")),
-        base=picture.text(row.get("base")),
-        head=picture.text(row.get("head")),
-        rescue_ref=picture.text(row.get("rescueRef")),
-        turns=picture.whole(row.get("turns")),
+        model=project_view.models(row.get("model")),
+        prompt_type=project_view.text(row.get("promptType")),
+        base=project_view.text(row.get("base")),
+        head=project_view.text(row.get("head")),
+        rescue_ref=project_view.text(row.get("rescueRef")),
+        turns=project_view.whole(row.get("turns")),
         tokens={name: count for name, count in counted.items() if count is not None} or None,
         cost_usd=dollars(usage.get("costUsd")),
     )

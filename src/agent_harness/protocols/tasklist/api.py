@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_harness.parallel.rebuild import LeftRun
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.session.log_rows import FollowedLog
-    from agent_harness.session.picture import AskedQuestion, PictureReader
+    from agent_harness.session.project_view import AskedQuestion, ProjectReader
     from agent_harness.supervision.dispatch import RefusalPolicy
 
 __all__ = [
@@ -194,7 +194,7 @@ class TaskList:
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Makes everything rest until ``resume``; the log names ``by`` which face a person asked for it."""
+        """Makes everything rest until ``resume``; the log names ``by`` which view a person asked for it."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.worker, why, by=by), "harness resume")
@@ -333,7 +333,7 @@ class TaskList:
         path = proven.now_path(self.layout)
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
-    def reader(self) -> PictureReader:
+    def reader(self) -> ProjectReader:
         """Looks at the list, again and again."""
         return reader(self.layout.root)
 
@@ -584,12 +584,12 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
     return status.read(TaskListLayout(folder), tail=tail)
 
 
-def reader(folder: str) -> PictureReader:
+def reader(folder: str) -> ProjectReader:
     """Looks at the list in a folder, again and again, in the values that all protocols share."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
-    from agent_harness.session.picture import PictureReader
+    from agent_harness.session.project_view import ProjectReader
 
-    return PictureReader(TaskListSource(TaskListLayout(folder)))
+    return ProjectReader(TaskListSource(TaskListLayout(folder)))
 
 
 def log_rows(folder: str) -> Iterator[JsonObject]:

@@ -14,8 +14,8 @@ from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
 from agent_harness.protocols.tasklist.records import State, Task
-from agent_harness.session import needs, now, picture
-from agent_harness.session.picture import AskedQuestion, Item, Now, PastSession, Read, StatePart
+from agent_harness.session import needs, now, project_view
+from agent_harness.session.project_view import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,20 +96,24 @@ def _item(task: Task, unproven: set[str], checked: Mapping[str, str], state: Sta
     missing = [each for each in needs if each not in known or known[each].status != "completed"]
     word = status.standing(task, unproven, checked)
     tries_left = task.attempts < task.max_attempts
-    again = not task.given_up if word == picture.FAILED else word == picture.BLOCKED and tries_left and not missing
+    again = (
+        not task.given_up
+        if word == project_view.FAILED
+        else word == project_view.BLOCKED and tries_left and not missing
+    )
     said = task.error_log[-1] if task.error_log else BY_HAND if again else ""
-    waits = tuple(missing) if again or word in (picture.OPEN, picture.BLOCKED) else ()
+    waits = tuple(missing) if again or word in (project_view.OPEN, project_view.BLOCKED) else ()
     return Item(
         id=task.id,
         name=task.id,
         title=task.title,
         state=word,
-        reason=checked[task.id] if word == picture.CHECKED else said if word != picture.PROVEN else "",
+        reason=checked[task.id] if word == project_view.CHECKED else said if word != project_view.PROVEN else "",
         waits_for=waits,
         proof=task.validation_command,
         folder=task.worktree or root,
         again=again,
-        next=_next(task.id, picture.OPEN if again else word, waits, task.validation_command),
+        next=_next(task.id, project_view.OPEN if again else word, waits, task.validation_command),
     )
 
 
@@ -117,13 +121,13 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
     named = quoted(task_id)
     if waits:
         return f"harness why {quoted(waits[0])}"
-    if word == picture.OPEN and not proof:
+    if word == project_view.OPEN and not proof:
         return f"harness task set {named} validation.command='...'"
     return {
-        picture.OPEN: "harness run",
-        picture.FAILED: f"harness task reset {named}",
-        picture.BLOCKED: f"harness task reset {named}",
-        picture.UNPROVEN: "harness session start",
+        project_view.OPEN: "harness run",
+        project_view.FAILED: f"harness task reset {named}",
+        project_view.BLOCKED: f"harness task reset {named}",
+        project_view.UNPROVEN: "harness session start",
     }.get(word, "harness status")
 
 
@@ -148,25 +152,25 @@ def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
 
 def _attempt(row: JsonObject) -> PastSession:
     names = {"input": "input_tokens", "output": "output_tokens", "cached": "cached_tokens"}
-    counted = {name: picture.whole(row.get(member)) for name, member in names.items()}
+    counted = {name: project_view.whole(row.get(member)) for name, member in names.items()}
     return PastSession(
-        number=picture.whole(row.get("session")),
-        item=picture.text(row.get("task_id")),
-        outcome=picture.text(row.get("result")) or "ended",
-        started=picture.text(row.get("started_at")),
-        ended=picture.text(row.get("at")),
-        seconds=picture.amount(row.get("seconds")),
-        agent=picture.text(row.get("agent")),
-        model=picture.models(row.get("model")),
-        prompt_type=picture.text(row.get("prompt_type")),
-        base=picture.text(row.get("base")),
-        head=picture.text(row.get("head")),
-        rescue_ref=picture.text(row.get("rescue_ref")),
-        attempt=picture.whole(row.get("attempt")),
-        turns=picture.whole(row.get("turns")),
+        number=project_view.whole(row.get("session")),
+        item=project_view.text(row.get("task_id")),
+        outcome=project_view.text(row.get("result")) or "ended",
+        started=project_view.text(row.get("started_at")),
+        ended=project_view.text(row.get("at")),
+        seconds=project_view.amount(row.get("seconds")),
+        agent=project_view.text(row.get("agent")),
+        model=project_view.models(row.get("model")),
+        prompt_type=project_view.text(row.get("prompt_type")),
+        base=project_view.text(row.get("base")),
+        head=project_view.text(row.get("head")),
+        rescue_ref=project_view.text(row.get("rescue_ref")),
+        attempt=project_view.whole(row.get("attempt")),
+        turns=project_view.whole(row.get("turns")),
         tokens={name: count for name, count in counted.items() if count is not None} or None,
-        cost_usd=picture.amount(row.get("cost_usd")),
-        assumed_usd=picture.amount(row.get("assumed_usd")) or 0.0,
+        cost_usd=project_view.amount(row.get("cost_usd")),
+        assumed_usd=project_view.amount(row.get("assumed_usd")) or 0.0,
     )
 
 

@@ -251,7 +251,7 @@ def _claim_of(task: Task) -> JsonObject:
 
 
 def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
-    """The state of a task in the words of all faces. What a person has set to ``failed`` is that, whatever is left."""
+    """The state of a task in the words of all views. What a person has set to ``failed`` is that, whatever is left."""
     if task.question:
         return headline.NEEDS_YOU
     if task.id in unproven:

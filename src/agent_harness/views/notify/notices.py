@@ -1,4 +1,4 @@
-"""What is worth telling a person about a project, and when it is told: pure functions over a picture and a memory.
+"""What is worth telling a person about a project, and when it is told: pure functions over a view and a memory.
 
 A notice lasts as long as what it tells of: a question until it is answered, *done* until something is open again. It is
 told when it begins, once. What comes within a minute is one message; after twelve messages of a day one says that there
@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.picture import DONE, NEEDS_YOU, ProjectPicture
+from agent_harness.session.project_view import DONE, NEEDS_YOU, ProjectView
 
 EVENTS = ("question", "stopped", "done", "limit", "budget", "claim_rejected", "proven", "digest")
 BY_DEFAULT = ("question", "stopped", "done")
@@ -90,7 +90,7 @@ class NotifyMemory:
     digest: JsonObject = field(default_factory=dict)  # what was counted at the last digest
 
 
-def lasting(picture: ProjectPicture, at: datetime) -> list[Notice]:
+def lasting(view: ProjectView, at: datetime) -> list[Notice]:
     """What is so at this moment and worth telling."""
     found = [
         Notice(
@@ -101,57 +101,57 @@ def lasting(picture: ProjectPicture, at: datetime) -> list[Notice]:
             item=each.item or each.kind,
             answer=each.answers or (each.answer,),
         )
-        for each in picture.state.questions
+        for each in view.state.questions
     ]
-    open_items = [each for each in picture.items if each.state not in (*DONE, "skipped")]
-    if picture.items and not open_items:
-        title = "all is done" if picture.checked else "all is proven"
-        found.append(Notice(event="done", key=f"done:{len(picture.items)}", title=title, text=picture.line))
-    for each in picture.now:
+    open_items = [each for each in view.items if each.state not in (*DONE, "skipped")]
+    if view.items and not open_items:
+        title = "all is done" if view.checked else "all is proven"
+        found.append(Notice(event="done", key=f"done:{len(view.items)}", title=title, text=view.line))
+    for each in view.now:
         if each.alive and each.until and (each.until - at).total_seconds() > LONG_WAIT_SECONDS:
             until = f"waits until {each.until.astimezone():%H:%M}"
-            found.append(Notice(event="limit", key=f"limit:{each.until:%d%H}", title=until, text=picture.line))
-    limit = picture.money.limit_usd
-    if limit and picture.money.spent_usd >= BUDGET_SHARE * limit:
-        text = f"{picture.money} of ${limit:.2f} are spent"
+            found.append(Notice(event="limit", key=f"limit:{each.until:%d%H}", title=until, text=view.line))
+    limit = view.money.limit_usd
+    if limit and view.money.spent_usd >= BUDGET_SHARE * limit:
+        text = f"{view.money} of ${limit:.2f} are spent"
         found.append(Notice(event="budget", key=f"budget:{limit}", title="the budget is nearly used up", text=text))
     return found
 
 
-def dead(picture: ProjectPicture) -> list[Notice]:
+def dead(view: ProjectView) -> list[Notice]:
     """Sessions that nobody ended: their process is gone."""
-    gone = [each for each in picture.now if not each.alive]
-    return [_stopped(picture, f"session:{each.run or each.seen}") for each in gone]
+    gone = [each for each in view.now if not each.alive]
+    return [_stopped(view, f"session:{each.run or each.seen}") for each in gone]
 
 
-def ended(picture: ProjectPicture, run: str) -> list[Notice]:
+def ended(view: ProjectView, run: str) -> list[Notice]:
     """What the end of a run says: nothing where all is proven or a question waits, which is told as that."""
-    if picture.items and all(each.state in (*DONE, "skipped") for each in picture.items):
+    if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
-    if any(each.stops for each in picture.state.questions) or any(each.state == NEEDS_YOU for each in picture.items):
+    if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
         return []
-    return [_stopped(picture, run)]
+    return [_stopped(view, run)]
 
 
-def _stopped(picture: ProjectPicture, run: str) -> Notice:
-    last = f" {picture.sessions[-1].line}." if picture.sessions else ""
-    text = f"{picture.counted}, {picture.money}.{last}"
+def _stopped(view: ProjectView, run: str) -> Notice:
+    last = f" {view.sessions[-1].line}." if view.sessions else ""
+    text = f"{view.counted}, {view.money}.{last}"
     return Notice(event="stopped", key=f"stopped:{run}", title="stopped", text=text, answer=("harness status",))
 
 
 def noticed(
-    memory: NotifyMemory, picture: ProjectPicture, besides: Iterable[Notice], settings: NotifySettings, at: datetime
+    memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
     """The memory after a look, with what is new put behind what waits to be told."""
-    now = [*lasting(picture, at), *besides]
+    now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
-    seen = len(picture.claims) if memory.claims is None else memory.claims
-    for claim in picture.claims[seen:]:
+    seen = len(view.claims) if memory.claims is None else memory.claims
+    for claim in view.claims[seen:]:
         event = "proven" if claim.accepted else "claim_rejected"
         item = str(claim.item)
         said = f"{item}: {claim.grade or 'proven' if claim.accepted else 'a claim was rejected'}"
         new.append(Notice(event=event, key=f"claim:{claim.n}", title=said, item=item, answer=(f"harness why {item}",)))
-    memory, digest = _digested(memory, picture, settings, at)
+    memory, digest = _digested(memory, view, settings, at)
     told = tuple(each for each in memory.told if _age(each[0], at) < AGAIN_SECONDS)
     known = {name for _, name in told} | {_name(each) for _, each in memory.pending}
     since = clock.timestamp(at)
@@ -159,7 +159,7 @@ def noticed(
     return replace(
         memory,
         lasting=frozenset(each.key for each in now),
-        claims=len(picture.claims),
+        claims=len(view.claims),
         told=told,
         pending=(*memory.pending, *((since, each) for each in fresh.values())),
     )
@@ -191,7 +191,7 @@ def message(
     return left, [each for _, each in due]
 
 
-def body(project: str, notices: Sequence[Notice], picture: ProjectPicture, at: datetime) -> JsonObject:
+def body(project: str, notices: Sequence[Notice], view: ProjectView, at: datetime) -> JsonObject:
     """One message, as it is sent: no code, no output of agents, no path."""
     first = notices[0]
     lines = [
@@ -199,7 +199,7 @@ def body(project: str, notices: Sequence[Notice], picture: ProjectPicture, at: d
     ]
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more: harness status"]
-    money = picture.money
+    money = view.money
     return {
         "v": 1,
         "id": _digest(project, *(each.key for each in notices), clock.timestamp(at)),
@@ -208,24 +208,24 @@ def body(project: str, notices: Sequence[Notice], picture: ProjectPicture, at: d
         "project": project,
         "item": first.item,
         "title": f"{project}: {first.title}" + (f", and {len(notices) - 1} more" if len(notices) > 1 else ""),
-        "text": "\n".join(line.replace(picture.path, project) for line in lines),
+        "text": "\n".join(line.replace(view.path, project) for line in lines),
         "answer": [*first.answer],
         "cost_usd": None if money.unknown and not money.spent_usd else money.spent_usd,
-        "proven": picture.proven,
-        "checked": picture.checked,
-        "total": len(picture.items),
+        "proven": view.proven,
+        "checked": view.checked,
+        "total": len(view.items),
     }
 
 
 def _digested(
-    memory: NotifyMemory, picture: ProjectPicture, settings: NotifySettings, at: datetime
+    memory: NotifyMemory, view: ProjectView, settings: NotifySettings, at: datetime
 ) -> tuple[NotifyMemory, list[Notice]]:
     counts: JsonObject = {
-        "proven": picture.proven,
-        "checked": picture.checked,
-        "rejected": sum(not each.accepted for each in picture.claims),
-        "spent": picture.money.spent_usd,
-        "sessions": len(picture.sessions),
+        "proven": view.proven,
+        "checked": view.checked,
+        "rejected": sum(not each.accepted for each in view.claims),
+        "spent": view.money.spent_usd,
+        "sessions": len(view.sessions),
     }
     if not memory.digest_at:
         return replace(memory, digest_at=clock.timestamp(at), digest=counts), []
@@ -239,7 +239,7 @@ def _digested(
     checked = f"{grown['checked']} checked, " if grown["checked"] else ""
     text = (
         f"{grown['proven']} proven, {checked}{grown['rejected']} claims rejected, ${grown['spent']:.2f} spent in "
-        f"{grown['sessions']} sessions; {len(picture.state.questions)} questions. {picture.line}"
+        f"{grown['sessions']} sessions; {len(view.state.questions)} questions. {view.line}"
     )
     return after, [Notice(event="digest", key=f"digest:{clock.timestamp(at)}", title="the last day", text=text)]
 

@@ -25,7 +25,7 @@ from agent_harness.views.notify.notices import Notice, NotifyMemory
 from agent_harness.views.reading import reader_of
 
 if TYPE_CHECKING:
-    from agent_harness.session.picture import PictureReader, ProjectPicture
+    from agent_harness.session.project_view import ProjectReader, ProjectView
 
 LOOK_SECONDS = 5.0
 TRIES_AFTER_SECONDS = (0.0, 600.0, 3600.0)
@@ -36,7 +36,7 @@ KEPT_FAILURES = 20
 class ProjectWatch:
     """What is told of one project, and what of it is still on its way; the record is beside the settings."""
 
-    def __init__(self, kind: str, folder: str, *, reader: PictureReader) -> None:
+    def __init__(self, kind: str, folder: str, *, reader: ProjectReader) -> None:
         self._reader = reader
         self._name = os.path.basename(folder.rstrip("/")) or folder
         home = trusted_state.of_user("notify")
@@ -46,9 +46,9 @@ class ProjectWatch:
         """The right to tell of this project."""
         return LockFile(f"{self._path}.lock") if self._path else None
 
-    def picture(self) -> ProjectPicture:
+    def view(self) -> ProjectView:
         """The project as it is now."""
-        return self._reader.look()
+        return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
         """Looks, sends what is due; whether something is left that waits for its time."""
@@ -56,8 +56,8 @@ class ProjectWatch:
             return False
         settings, at = sending.read(), clock.now()
         record = self._record()
-        picture = self._reader.look()
-        memory = notices.noticed(_memory(record), picture, besides, settings, at)
+        view = self._reader.load()
+        memory = notices.noticed(_memory(record), view, besides, settings, at)
         memory, told = notices.message(memory, settings, at, last=last)
         on_way = [each for each in record.get("on_way") or [] if isinstance(each, dict)]
         failed = _Failures(record)
@@ -66,7 +66,7 @@ class ProjectWatch:
                 failed.add(str(each.get("to")), "ended while sending")
         on_way = [each for each in on_way if not each.get("sending")]
         if told:
-            body = notices.body(self._name, told, picture, at)
+            body = notices.body(self._name, told, view, at)
             on_way += [{"to": target, "body": body, "tries": 0, "since": clock.timestamp(at)} for target in settings.to]
         on_way = self._sent(memory, on_way, failed)
         return bool(on_way or memory.pending)
@@ -172,7 +172,7 @@ def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)
-    end = notices.ended(project.picture(), f"{run.pid}:{run.start_time}")
+    end = notices.ended(project.view(), f"{run.pid}:{run.start_time}")
     until = time.monotonic() + MOST_HOURS * 3600
     left = project.look(end, last=True)
     while left and time.monotonic() < until:

@@ -23,7 +23,7 @@ from agent_harness.installation import command_for_extra
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.redact import redact
 from agent_harness.session.ledger import ClaimVerdict
-from agent_harness.session.picture import PastSession, ProjectPicture
+from agent_harness.session.project_view import PastSession, ProjectView
 from agent_harness.views.otel import tools
 
 CONVENTIONS = "https://opentelemetry.io/schemas/1.36.0"
@@ -34,7 +34,7 @@ _MOST_NANO = 2**63 - 1
 
 
 def spans(
-    picture: ProjectPicture,
+    view: ProjectView,
     recordings: Sequence[str],
     *,
     session: int | None = None,
@@ -48,7 +48,7 @@ def spans(
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
     wanted = [
         each
-        for each in picture.sessions
+        for each in view.sessions
         if each.started
         and (session is None or each.number == session)
         and (since is None or ((at := clock.parse(each.started)) is not None and at >= since))
@@ -57,39 +57,39 @@ def spans(
         none = session is None and since is None
         said = "no session is on record yet" if none else "there is no such session"
         raise NothingEligible(said, hint="harness run" if none else "harness log sessions")
-    trace = _Trace(picture, wanted, recordings)
+    trace = _Trace(view, wanted, recordings)
     return [trace.root(), *(span for each in wanted for span in trace.below(each))]
 
 
-def of_session(picture: ProjectPicture, session: PastSession, recordings: Sequence[str]) -> list[Any]:
+def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
     """The same of one session, without the project's span above it; none of one that has not begun."""
-    return [*_Trace(picture, [session], recordings).below(session)] if session.started else []
+    return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
-def of_project(picture: ProjectPicture) -> list[Any]:
+def of_project(view: ProjectView) -> list[Any]:
     """The project's span alone, over all of its sessions; none where there is no session."""
-    begun = [each for each in picture.sessions if each.started]
-    return [_Trace(picture, begun, []).root()] if begun else []
+    begun = [each for each in view.sessions if each.started]
+    return [_Trace(view, begun, []).root()] if begun else []
 
 
 class _Trace:
     """One project's trace."""
 
-    def __init__(self, picture: ProjectPicture, sessions: Sequence[PastSession], recordings: Sequence[str]) -> None:
+    def __init__(self, view: ProjectView, sessions: Sequence[PastSession], recordings: Sequence[str]) -> None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-        self._picture = picture
+        self._view = view
         self._sessions = sessions
         self._recordings = tools.KeptRecordings(recordings)
-        first = picture.sessions[0].started if picture.sessions else ""
-        self._key = f"{picture.path}\0{first}"
+        first = view.sessions[0].started if view.sessions else ""
+        self._key = f"{view.path}\0{first}"
         self._resource = Resource({"service.name": "agent-harness", "service.version": __version__})
         self._scope = InstrumentationScope("agent_harness", __version__, CONVENTIONS)
 
         self._claims: dict[int, list[ClaimVerdict]] = {}
-        for claim in picture.claims:
-            if claim.steps and claim.by is None and (owner := _session_of(claim, picture.sessions)):
+        for claim in view.claims:
+            if claim.steps and claim.by is None and (owner := _session_of(claim, view.sessions)):
                 self._claims.setdefault(id(owner), []).append(claim)
 
     def _context(self, *words: object) -> Any:
@@ -124,7 +124,7 @@ class _Trace:
         """The project's span."""
         starts = [_nanoseconds(each.started) for each in self._sessions]
         ends = [_nanoseconds(each.ended) or start for each, start in zip(self._sessions, starts, strict=True)]
-        name = os.path.basename(self._picture.path)
+        name = os.path.basename(self._view.path)
         return self._span(
             f"invoke_workflow {name}",
             self._context("project"),
@@ -132,8 +132,8 @@ class _Trace:
             (min(starts), max(ends)),
             gen_ai__operation__name="invoke_workflow",
             gen_ai__workflow__name=name,
-            harness__items__proven=self._picture.proven,
-            harness__items__total=len(self._picture.items),
+            harness__items__proven=self._view.proven,
+            harness__items__total=len(self._view.items),
         )
 
     def below(self, each: PastSession) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject, number_below
-from agent_harness.session.picture import PastSession
+from agent_harness.session.project_view import PastSession
 
 MOST_BYTES = 32_000_000  # of one recording
 MOST_CALLS = 2_000  # of one session

@@ -19,7 +19,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
-from agent_harness.session.picture import PastSession, PictureReader
+from agent_harness.session.project_view import PastSession, ProjectReader
 from agent_harness.views import otel
 from agent_harness.views.otel import spans
 from agent_harness.views.reading import reader_of
@@ -32,11 +32,11 @@ _Key = tuple[int | None, str | None, str | None]
 class SessionSender:
     """What of one project is still to be sent: all that has ended since the run began."""
 
-    def __init__(self, reader: PictureReader, began: str) -> None:
+    def __init__(self, reader: ProjectReader, began: str) -> None:
         """``began`` is when the run did: by now, sessions of its own may have ended."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
-        ended = ((each, clock.parse(each.ended)) for each in reader.look().sessions)
+        ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
         self._known = {_key(each) for each, at in ended if at is not None and at < since}
         self.sent = False  # anything, so that the project's span has something below it
         self._left: list[PastSession] = []  # by the last look
@@ -44,18 +44,18 @@ class SessionSender:
 
     def look(self, *, last: bool = False) -> bool:
         """Sends what has ended since; whether all of it was taken. Of a run that is over, every session has ended."""
-        picture = self._reader.look()
-        new = [each for each in picture.sessions if _key(each) not in self._known and (each.ended or last)]
+        view = self._reader.load()
+        new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
         self._left = new
         try:
             for each in new:
-                spans.send(spans.of_session(picture, each, recordings))
+                spans.send(spans.of_session(view, each, recordings))
                 self._known.add(_key(each))
                 self._left = [one for one in new if _key(one) not in self._known]
                 self.sent = True
             if last and self.sent:
-                spans.send(spans.of_project(picture))
+                spans.send(spans.of_project(view))
         except HarnessError as error:
             self._problem = error.message
             return False

@@ -1,4 +1,4 @@
-"""Three pictures of figures as SVG, each with the same figures in a table below: nobody has to read a picture.
+"""Three charts as SVG, each with the same figures in a table below: nobody has to read a chart.
 
 What is told apart by colour is told apart by a pattern, too. ``faces.md`` 5, F-REP-4.
 """

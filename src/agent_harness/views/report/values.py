@@ -1,4 +1,4 @@
-"""What the page shows, as plain values: from the picture of a project and from git, changing nothing.
+"""What the page shows, as plain values: from the view of a project and from git, changing nothing.
 
 Each claim is counted once (F-REP-6): accepted, or by the first of its codes that says how it failed. What is not known
 is ``None`` and never nothing. Source: ``faces.md`` 5.
@@ -20,7 +20,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.session.ledger import ChainReport, ClaimVerdict
-from agent_harness.session.picture import CHECKED, DONE, Item, PastSession, ProjectPicture
+from agent_harness.session.project_view import CHECKED, DONE, Item, PastSession, ProjectView
 from agent_harness.views import costs, why
 
 MOST_SESSIONS = 300
@@ -33,40 +33,40 @@ NOTHING = frozenset({"no_evidence", "criteria_unmet"})
 
 
 def read(
-    picture: ProjectPicture,
+    view: ProjectView,
     *,
     chain: ChainReport | None,
     at: datetime,
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """All values of the page; of more sessions than ``most`` the pictures show sums of days."""
-    claims = [each for each in picture.claims if _within(each.at, since)]
-    sessions = [each for each in picture.sessions if _within(each.started or each.ended, since)]
+    """All values of the page; of more sessions than ``most`` the charts show sums of days."""
+    claims = [each for each in view.claims if _within(each.at, since)]
+    sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
     contradicted = _contradicted(claims)
     rejected = [each for each in judged if not each.accepted]
-    found = costs.read(picture)
-    changed = _changed(picture)
-    completed = [each for each in picture.items if each.state in DONE]
-    histories = why.histories(picture, *(each.id for each in completed))
-    moved = why.commits_moved(picture.path, picture.claims)
-    done = [_done(picture, each, changed, moved, histories[each.id]) for each in completed]
+    found = costs.read(view)
+    changed = _changed(view)
+    completed = [each for each in view.items if each.state in DONE]
+    histories = why.histories(view, *(each.id for each in completed))
+    moved = why.commits_moved(view.path, view.claims)
+    done = [_done(view, each, changed, moved, histories[each.id]) for each in completed]
     by_proof = [each for each in done if not _by_word(each)]
     seconds = [each.seconds for each in sessions if each.seconds is not None]
     return {
-        "project": os.path.basename(picture.path),
-        "path": picture.path,
-        "kind": picture.kind,
-        "head": _head(picture.path),
+        "project": os.path.basename(view.path),
+        "path": view.path,
+        "kind": view.kind,
+        "head": _head(view.path),
         "made_at": clock.timestamp(at),
         "since": clock.timestamp(since) if since else None,
         "harness": __version__,
-        "doing": picture.doing,
-        "next": picture.next,
-        "proven": picture.proven,
-        "checked_items": picture.checked,
-        "items": len(picture.items),
+        "doing": view.doing,
+        "next": view.next,
+        "proven": view.proven,
+        "checked_items": view.checked,
+        "items": len(view.items),
         "claims": len(judged),
         "rejected": len(rejected),
         "believed_falsely": sum((each.n, True) in contradicted for each in judged if each.accepted),
@@ -86,11 +86,11 @@ def read(
                 "answer": each.answer,
                 "answers": [*each.answers],
             }
-            for each in picture.state.questions
+            for each in view.state.questions
         ]
         + [
             {"message": redact(each.message), "item": None, "options": [], "answer": each.command, "answers": []}
-            for each in picture.state.needs[len(picture.state.questions) :]
+            for each in view.state.needs[len(view.state.questions) :]
         ],
         "open": [
             {
@@ -100,9 +100,9 @@ def read(
                 "state": each.state,
                 "reason": redact(each.reason),
                 "waits_for": [*each.waits_for],
-                "next": picture.next_of(each),
+                "next": view.next_of(each),
             }
-            for each in picture.items
+            for each in view.items
             if each.state not in DONE
         ],
         "done": [each for each in by_proof if each["state"] != CHECKED],
@@ -114,8 +114,8 @@ def read(
         "kept": _kept(sessions),
         "rows": [{**each.as_json(), "line": redact(each.line)} for each in sessions],
         "chain": {"whole": chain.whole, "sentence": chain.sentence} if chain else None,
-        "tools": dict(next((each.tools for each in reversed(picture.claims) if each.tools), {})),
-        "gaps": [{"file": each.file, "why": each.why} for each in picture.gaps],
+        "tools": dict(next((each.tools for each in reversed(view.claims) if each.tools), {})),
+        "gaps": [{"file": each.file, "why": each.why} for each in view.gaps],
     }
 
 
@@ -137,9 +137,9 @@ def _head(folder: str) -> str | None:
 
 
 def _done(
-    picture: ProjectPicture, item: Item, changed: why.Changes, moved: Mapping[str, str], history: why.History
+    view: ProjectView, item: Item, changed: why.Changes, moved: Mapping[str, str], history: why.History
 ) -> JsonObject:
-    found = why.explain(picture, item, changed=changed, history=history, moved=moved)
+    found = why.explain(view, item, changed=changed, history=history, moved=moved)
     last = next((each for each in reversed(found["claims"]) if each["verdict"] == "accepted"), None)
     return {
         "id": item.id,
@@ -156,14 +156,14 @@ def _done(
     }
 
 
-def _changed(picture: ProjectPicture) -> dict[tuple[str, str], list[str]]:
+def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
     """What differs between the commits before and of each proof; asked of git once for all."""
     pairs = {
         (before, each.commit)
-        for each in picture.claims
+        for each in view.claims
         if each.accepted and each.commit and (before := each.red_base or each.base)
     }
-    git = Git(picture.path)
+    git = Git(view.path)
     found: dict[tuple[str, str], list[str]] = {}
     if not pairs or not git.is_repository:
         return found
@@ -272,7 +272,7 @@ def _kept(sessions: Iterable[PastSession]) -> list[JsonObject]:
 # ---- to be shown to others
 
 
-def shareable(text: str, picture: ProjectPicture) -> str:
+def shareable(text: str, view: ProjectView) -> str:
     """The page without paths, host, user and remotes of this machine.
 
     ``Refused`` where something is left that looks like a secret, or names the home folder.
@@ -283,13 +283,13 @@ def shareable(text: str, picture: ProjectPicture) -> str:
         socket.gethostname(),
     )
     remotes: list[str] = []
-    git = Git(picture.path)
+    git = Git(view.path)
     if git.is_repository:
         remotes = [
             each.split("\t")[1].rsplit(" ", 1)[0] for each in git.text("remote", "-v").splitlines() if "\t" in each
         ]
     changes = [(each, "REMOTE") for each in remotes]
-    changes += [(os.path.realpath(picture.path), "PROJECT"), (picture.path, "PROJECT"), (home, "HOME")]
+    changes += [(os.path.realpath(view.path), "PROJECT"), (view.path, "PROJECT"), (home, "HOME")]
     changes += [(each, mask) for each, mask in ((host, "HOST"), (user, "USER")) if len(each) > 3]
     for what, mask in changes:
         if what and what != "/":

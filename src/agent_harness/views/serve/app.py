@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.picture import ProjectPicture
+from agent_harness.session.project_view import ProjectView
 from agent_harness.views.report import values
 from agent_harness.views.serve import pages
 from agent_harness.views.serve.access import SECURITY_HEADERS, AccessRules, BrowserSessions, OneTimeCodes
@@ -194,18 +194,18 @@ class _Routes:
         seen = project.seen
         if isinstance(seen, str):
             return HTMLResponse(pages.refused(404, f"{project.name}: {seen}"), 404)
-        found = self._report(key, seen.picture)
+        found = self._report(key, seen.view)
         text = pages.one_project(project, seen, lambda: found, frame, at=clock.now(), place=place)
         return HTMLResponse(text, status)
 
-    def _report(self, key: str, picture: ProjectPicture) -> JsonObject:
+    def _report(self, key: str, view: ProjectView) -> JsonObject:
         """The values of its report, made anew where the records have changed, and not with each tick of a session."""
-        made_of = (picture.state, picture.sessions, picture.claims, picture.gaps, picture.next)
+        made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
-            found = values.read(picture, chain=None, at=clock.now(), most=pages.PER_PAGE["sessions"])
+            found = values.read(view, chain=None, at=clock.now(), most=pages.PER_PAGE["sessions"])
             self._reports[key] = made_of, found
-        return {**found, "doing": picture.doing}
+        return {**found, "doing": view.doing}
 
     # -- actions
 

@@ -16,7 +16,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import RateLimit, clearing
 from agent_harness.kernel.redact import redact
-from agent_harness.session.picture import AskedQuestion
+from agent_harness.session.project_view import AskedQuestion
 from agent_harness.views import saying
 from agent_harness.views.report import page as report
 from agent_harness.views.report.charts import folded
@@ -30,7 +30,7 @@ from agent_harness.views.serve.window import (
     offered,
     revision_of,
 )
-from agent_harness.views.watch import ORDER, ProjectLook, class_of, time_left
+from agent_harness.views.watch import ORDER, WatchView, class_of, time_left
 
 __all__ = ["PER_PAGE", "STYLE", "Frame", "PlaceInLists", "all_projects", "one_project", "refused"]
 
@@ -50,7 +50,7 @@ class Frame:
     """What is the same on every page of an answer."""
 
     token: str  # of the forms
-    revision: str  # of the picture, as the stream counts
+    revision: str  # of the view, as the stream counts
     read_only: bool = False
     holds: bool = False  # does not come again by itself
     problem: str = ""  # what was refused just now
@@ -175,11 +175,11 @@ def _in_list(project: ServedProject, frame: Frame) -> Element:
 
 
 def _asks(project: ServedProject) -> bool:
-    return not isinstance(project.seen, str) and bool(project.seen.picture.state.needs)
+    return not isinstance(project.seen, str) and bool(project.seen.view.state.needs)
 
 
 def _first_question(projects: Sequence[ServedProject]) -> str:
-    asked = ((each.name, each.seen.picture.state.needs) for each in projects if not isinstance(each.seen, str))
+    asked = ((each.name, each.seen.view.state.needs) for each in projects if not isinstance(each.seen, str))
     return next((f"{name} needs you: {redact(found[0].message)}" for name, found in asked if found), "")
 
 
@@ -188,21 +188,21 @@ def _announced(project: ServedProject) -> str:
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
-    return f"{project.name}: {class_of(seen)}, {seen.picture.counted}"
+    return f"{project.name}: {class_of(seen)}, {seen.view.counted}"
 
 
 def _state(project: ServedProject) -> str:
     seen = project.seen
-    return seen if isinstance(seen, str) else redact(seen.picture.doing)
+    return seen if isinstance(seen, str) else redact(seen.view.doing)
 
 
-def _numbers(seen: ProjectLook) -> Iterator[str]:
-    picture = seen.picture
-    yield picture.counted
-    money = picture.money
+def _numbers(seen: WatchView) -> Iterator[str]:
+    view = seen.view
+    yield view.counted
+    money = view.money
     if money.sessions or money.spent_usd:
         yield str(money) + (f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else "")
-    if left := time_left(picture):
+    if left := time_left(view):
         yield left
 
 
@@ -215,7 +215,7 @@ def _clock(at: datetime) -> Element:
 
 def one_project(
     project: ServedProject,
-    seen: ProjectLook,
+    seen: WatchView,
     report_of: Callable[[], JsonObject],
     frame: Frame,
     *,
@@ -246,8 +246,8 @@ def one_project(
         *_way_through(found, lists, here, place),
         *list(report.sections(shown, costs=True, full=True))[:-1],
     ]
-    if seen.picture.gaps:
-        gaps = ", ".join(f"{each.file} ({each.why})" for each in seen.picture.gaps)
+    if seen.view.gaps:
+        gaps = ", ".join(f"{each.file} ({each.why})" for each in seen.view.gaps)
         body.insert(2, E("p", f"Cannot be read: {gaps}", class_="bad"))
     title = f"{project.name}: {_state(project)}"
     asks = _first_question([project])
@@ -314,20 +314,20 @@ def _pages_of(name: str, rows: list[JsonObject], here: str, place: PlaceInLists)
     return E("p", *row, class_="row")
 
 
-def _running(seen: ProjectLook) -> Iterator[Element]:
+def _running(seen: WatchView) -> Iterator[Element]:
     yield E("h2", "Now", id="now")
     yield from _now(seen)
     if seen.slots:
         yield E("pre", "\n".join(redact(each.strip()) for each in seen.slots), id="slots")
-    if not seen.picture.now and not seen.slots:
+    if not seen.view.now and not seen.slots:
         yield E("p", "No session runs.", id="none-runs")
     if seen.rows:
         lines = (_log_line(each) for each in seen.rows[-LOG_LINES:])
         yield E("pre", "\n".join(lines), id="log", tabindex="0", role="region", aria_label="What the harness says")
 
 
-def _now(seen: ProjectLook, most: int = 4) -> Iterator[Element]:
-    for number, each in enumerate(seen.picture.now[:most]):
+def _now(seen: WatchView, most: int = 4) -> Iterator[Element]:
+    for number, each in enumerate(seen.view.now[:most]):
         if most == 1 and not each.alive:
             return
         who = f", {each.model}" if each.model else ""
@@ -358,17 +358,17 @@ def _form(project: ServedProject, verb: str, frame: Frame, back: str, *children:
     )
 
 
-def _questions(project: ServedProject, seen: ProjectLook, frame: Frame, back: str) -> Iterator[Element]:
-    for each in seen.picture.state.questions:
+def _questions(project: ServedProject, seen: WatchView, frame: Frame, back: str) -> Iterator[Element]:
+    for each in seen.view.state.questions:
         mark = mark_of(each)
         told = [E("p", E("strong", redact(each.message)))]
         told += [E("p", redact(line), class_="soft") for line in each.details]
-        if frame.read_only or not answerable(project, each, seen.picture):
+        if frame.read_only or not answerable(project, each, seen.view):
             told.append(E("p", "Answer with: ", E("code", each.answer)))
         else:
             told.append(_form(project, "answer", frame, back, *_answers(project, each, mark)))
         yield E("section", *told, class_="asks", id=f"q-{project.key}-{mark}", aria_label="A question")
-    for need in seen.picture.state.needs[len(seen.picture.state.questions) :]:
+    for need in seen.view.state.needs[len(seen.view.state.questions) :]:
         yield E("p", f"{redact(need.message)}: ", E("code", redact(need.command)), class_="asks")
 
 
@@ -426,7 +426,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     verbs = offered(project)
     if frame.read_only or not verbs or isinstance(seen, str):
         return None
-    shown = E("input", type="hidden", name="revision", value=revision_of(project, seen.picture))
+    shown = E("input", type="hidden", name="revision", value=revision_of(project, seen.view))
     form = {
         "pause": lambda: (shown, E("button", "pause")),
         "resume": lambda: (shown, E("button", "go on now" if project.kind == "longtask" else "resume")),
@@ -447,9 +447,9 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     return E("div", *first, class_="row", id=f"controls-{project.key}")
 
 
-def _to_whom(seen: ProjectLook) -> Element | None:
+def _to_whom(seen: WatchView) -> Element | None:
     """Which of several agents a line is for; the one that is chosen on the page is the one that hears it."""
-    slots = saying.slots_in(seen.parallel, seen.picture.kind)
+    slots = saying.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None
     choices = [E("option", redact(str(each)), value=each.slot) for each in slots]

@@ -20,9 +20,9 @@ from agent_harness.kernel import clock, trusted_state
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.trusted_state import Place
-from agent_harness.session.picture import AskedQuestion, ProjectPicture
+from agent_harness.session.project_view import AskedQuestion, ProjectView
 from agent_harness.views import saying
-from agent_harness.views.watch import AllProjects, ProjectLook
+from agent_harness.views.watch import AllProjects, WatchView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ServedProject:
     key: str  # in addresses
     path: str
     kind: Kind
-    seen: ProjectLook | str  # a sentence where it cannot be read, or is gone
+    seen: WatchView | str  # a sentence where it cannot be read, or is gone
     deeds: tuple[Deed, ...] = ()
     choices: TaskChoices | None = None  # of a long task
 
@@ -126,7 +126,7 @@ class Window:
         return limits + [
             (each.path, each.seen)
             if isinstance(each.seen, str)
-            else (each.path, each.seen.picture, each.seen.rows[-1:], each.seen.slots, _told(each.deeds))
+            else (each.path, each.seen.view, each.seen.rows[-1:], each.seen.slots, _told(each.deeds))
             for each in self.look()
         ]
 
@@ -140,7 +140,7 @@ class Window:
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
         if verb != "answer" and verb not in offered(project):
             raise Superseded("That cannot be done here now", hint="harness status")
-        done = ACTIONS[verb](project, seen.picture, form)
+        done = ACTIONS[verb](project, seen.view, form)
         deeds = self._deeds.setdefault(project.path, deque(maxlen=KEPT_DEEDS))
         if any(not each.ended.is_set() for each in deeds) and verb != "say":
             raise Busy("Something else is still being done here", hint="harness status")
@@ -192,39 +192,39 @@ def mark_of_limit(limit: RateLimit) -> str:
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def revision_of(project: ServedProject, picture: ProjectPicture) -> str:
+def revision_of(project: ServedProject, view: ProjectView) -> str:
     """Names what a person saw when they decided that the project shall rest, or go on."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
-    state = picture.state
+    state = view.state
     return hashlib.sha256(repr((state.rests, state.questions)).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def answerable(project: ServedProject, asked: AskedQuestion, picture: ProjectPicture) -> bool:
+def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
     """Whether it is the one that the command would answer: of several about one item, or about none, the first is."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
-    about = (each for each in picture.state.questions if asked.item is None or each.item == asked.item)
+    about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
     return next(about, None) == asked
 
 
-def _as_shown(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> None:
-    if form.get("revision") != revision_of(project, picture):
+def _as_shown(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> None:
+    if form.get("revision") != revision_of(project, view):
         raise Superseded("This has changed meanwhile; look again", hint="harness status")
 
 
 # ---- the actions: what the verb of that name calls
 
 Say = Callable[[str], None]
-Action = Callable[[ServedProject, ProjectPicture, Mapping[str, str]], Callable[[Say], object]]
+Action = Callable[[ServedProject, ProjectView, Mapping[str, str]], Callable[[Say], object]]
 
 
-def _answer(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    asked = next((each for each in picture.state.questions if mark_of(each) == form.get("question")), None)
-    if asked is None or not answerable(project, asked, picture):
+def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
+    asked = next((each for each in view.state.questions if mark_of(each) == form.get("question")), None)
+    if asked is None or not answerable(project, asked, view):
         raise Superseded("That question no longer waits", hint="harness status")
     if project.kind == "longtask":
-        _as_shown(project, picture, form)
+        _as_shown(project, view, form)
         return _decided(project, form.get("choose", ""), form)
     if project.kind == "tasklist":
         from agent_harness.protocols.tasklist.api import TaskList
@@ -266,8 +266,8 @@ def _feature_project(project: ServedProject, say: Say) -> FeatureProject:
     return FeatureProject.open(Path(project.path), say=say, by=BY)
 
 
-def _pause(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(project, picture, form)
+def _pause(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, view, form)
     why = form.get("why", "").strip()
     if project.kind == "tasklist":
         from agent_harness.protocols.tasklist.api import TaskList
@@ -276,8 +276,8 @@ def _pause(project: ServedProject, picture: ProjectPicture, form: Mapping[str, s
     return lambda say: _feature_project(project, say).pause(why or None)
 
 
-def _resume(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(project, picture, form)
+def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, view, form)
     if project.kind == "longtask":
         return _decided(project, "active", form)
     if project.kind == "tasklist":
@@ -287,7 +287,7 @@ def _resume(project: ServedProject, picture: ProjectPicture, form: Mapping[str, 
     return lambda say: _feature_project(project, say).resume()
 
 
-def _say(project: ServedProject, _picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
+def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
     """For whoever is at work when it arrives, as the command; of several for the slot that was chosen."""
     by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
 
@@ -297,13 +297,13 @@ def _say(project: ServedProject, _picture: ProjectPicture, form: Mapping[str, st
     return act
 
 
-def _handoff(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(project, picture, form)
+def _handoff(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, view, form)
     return lambda say: _feature_project(project, say).handoff()
 
 
-def _takeback(project: ServedProject, picture: ProjectPicture, form: Mapping[str, str]) -> Callable[[Say], object]:
-    _as_shown(project, picture, form)
+def _takeback(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
+    _as_shown(project, view, form)
     marks = form.get("mark") == "yes"
     return lambda say: _feature_project(project, say).takeback(lambda _question: marks)
 
@@ -325,7 +325,7 @@ def offered(project: ServedProject) -> tuple[str, ...]:
         return ()
     if project.kind == "longtask":
         return ("resume", "say") if project.choices and project.choices.waits else ("say",)
-    state = project.seen.picture.state
+    state = project.seen.view.state
     if state.rests == "in your hands":
         return ("takeback",)
     hand = ("handoff",) if project.kind == "features" and state.rests is None else ()

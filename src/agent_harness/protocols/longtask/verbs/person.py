@@ -1,4 +1,4 @@
-"""What a person may decide of a task from a face that shows it: each is a command of ``lth``, for what was shown.
+"""What a person may decide of a task from a view that shows it: each is a command of ``lth``, for what was shown.
 
     active          lth record DIR --status active [--note TEXT]
     done            lth record DIR --status done
@@ -75,10 +75,10 @@ def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str)
     said = text.strip()
     if len(said) > MOST_CHARACTERS:
         raise UsageError(f"A note has at most {MOST_CHARACTERS} letters", hint="lth status .")
-    face = ViewAction(shown, by)
+    action = ViewAction(shown, by)
     if word in found.criteria:
         criterion, status = found.criteria[word]
         given = {"type": "review-note", "criterion-id": criterion, "status": status, "summary": said or word}
-        record.gather(layout, EvidenceOptions(given), face=face)
+        record.gather(layout, EvidenceOptions(given), action=action)
         return f"Recorded: {word}"
-    return record.record(layout, RecordOptions({"status": word, **({"note": said} if said else {})}), face=face)[0]
+    return record.record(layout, RecordOptions({"status": word, **({"note": said} if said else {})}), action=action)[0]

@@ -38,13 +38,13 @@ class ViewAction:
         return {"by": self.by}
 
 
-def _refuse_other(layout: LongTaskLayout, face: ViewAction | None) -> None:
+def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
     """``Superseded``, under the lock, where the task is another one than was shown."""
-    if face is not None and LongTaskStore(layout).revision() != face.shown:
+    if action is not None and LongTaskStore(layout).revision() != action.shown:
         raise Superseded("This has changed meanwhile; look again", hint="lth status .")
 
 
-def record(layout: LongTaskLayout, options: RecordOptions, *, face: ViewAction | None = None) -> tuple[str, int]:
+def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
     """Writes the progress that is given. ``VerificationFailed``, and nothing written, for an untrue ``done``."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
@@ -65,7 +65,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, face: ViewAction |
         from agent_harness.supervision.starts import go_on
 
         go_on(os.path.dirname(layout.ledger(make=False)))
-    task_id = store.change(lambda change: _record(change, options, line, face))
+    task_id = store.change(lambda change: _record(change, options, line, action))
     return f"Recorded {options.status} for {task_id}", 0
 
 
@@ -84,9 +84,9 @@ def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -
 
 
 def _record(
-    change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None, face: ViewAction | None
+    change: CheckpointChange, options: RecordOptions, line: ClaimVerdict | None, action: ViewAction | None
 ) -> str:
-    _refuse_other(change.layout, face)
+    _refuse_other(change.layout, action)
     change.verdict = line
     raw, status, note = change.checkpoint.raw, options.status, options.note
     raw["status"] = status
@@ -107,7 +107,7 @@ def _record(
         _end_cooldowns(change)
     change.touch()
     noted: JsonObject = {} if note is None else {"note": note}
-    noted |= face.event() if face else {}
+    noted |= action.event() if action else {}
     change.event("progress_recorded", status=status, **noted, blockedUntil=raw["blockedUntil"], blocker=raw["blocker"])
     return change.task.id
 
@@ -151,13 +151,13 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 
 
 def gather(
-    layout: LongTaskLayout, options: EvidenceOptions, *, face: ViewAction | None = None
+    layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
     """Records the evidence that the options describe, and answers with it.
 
     ``OutsideTask`` for a manifest elsewhere; nothing is written then.
     """
-    answer = LongTaskStore(layout).change(lambda change: _gather(change, options, face))
+    answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
     manual = _manual_of(layout, item)
     if not log.worker_speaks(layout):
@@ -207,8 +207,8 @@ def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
     return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
 
 
-def _gather(change: CheckpointChange, options: EvidenceOptions, face: ViewAction | None) -> JsonObject:
-    _refuse_other(change.layout, face)
+def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewAction | None) -> JsonObject:
+    _refuse_other(change.layout, action)
     given = options.members
     place = _place(change, options.type, options.manifest_path)
     item = evidence.in_order({**given, "observedAt": given["observedAt"] or change.at, "manifestPath": place})
@@ -219,7 +219,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, face: ViewAction
     archived = evidence.add(change, item)
     status = change.checkpoint.status
     note = next(item[name] for name in ("summary", "note", "path", "manifestPath") if item.get(name))
-    said = face.event() if face else {}
+    said = action.event() if action else {}
     change.event("evidence_recorded", status=status, evidence=[item], note=note, **said)
     change.event("checkpoint_written", status=status, reason="evidence recorded")
     answer = {"recorded": True, "taskId": change.task.id, "evidence": item, "manifestPath": place}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.claims.worker import Worker
     from agent_harness.protocols.tasklist.records import State
     from agent_harness.protocols.tasklist.store import TaskListChange
-    from agent_harness.session.picture import AskedQuestion
+    from agent_harness.session.project_view import AskedQuestion
 
 
 INIT_SECONDS = 600.0
@@ -166,7 +166,7 @@ def log_stats(worker: Worker) -> JsonObject:
 
 
 def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Makes hooks, claims and runs rest until ``resume``; ``by`` names the face through which a person asks for it."""
+    """Makes hooks, claims and runs rest until ``resume``; ``by`` names the view through which a person asks for it."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
     worker.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))

@@ -1,7 +1,7 @@
-"""What a face shows of a project, in the same frozen values whatever the protocol: a command, a view, a page.
+"""What a view shows of a project, in the same frozen values whatever the protocol: a command, a view, a page.
 
-    picture = reader.look()          # what is new is read, and nothing else
-    print(picture.line, picture.items, picture.sessions, picture.claims, picture.gaps)
+    view = reader.load()          # what is new is read, and nothing else
+    print(view.line, view.items, view.sessions, view.claims, view.gaps)
 
 They are read from the records on disk alone, without a lock, so that they are the same for a run of this program, of
 another one, and of one that has died. A last line that is not ended waits; a file that cannot be read is a gap that is
@@ -72,8 +72,8 @@ __all__ = [
     "Money",
     "Now",
     "PastSession",
-    "ProjectPicture",
-    "PictureReader",
+    "ProjectView",
+    "ProjectReader",
     "Source",
     "StatePart",
 ]
@@ -190,7 +190,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A record that cannot be read, and why; the picture is without it."""
+    """A record that cannot be read, and why; the view is without it."""
 
     file: str
     why: str
@@ -268,7 +268,7 @@ class Now:
         """Its phase and for how long, or until when it waits."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
-        since = clock_face(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
+        since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
         return f"{self.phase} {since}{f' ({self.step})' if self.step else ''}".strip()
 
     @property
@@ -300,7 +300,7 @@ class StatePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPicture:
+class ProjectView:
     """One project as it was when its reader looked."""
 
     kind: Kind
@@ -451,7 +451,7 @@ UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyE
 """What a damaged file comes to, whatever somebody wrote into it."""
 
 
-class PictureReader:
+class ProjectReader:
     """Looks at one project, again and again; a second look costs what is new."""
 
     def __init__(self, source: Source) -> None:
@@ -460,13 +460,13 @@ class PictureReader:
         self._claims = _Histories(_claims)
         self._stamps: object = None
         self._state_gaps: list[Gap] = []
-        self._picture = ProjectPicture(kind=source.kind, path=source.path, state=StatePart())
+        self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
-    def look(self) -> ProjectPicture:
+    def load(self) -> ProjectView:
         """The project as it is now. The same object again where nothing has changed."""
-        home, before = self._source.home(), self._picture
+        home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
-        found = ProjectPicture(
+        found = ProjectView(
             kind=before.kind,
             path=before.path,
             state=self._state((several is not None, any(each.alive for each in now))),
@@ -476,8 +476,8 @@ class PictureReader:
             several=several,
             gaps=(*self._state_gaps, *self._sessions.gaps(), *self._claims.gaps()),
         )
-        self._picture = before if _is_same(found, before) else found
-        return self._picture
+        self._view = before if _is_same(found, before) else found
+        return self._view
 
     @property
     def home(self) -> str | None:
@@ -501,7 +501,7 @@ class PictureReader:
         """Read again where a file is another one, or where somebody works who did not, or no longer."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
-            return self._picture.state
+            return self._view.state
         self._stamps = stamps
         self._state_gaps.clear()
         return self._read("state", lambda: self._source.state(self._read), StatePart())
@@ -559,13 +559,13 @@ def _claims(rows: Iterable[JsonObject], before: tuple[ClaimVerdict, ...]) -> tup
     return (*before, *(ClaimVerdict.from_record(row) for row in rows if row.get("v") == 1))
 
 
-def _is_same(one: ProjectPicture, other: ProjectPicture) -> bool:
+def _is_same(one: ProjectView, other: ProjectView) -> bool:
     parts = ((one.state, other.state), (one.sessions, other.sessions), (one.claims, other.claims))
     rest = ((each.now, each.several, each.gaps) for each in (one, other))
     return all(a is b for a, b in parts) and next(rest) == next(rest)
 
 
-def clock_face(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
     """``0:42``, ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
