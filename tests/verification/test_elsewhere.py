@@ -239,7 +239,7 @@ def test_work_that_knows_which_program_asks(make_repo: Make, command: str, condi
 def test_only_a_person_opens_the_network(make_repo: Make, settings: SandboxSettings, network: str) -> None:
     repo = make_repo({"README.md": "demo\n"}, resolved=False)
     runner = CommandRunner(repo.client, CommandCheck(command="true", sandbox=settings), base=repo.base)
-    with runner.place(repo.base, neutral=True) as space:
-        run = runner.run_plainly(space, "readlink /proc/self/ns/net", 60.0, at_home=False)
+    with runner.place(repo.base, neutral=True) as checkout:
+        run = runner.run_plainly(checkout, "readlink /proc/self/ns/net", 60.0, at_home=False)
 
     assert (run.output.strip() == os.readlink("/proc/self/ns/net")) == (network == OPEN)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agent_harness.kernel import owner
+from agent_harness.verification.checkout import Overlay
 from agent_harness.verification.runner.execution import run_tests
 from agent_harness.verification.verdict import Run, passed
-from agent_harness.verification.workspace import Overlay
 
 from .sample import ADD_CODE, INI, PYTEST, SUITE, JudgedProject
 
@@ -146,9 +146,9 @@ def test_every_kind_of_test_has_its_id(make_repo: Make, extra: str) -> None:
 def run_selected(repo: JudgedProject, command: str, ids: list[str]) -> Run:
     from agent_harness.verification.runner.execution import RunAsked, execute, place_for
 
-    with place_for(repo.client, repo.base, environment=repo.environment) as space:
+    with place_for(repo.client, repo.base, environment=repo.environment) as checkout:
         asked = RunAsked(seconds=60, keep_going=True, select=ids)
-        return execute(space, command, asked, environment=repo.environment)
+        return execute(checkout, command, asked, environment=repo.environment)
 
 
 GREEN = "def test_a(): pass\ndef test_b(): pass\n"

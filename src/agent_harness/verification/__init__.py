@@ -2,6 +2,6 @@
 
 ``judge`` judges a candidate, in the order of its steps: ``guard`` by the duty of its protocol (``duties``), with
 ``changes``, ``runner_config`` and ``sources``: rules on contents; then runs. ``runner`` runs one command on one commit,
-in a ``workspace``, in an environment that was resolved before the agent started. ``command`` has what any shell command
+in a ``checkout``, in an environment that was resolved before the agent started. ``command`` has what any shell command
 needs. ``check`` reads commands, ``verdict`` holds the answers.
 """

@@ -15,6 +15,7 @@ from agent_harness.kernel.git.objects import Objects
 from agent_harness.verification import duties
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import between, tree_at
+from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.duties import SessionClaim
@@ -39,7 +40,6 @@ from agent_harness.verification.verdict import (
     Strictness,
     Verdict,
 )
-from agent_harness.verification.workspace import Edits, Overlay
 
 Stage = Callable[[Case], object]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from agent_harness.verification.case import Case
 from agent_harness.verification.check import parse
+from agent_harness.verification.checkout import Checkout
 from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, run_command
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER, Calls, RecordedCall
 from agent_harness.verification.verdict import Replayed
-from agent_harness.verification.workspace import Workspace
 
 _CALLING = PLUGIN_FOLDER / "agent_harness_calls.py"
 _PROGRAM = "main.py"  # what a plain program is called
@@ -139,7 +139,7 @@ def _alike(inside: str, outside: str, program: str) -> bool:
 
 
 def plainly(
-    space: Workspace,
+    checkout: Checkout,
     python: str,
     calls: Sequence[RecordedCall],
     *,
@@ -154,19 +154,19 @@ def plainly(
 
     ``imports`` are folders of modules; ``first`` are modules, or files of the checkout, that are imported before.
     """
-    place = Path(tempfile.mkdtemp(prefix="", dir=space.private))
+    place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
     job = {
         "paths": list(dict.fromkeys(imports)),
-        "first": [str(space.cwd / each) if each.endswith(".py") else each for each in first],
+        "first": [str(checkout.cwd / each) if each.endswith(".py") else each for each in first],
         "calls": [[call.module, call.name, call.arguments] for call in calls],
     }
     (place / "job.json").write_text(json.dumps(job), encoding="utf-8")
     run_command(
         [python, str(place / _PROGRAM)],
-        cwd=space.cwd,
-        variables={**variables, "PWD": str(space.cwd)},
+        cwd=checkout.cwd,
+        variables={**variables, "PWD": str(checkout.cwd)},
         timeout_seconds=timeout_seconds,
         stop=stop,
         reach=reach,

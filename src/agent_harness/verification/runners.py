@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from agent_harness.kernel.git import Git
 from agent_harness.verification.check import Command, parse
+from agent_harness.verification.checkout import Checkout, Edits, Overlay
 from agent_harness.verification.guard import file_of
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, released
 from agent_harness.verification.runner.execution import (
@@ -25,7 +26,6 @@ from agent_harness.verification.runner.execution import (
 )
 from agent_harness.verification.runner.lending import import_folders, without
 from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
-from agent_harness.verification.workspace import Edits, Overlay, Workspace
 
 
 class Told(NamedTuple):
@@ -59,17 +59,17 @@ class Runner(ABC):
     @abstractmethod
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
-    ) -> AbstractContextManager[Workspace]:
+    ) -> AbstractContextManager[Checkout]:
         """Where commands are run on a commit."""
 
     @abstractmethod
-    def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
+    def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """One run in a place that is there."""
 
     def run(self, commit: str, command: str, terms: RunAsked) -> Run:
         """One run in a place of its own."""
-        with self.place(commit, terms.overlays) as space:
-            return self.start(space, command, terms)
+        with self.place(commit, terms.overlays) as checkout:
+            return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
         """The check on the candidate."""
@@ -116,7 +116,7 @@ class Runner(ABC):
         """The interpreter of a command that ``said`` which one it is; nothing where it is not to be trusted."""
 
     @abstractmethod
-    def plain_variables(self, space: Workspace) -> Mapping[str, str]:
+    def plain_variables(self, checkout: Checkout) -> Mapping[str, str]:
         """The variables of a person's program in this place."""
 
     @property
@@ -125,11 +125,11 @@ class Runner(ABC):
         """The folders of the project from which its environments import, before any setting of a runner."""
 
     @abstractmethod
-    def imports(self, space: Workspace) -> list[str]:
+    def imports(self, checkout: Checkout) -> list[str]:
         """The folders from which the project's modules are imported there."""
 
     @abstractmethod
-    def reach(self, space: Workspace) -> Reach:
+    def reach(self, checkout: Checkout) -> Reach:
         """What a program there may change."""
 
 
@@ -165,12 +165,12 @@ class TestRunner(Runner):
 
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
-    ) -> AbstractContextManager[Workspace]:
+    ) -> AbstractContextManager[Checkout]:
         return place_for(self.git, commit, environment=self.environment, overlays=overlays, neutral=neutral)
 
-    def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
+    def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         run = execute_plain if terms.plain else execute
-        return run(space, command, terms, environment=self.environment, stop=self._stop)
+        return run(checkout, command, terms, environment=self.environment, stop=self._stop)
 
     def passed(self, run: Run) -> bool:
         return passed(run)
@@ -208,18 +208,18 @@ class TestRunner(Runner):
     def python_of(self, command: Command, said: str) -> str:
         return self.environment.completed(command).python_of(command, said)
 
-    def plain_variables(self, space: Workspace) -> Mapping[str, str]:
+    def plain_variables(self, checkout: Checkout) -> Mapping[str, str]:
         return self.environment.variables
 
     @property
     def import_roots(self) -> Collection[str]:
         return self.environment.mapped().roots
 
-    def imports(self, space: Workspace) -> list[str]:
-        return import_folders(self.environment.mapped(), space)
+    def imports(self, checkout: Checkout) -> list[str]:
+        return import_folders(self.environment.mapped(), checkout)
 
-    def reach(self, space: Workspace) -> Reach:
-        return reach_of(space, self.environment)
+    def reach(self, checkout: Checkout) -> Reach:
+        return reach_of(checkout, self.environment)
 
 
 _NAMED = 5  # ids written out in a message; all of them are in the data

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent_harness.verification.case import Case
+from agent_harness.verification.checkout import Checkout, Edits
 from agent_harness.verification.command.marks import MARKING, is_of_work
 from agent_harness.verification.command.runner import CommandRunner
 from agent_harness.verification.runner.execution import NOT_FOUND, RunAsked
 from agent_harness.verification.verdict import GREEN, Run
-from agent_harness.verification.workspace import Edits, Workspace
 
 _OF_HARNESS = "harness-*"  # files of a project with a task list
 _AROUND = re.compile(
@@ -69,11 +69,11 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     has_mark = any(map(MARKING.search, texts))
 
     def as_a_person(*, at_home: bool = False, marks: bool | None = None, overlays: Sequence[Edits] = ()) -> bool:
-        with runner.place(case.candidate, overlays, neutral=True) as space:
-            if space.borrowed and any(map(_GIT.search, texts)):
+        with runner.place(case.candidate, overlays, neutral=True) as checkout:
+            if checkout.borrowed and any(map(_GIT.search, texts)):
                 return True  # git cannot be used in this checkout, and the check needs it: nothing is asked
-            _take_along(Path(runner.git.root), space)
-            run = runner.run_plainly(space, command, case.short_limit, at_home=at_home, marks=marks, checks=files)
+            _take_along(Path(runner.git.root), checkout)
+            run = runner.run_plainly(checkout, command, case.short_limit, at_home=at_home, marks=marks, checks=files)
             return _passes(case, run)
 
     if as_a_person(at_home=True, marks=False if has_mark else None, overlays=rewritten):
@@ -81,8 +81,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     terms = RunAsked(seconds=case.short_limit, plain=True)
     if not _passes(case, case.part(command, terms)):
         return "The command passed, and failed when it was run again on the same commit"
-    with runner.place(case.candidate, neutral=True) as space:
-        if not _passes(case, runner.start(space, command, terms)):
+    with runner.place(case.candidate, neutral=True) as checkout:
+        if not _passes(case, runner.start(checkout, command, terms)):
             return "The command passes in the folder where the harness runs it, and fails in another one"
     if not as_a_person():
         return (
@@ -115,10 +115,10 @@ def _passes(case: Case, run: Run) -> bool:
     return run.exit_code == 0 or (run.exit_code == NOT_FOUND and not run.seconds)
 
 
-def _take_along(root: Path, space: Workspace) -> None:
+def _take_along(root: Path, checkout: Checkout) -> None:
     """Copy the harness's uncommitted files of the project: without them work could detect the checkout."""
     for path in root.glob(_OF_HARNESS):
-        place = space.cwd / path.name
+        place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
             shutil.copyfile(path, place)
 

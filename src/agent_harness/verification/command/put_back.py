@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping
 from agent_harness.kernel.shell.reader import read
 from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.verification.case import Case
+from agent_harness.verification.checkout import Edits
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
 from agent_harness.verification.runner_config import is_runner_config
 from agent_harness.verification.verdict import Run
-from agent_harness.verification.workspace import Edits
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
 _TABLES = frozenset(

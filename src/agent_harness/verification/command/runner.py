@@ -24,6 +24,7 @@ from agent_harness.kernel.shell.wrappers import program_at
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.check import Command, parse
+from agent_harness.verification.checkout import Checkout, Edits, Overlay, make_checkout
 from agent_harness.verification.command.marks import unmarked
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.watched import judged
@@ -54,7 +55,6 @@ from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.runners import Runner, Told
 from agent_harness.verification.verdict import CRITICAL, FAST, NORMAL, OFF, STRICT, TELL, Finding, Run, Strictness
-from agent_harness.verification.workspace import Edits, Overlay, Workspace, workspace
 
 _RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
 _PYTEST = re.compile(r"(?<![\w-])py\.?test(-3(\.\d+)?)?(?![\w/-])")  # a word, and no folder
@@ -151,8 +151,8 @@ class CommandRunner(Runner):
     @contextmanager
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
-    ) -> Iterator[Workspace]:
-        with workspace(
+    ) -> Iterator[Checkout]:
+        with make_checkout(
             self.git,
             commit,
             overlays=overlays,
@@ -160,8 +160,8 @@ class CommandRunner(Runner):
             neutral=neutral,
             base=self._base or None,
             without=self.left_out,
-        ) as space:
-            yield space
+        ) as checkout:
+            yield checkout
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
         return self.run_here(terms.seconds) if self.in_place else self.run(commit, command, terms)
@@ -173,11 +173,11 @@ class CommandRunner(Runner):
             # compiled files that lay in the folder would be part of the next commit
             variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled.path} | self.check.variables)
             reach = Reach((root, Path(compiled.path)), (), self.check.sandbox)
-            place = Workspace(commit="", top=root, cwd=root, private=Path(compiled.path))
+            place = Checkout(commit="", top=root, cwd=root, private=Path(compiled.path))
             terms = RunAsked(seconds=self.check.timeout_seconds if seconds is None else seconds)
             return self._unwatched(place, self.check.command, terms, variables, reach)
 
-    def start(self, space: Workspace, command: str, terms: RunAsked) -> Run:
+    def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """With the witness where it may run pytest, and that can be loaded.
 
         What it makes of tests that fail is its own affair where it does so on the code before as well. One that fails
@@ -186,23 +186,23 @@ class CommandRunner(Runner):
         """
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
-            return self._unwatched(space, command, terms)
-        run = self._watched(parsed, space, terms)
+            return self._unwatched(checkout, command, terms)
+        run = self._watched(parsed, checkout, terms)
         if terms.again:
             return run
         if run.started and run.exit_code == 0 and run.goes_on and not (parsed.pytest or run.problem):
             run = run if self._known_before.goes_on else replace(run, report=None, problem=_WENT_ON)
         elif not run.started and run.ended:
-            run = self._unwatched(space, command, terms) if run.exit_code else run
+            run = self._unwatched(checkout, command, terms) if run.exit_code else run
             if run.exit_code == 0 and self._has_to_start:
                 run = replace(run, problem=_WITHOUT_PYTEST)
-        if run.report and run.exit_code == 0 and (changed := space.disturbed()):
+        if run.report and run.exit_code == 0 and (changed := checkout.disturbed()):
             return replace(run, report=None, problem=f"the run changed the tests themselves: {changed[0]}")
         return run
 
     def _unwatched(
         self,
-        space: Workspace,
+        checkout: Checkout,
         command: str,
         terms: RunAsked,
         variables: dict[str, str] | None = None,
@@ -210,18 +210,18 @@ class CommandRunner(Runner):
     ) -> Run:
         done = run_command(
             command,
-            cwd=space.cwd,
-            variables=variables or self._variables(space),
+            cwd=checkout.cwd,
+            variables=variables or self._variables(checkout),
             timeout_seconds=terms.seconds,
             stop=self._stop,
-            reach=reach or self.reach(space),
+            reach=reach or self.reach(checkout),
         )
-        run = run_of(command, space, done, (None, None), Path(self.git.root))
+        run = run_of(command, checkout, done, (None, None), Path(self.git.root))
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
 
     def run_plainly(
         self,
-        space: Workspace,
+        checkout: Checkout,
         command: str,
         seconds: float,
         *,
@@ -237,63 +237,63 @@ class CommandRunner(Runner):
         """
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
-        laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(space)
-        reach = self.reach(space)
+        laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
+        reach = self.reach(checkout)
         variables = (
-            {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(space)
+            {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(checkout)
         )
-        cwd = Path(self.git.root) if laid else space.cwd
+        cwd = Path(self.git.root) if laid else checkout.cwd
         if marks is not None:
-            variables |= unmarked(space.private, variables, cwd, checks or {}, marks=marks)
+            variables |= unmarked(checkout.private, variables, cwd, checks or {}, marks=marks)
         done = run_command(
             f"{_UNTAGGED}{command}",
             cwd=cwd,
             variables=variables,
             timeout_seconds=seconds,
             stop=self._stop,
-            reach=reach._replace(own=[space.top, *reach.own]),
+            reach=reach._replace(own=[checkout.top, *reach.own]),
             plain=True,
             at_home=at_home,
             needs_temporary=True,
             network=OPEN if self.check.sandbox.network == OPEN else INTERFACE,
             laid=laid,
         )
-        return run_of(command, space, done, (None, None), space.cwd)
+        return run_of(command, checkout, done, (None, None), checkout.cwd)
 
-    def _laid_over_project(self, space: Workspace) -> dict[str, tuple[str, str]]:
+    def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
         """Return the checkout, and what is lent to it, by the paths over which they are laid; none if they cannot be.
 
         What is lent is linked to the project, where the checkout will be: these links become places to lay it over.
         """
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
-        used = [space.private, Path.home(), Path(tempfile.gettempdir())]
+        used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
         if (
             self.left_out
             or any(Path(os.path.realpath(path)).is_relative_to(top) for path in used)
             or not can_lay(self.check.sandbox)
         ):
             return {}
-        laid = {top: ("rw", str(space.top))}
+        laid = {top: ("rw", str(checkout.top))}
         for name in self._lent():
-            place, source = space.cwd / name, root / name
+            place, source = checkout.cwd / name, root / name
             if place.is_symlink():
                 place.unlink()
                 place.mkdir() if source.is_dir() else place.touch()
                 laid[os.path.realpath(source)] = ("ro" if (source / "pyvenv.cfg").exists() else "rw", str(source))
         return laid
 
-    def _watched(self, command: Command, space: Workspace, terms: RunAsked) -> Run:
+    def _watched(self, command: Command, checkout: Checkout, terms: RunAsked) -> Run:
         root = Path(self.git.root)
-        folders = (str(PLUGIN_FOLDER), *import_folders(self._mapped, space))
-        imports = search_path(folders, command, process.scrubbed_environment(), root, space)
+        folders = (str(PLUGIN_FOLDER), *import_folders(self._mapped, checkout))
+        imports = search_path(folders, command, process.scrubbed_environment(), root, checkout)
         start = TestStart(
             command=command,
             words=command.words,
-            space=space,
-            variables={**self._variables(space), "PYTHONPATH": imports},
+            checkout=checkout,
+            variables={**self._variables(checkout), "PYTHONPATH": imports},
             project=root,
             kept=[str(root / each) for each in self._lent()],
-            reach=self.reach(space),
+            reach=self.reach(checkout),
             blocked=self.check.installed.blocked,
             by_shell=True,
             scripts=self._named.files,
@@ -301,9 +301,9 @@ class CommandRunner(Runner):
             stop=self._stop,
         )
         watched = start.watched(terms)
-        run = judged(command, watched, run_of(command.text, space, watched.done, (None, None), root))
+        run = judged(command, watched, run_of(command.text, checkout, watched.done, (None, None), root))
         for each in run.calls:
-            each.python = each.python.replace(str(space.cwd), str(root))  # of what is lent
+            each.python = each.python.replace(str(checkout.cwd), str(root))  # of what is lent
         return run
 
     @property
@@ -318,8 +318,8 @@ class CommandRunner(Runner):
         """The command with the witness on the code before; run once, where something asks for it."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
-            with self.place(self._base) as space:
-                self._before = self._watched(parse(self.check.command), space, terms)
+            with self.place(self._base) as checkout:
+                self._before = self._watched(parse(self.check.command), checkout, terms)
         return self._before
 
     def _may_run_pytest(self, command: Command) -> bool:
@@ -422,20 +422,20 @@ class CommandRunner(Runner):
             self._ignored = ignored_paths(self.git)
         return lendable(Path(self.git.root), self._ignored)
 
-    def _variables(self, space: Workspace) -> dict[str, str]:
-        variables = self.plain_variables(space) | self.check.variables
+    def _variables(self, checkout: Checkout) -> dict[str, str]:
+        variables = self.plain_variables(checkout) | self.check.variables
         if self.check.installed.compiled:
-            variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")
+            variables["PYTHONPYCACHEPREFIX"] = str(checkout.private / "compiled")
         return variables
 
-    def plain_variables(self, space: Workspace) -> dict[str, str]:
+    def plain_variables(self, checkout: Checkout) -> dict[str, str]:
         """What leads into the project's folder leads into the checkout instead."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
-        if imports := search_path(import_folders(self._mapped, space), Command(text=""), variables, root, space):
+        if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
             variables["PYTHONPATH"] = imports
-        variables["PATH"] = os.pathsep.join(space.moved(entry, root) for entry in search.split(os.pathsep))
-        return {**variables, "PWD": str(space.cwd)}
+        variables["PATH"] = os.pathsep.join(checkout.moved(entry, root) for entry in search.split(os.pathsep))
+        return {**variables, "PWD": str(checkout.cwd)}
 
     def python_of(self, command: Command, said: str) -> str:
         known = self.check.installed.pythons
@@ -451,11 +451,11 @@ class CommandRunner(Runner):
     def import_roots(self) -> Collection[str]:
         return self._mapped.roots
 
-    def imports(self, space: Workspace) -> list[str]:
-        return import_folders(self._mapped, space)
+    def imports(self, checkout: Checkout) -> list[str]:
+        return import_folders(self._mapped, checkout)
 
-    def reach(self, space: Workspace) -> Reach:
-        return reach_of_checkout(space, Path(self.git.root), self._lent(), self.check.sandbox)
+    def reach(self, checkout: Checkout) -> Reach:
+        return reach_of_checkout(checkout, Path(self.git.root), self._lent(), self.check.sandbox)
 
 
 def _ran_nothing(command: str, output: str) -> str | None:

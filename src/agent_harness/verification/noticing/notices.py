@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange
+from agent_harness.verification.checkout import Edits
 from agent_harness.verification.command.put_back import changed_values, has_mark, put_values_back, without_mark
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
 from agent_harness.verification.guard import belongs
@@ -20,7 +21,6 @@ from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, R
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
-from agent_harness.verification.workspace import Edits
 
 _NOTHING_COMPARED = "compare nothing that could be other: compare what the work answers with what it should be"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer

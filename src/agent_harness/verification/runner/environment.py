@@ -15,6 +15,7 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.process import scrubbed_environment
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.check import Command, parse
+from agent_harness.verification.checkout import Checkout
 from agent_harness.verification.runner.installed import Installed, places
 from agent_harness.verification.runner.installed_changes import Differences, differences, without_compiled
 from agent_harness.verification.runner.installed_record import InstalledRecord
@@ -28,7 +29,6 @@ from agent_harness.verification.runner.interpreters import (
 from agent_harness.verification.runner.lending import Mapped, compared, import_folders, mapped
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.verdict import Finding
-from agent_harness.verification.workspace import Workspace
 
 WORKTREE, IN_PLACE = "worktree", "in_place"
 _OWN_ENVIRONMENTS = (".venv", "venv", "env", ".env")
@@ -134,25 +134,25 @@ class RunEnvironment:
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
-    def variables_for(self, command: Command, space: Workspace) -> dict[str, str]:
+    def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
         """The variables of one run: the program's own folder first on PATH, imports led to the checkout."""
-        variables = {**self.variables, "PWD": str(space.cwd)}
+        variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
             variables["PATH"] = os.pathsep.join((found.scripts, variables.get("PATH", os.defpath)))
             variables["VIRTUAL_ENV"] = found.prefix
         folders = [str(PLUGIN_FOLDER)]
         if self.isolation == WORKTREE:
-            folders += import_folders(self.mapped(), space)
+            folders += import_folders(self.mapped(), checkout)
         if self.isolation == IN_PLACE or self.own_bytecode:
-            variables["PYTHONPYCACHEPREFIX"] = str(space.private / "compiled")
-        place = space if self.isolation == WORKTREE else None
+            variables["PYTHONPYCACHEPREFIX"] = str(checkout.private / "compiled")
+        place = checkout if self.isolation == WORKTREE else None
         variables["PYTHONPATH"] = search_path(folders, command, variables, self.root, place)
         return variables
 
 
 def search_path(
-    first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, space: Workspace | None
+    first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
     """The ``PYTHONPATH`` of a run: these folders, then those of the command, else of the person.
 
@@ -161,8 +161,8 @@ def search_path(
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
-    if space is not None:  # a command starts in the checkout: what it says of its own folder needs no other name
-        own = [each if wished and not each.startswith("/") else space.moved(each, project) for each in own]
+    if checkout is not None:  # a command starts in the checkout: what it says of its own folder needs no other name
+        own = [each if wished and not each.startswith("/") else checkout.moved(each, project) for each in own]
     return os.pathsep.join(dict.fromkeys((*first, *own)))
 
 

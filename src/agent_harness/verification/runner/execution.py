@@ -24,6 +24,7 @@ from agent_harness.kernel.process.sandbox import AUTO, OPEN, SandboxSettings, of
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
+from agent_harness.verification.checkout import Checkout, Edits, Overlay, in_place, make_checkout
 from agent_harness.verification.runner.check_home import kept_of_home, variables_of_check
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
@@ -42,7 +43,6 @@ from agent_harness.verification.runner.testreport import (
     witness_settings,
 )
 from agent_harness.verification.verdict import Run
-from agent_harness.verification.workspace import Edits, Overlay, Workspace, in_place, workspace
 
 OUTPUT_BYTES = 65536
 _WANTED = re.compile(
@@ -74,9 +74,9 @@ def run_tests(
     ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failure nor a test module that cannot be
     imported ends the run. A run that cannot be believed has a ``problem``, never half a report (C61).
     """
-    with place_for(git, commit, environment=environment, overlays=overlays) as space:
+    with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
-        return execute(space, command, asked, environment=environment, stop=stop)
+        return execute(checkout, command, asked, environment=environment, stop=stop)
 
 
 @contextmanager
@@ -87,19 +87,19 @@ def place_for(
     environment: RunEnvironment,
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
-) -> Iterator[Workspace]:
+) -> Iterator[Checkout]:
     """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``.
 
     The path of a ``neutral`` one says nothing of whose it is.
     """
     if environment.isolation == IN_PLACE:
-        with in_place(git, commit) as space:
-            yield space
+        with in_place(git, commit) as checkout:
+            yield checkout
     else:
-        with workspace(
+        with make_checkout(
             git, commit, overlays=overlays, links=environment.links, neutral=neutral, base=environment.base
-        ) as space:
-            yield space
+        ) as checkout:
+            yield checkout
 
 
 class Watched(NamedTuple):
@@ -124,7 +124,7 @@ class TestStart:
 
     command: Command
     words: Sequence[str]  # of the command, with the program that is meant
-    space: Workspace
+    checkout: Checkout
     variables: Mapping[str, str]  # with the whole search path for modules
     project: Path | None  # modules that come from there are not believed
     kept: Iterable[str]  # folders of it from which they may come
@@ -138,19 +138,19 @@ class TestStart:
     def watched(self, asked: "RunAsked") -> "Watched":
         """One run, with what our plugin has told."""
         report = self._report()
-        private, space = report.parent, self.space
+        private, checkout = report.parent, self.checkout
         scripts = () if self.command.pytest else self.scripts
-        with Witness(private) as seen, _led_to_ours(space.cwd, scripts):
+        with Witness(private) as seen, _led_to_ours(checkout.cwd, scripts):
             calls = [[each.module, each.name, each.arguments] for each in asked.again]
             told = witness_settings(
                 seen.address,
                 project=self.project,
                 keep=self.kept,
                 select=_written(private / "select.json", sorted(asked.select)),
-                reads_below=space.cwd if self.notes_reads and asked.keep_going and not asked.select else None,
-                watched={os.path.realpath(space.cwd / path): lines for path, lines in asked.watched.items()},
+                reads_below=checkout.cwd if self.notes_reads and asked.keep_going and not asked.select else None,
+                watched={os.path.realpath(checkout.cwd / path): lines for path, lines in asked.watched.items()},
                 again=_written(private / "calls.json", calls),
-                root=space.cwd,
+                root=checkout.cwd,
             )
             done = self._run(asked, report, {WITNESS_VARIABLE: told})
         return Watched(done, seen.sessions, report)
@@ -158,17 +158,17 @@ class TestStart:
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
         """One run of another runner, which writes its own report, to the file that is ``named`` where one is."""
         report = self._report()
-        place = _fresh_report(self.space, named, report)
+        place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
         return done, _judged(done, lambda: read_junit(place), asked.seconds, "")
 
     def _report(self) -> Path:
-        return Path(tempfile.mkdtemp(prefix="run-", dir=self.space.private), "report.xml")
+        return Path(tempfile.mkdtemp(prefix="run-", dir=self.checkout.private), "report.xml")
 
     def _run(self, asked: "RunAsked", report: Path, more: Mapping[str, str]) -> process.Completed:
-        command, space = self.command, self.space
-        said = (self.by_shell and not command.pytest) or space.has_settings or "--rootdir" in command.text
-        root, cache = None if said else str(space.cwd), str(report.parent / "cache")
+        command, checkout = self.command, self.checkout
+        said = (self.by_shell and not command.pytest) or checkout.has_settings or "--rootdir" in command.text
+        root, cache = None if said else str(checkout.cwd), str(report.parent / "cache")
         options = report_options(str(report), cache, keep_going=asked.keep_going, root=root, blocked=self.blocked)
         options += [f"--maxfail={asked.most_failures}"] if asked.most_failures else []
         imports = self.variables["PYTHONPATH"]
@@ -178,7 +178,7 @@ class TestStart:
             own[_OPTIONS] = f"{given} {own[_OPTIONS]}".lstrip()
         return run_command(
             shlex.join(started) if self.by_shell and not isinstance(started, str) else started,
-            cwd=space.cwd,
+            cwd=checkout.cwd,
             variables={**self.variables, **own, **more},
             timeout_seconds=asked.seconds,
             stop=self.stop,
@@ -187,32 +187,32 @@ class TestStart:
 
 
 def execute(
-    space: Workspace, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
+    checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
     """Runs a test command in a checkout; with ``asked.again`` no test is run, and the run has only its answers."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
         command=parsed,
-        words=environment.words(parsed, space.cwd),
-        space=space,
-        variables=environment.variables_for(parsed, space),
+        words=environment.words(parsed, checkout.cwd),
+        checkout=checkout,
+        variables=environment.variables_for(parsed, checkout),
         project=None if in_place else environment.root,
         kept=environment.kept,
-        reach=reach_of(space, environment),
+        reach=reach_of(checkout, environment),
         blocked=environment.blocked,
         stop=stop,
     )
     if not parsed.pytest and (parsed.reports_itself or environment.report):
         done, found = start.with_own_report(asked, environment.report)
-        return run_of(command, space, done, found, environment.root)
+        return run_of(command, checkout, done, found, environment.root)
     watched = start.watched(asked)
     done, sessions, report = watched
     where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
     found = _judged(done, lambda: _believed(sessions, report, done, plain=parsed.pytest), asked.seconds, where)
-    if found[0] is not None and not in_place and (changed := space.disturbed()):
+    if found[0] is not None and not in_place and (changed := checkout.disturbed()):
         found = None, f"the run changed the tests themselves: {changed[0]}"
-    return watched.seen(run_of(command, space, done, found, environment.root))
+    return watched.seen(run_of(command, checkout, done, found, environment.root))
 
 
 def _written(file: Path, rows: Sequence[object]) -> Path | None:
@@ -243,25 +243,25 @@ def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
 
 
 def execute_plain(
-    space: Workspace, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
+    checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
     """Runs a command of which only the exit status counts, such as a linter."""
     parsed = parse(command)
     environment = environment.completed(parsed)
-    started = environment.words(parsed, space.cwd) or command
-    variables = environment.variables_for(parsed, space)
+    started = environment.words(parsed, checkout.cwd) or command
+    variables = environment.variables_for(parsed, checkout)
     variables |= {name: value for name, value in parsed.variables if name != "PYTHONPATH"}
     done = run_command(
         started,
-        cwd=space.cwd,
+        cwd=checkout.cwd,
         variables=variables,
         timeout_seconds=asked.seconds,
         stop=stop,
-        reach=reach_of(space, environment),
+        reach=reach_of(checkout, environment),
     )
     problem = f"it ran into its limit of {asked.seconds:g} s" if done.timed_out else None
     problem = f"it {done.over_limit}" if done.over_limit else problem
-    return run_of(command, space, done, (None, problem), environment.root)
+    return run_of(command, checkout, done, (None, problem), environment.root)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,19 +286,19 @@ class Reach(NamedTuple):
     sandbox: SandboxSettings = AUTO
 
 
-def reach_of(space: Workspace, environment: RunEnvironment) -> Reach:
+def reach_of(checkout: Checkout, environment: RunEnvironment) -> Reach:
     """The reach of a test run; in place it is the project."""
     if environment.isolation == IN_PLACE:
-        own = [space.private, space.top, environment.root]
+        own = [checkout.private, checkout.top, environment.root]
         return Reach(own, _repository_of(environment.root), environment.sandbox)
-    return reach_of_checkout(space, environment.root, environment.links, environment.sandbox)
+    return reach_of_checkout(checkout, environment.root, environment.links, environment.sandbox)
 
 
-def reach_of_checkout(space: Workspace, project: Path, lent: Iterable[str], sandbox: SandboxSettings) -> Reach:
+def reach_of_checkout(checkout: Checkout, project: Path, lent: Iterable[str], sandbox: SandboxSettings) -> Reach:
     """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
     folders = (project / link for link in lent)
-    own = [space.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
-    return Reach(own, [project, *_repository_of(project), *([space.borrowed] if space.borrowed else [])], sandbox)
+    own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
+    return Reach(own, [project, *_repository_of(project), *([checkout.borrowed] if checkout.borrowed else [])], sandbox)
 
 
 def _repository_of(project: Path) -> list[Path]:
@@ -307,12 +307,12 @@ def _repository_of(project: Path) -> list[Path]:
     return [Path(found.shared_dir)] if found else []
 
 
-def _fresh_report(space: Workspace, named: str | None, private: Path) -> Path:
+def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
     """Where another runner writes its report; what is there already, committed or left over, is taken away first."""
     if not named:
         return private
-    place = space.cwd / named
-    if not Path(os.path.realpath(place.parent)).is_relative_to(os.path.realpath(space.cwd)):
+    place = checkout.cwd / named
+    if not Path(os.path.realpath(place.parent)).is_relative_to(os.path.realpath(checkout.cwd)):
         return private
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place)
@@ -431,19 +431,19 @@ def _believed(sessions: dict[int, WitnessedSession], report: Path, done: process
     return found
 
 
-def run_of(command: str, space: Workspace, done: process.Completed, found: _Found, project: Path) -> Run:
+def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
     """A run with its report, or why it has none; places of the checkout read as those of the project."""
     report, problem = found
     return Run(
         command=command,
-        commit=space.commit,
+        commit=checkout.commit,
         exit_code=done.exit_code,
         report=report,
         problem=problem,
-        output=redact(done.output.decode("utf-8", "replace").replace(str(space.cwd), str(project))),
+        output=redact(done.output.decode("utf-8", "replace").replace(str(checkout.cwd), str(project))),
         seconds=done.seconds,
         timed_out=done.timed_out,
         stopped=done.stopped,
         over_limit=done.over_limit,
-        notes=space.notes,
+        notes=checkout.notes,
     )

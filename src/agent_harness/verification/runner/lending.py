@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from agent_harness.kernel.git import Git
 from agent_harness.verification import sources
-from agent_harness.verification.workspace import Workspace
+from agent_harness.verification.checkout import Checkout
 
 __all__ = [
     "compared",
@@ -197,18 +197,18 @@ def left_behind(ignored: Iterable[str], lent: Iterable[str]) -> list[str]:
     ]
 
 
-def import_folders(now: Mapped, space: Workspace) -> list[str]:
+def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
     """Folders of a checkout that stand for editable installs of the project, to come first in ``PYTHONPATH``.
 
     The last is one with links to packages whose name is not that of their folder.
     """
-    folders = [str(space.cwd / root) for root in now.roots]
-    shelf = space.private / "packages"
+    folders = [str(checkout.cwd / root) for root in now.roots]
+    shelf = checkout.private / "packages"
     for name, path in now.packages:
         place = shelf.joinpath(*name.split("."))
         if not os.path.lexists(place):
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(space.cwd / path)
+            place.symlink_to(checkout.cwd / path)
     return [*folders, str(shelf)] if now.packages else folders
 
 

@@ -39,7 +39,7 @@ from agent_harness.session import now
 from agent_harness.session.engine import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
-from agent_harness.verification.workspace import clear_leftovers
+from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:

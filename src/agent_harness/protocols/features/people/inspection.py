@@ -47,7 +47,7 @@ from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision import interruption
-from agent_harness.verification.workspace import clear_leftovers
+from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:

@@ -25,6 +25,7 @@ from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
+from agent_harness.verification.checkout import Overlay
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.grade import Grade, grade_of_verdict
@@ -45,7 +46,6 @@ from agent_harness.verification.verdict import (
     Verdict,
     passed,
 )
-from agent_harness.verification.workspace import Overlay
 
 
 @dataclass(frozen=True, kw_only=True)

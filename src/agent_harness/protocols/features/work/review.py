@@ -29,7 +29,7 @@ from agent_harness.session.work import POLICIES, Ending, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit
 from agent_harness.supervision.supervisor import Outcome
-from agent_harness.verification.workspace import workspace
+from agent_harness.verification.checkout import make_checkout
 
 OBJECTION, NONE = "OBJECTION:", "NO OBJECTION"
 MOST_OBJECTIONS = 20
@@ -64,8 +64,8 @@ def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -
     project.say("Review: a second agent reads the work.")
     try:
         agent = registry.from_mapping(wanted.agent, root=project.root)
-        with workspace(project.git, ruling.commit) as place:
-            work = _ReviewWork(project, agent, under_way, ruling, folder=place.cwd, stop=stop)
+        with make_checkout(project.git, ruling.commit) as checkout:
+            work = _ReviewWork(project, agent, under_way, ruling, folder=checkout.cwd, stop=stop)
             return walk(work, work.turns)
     except (HarnessError, OSError) as error:
         return Review(problem=getattr(error, "message", None) or str(error))

@@ -269,14 +269,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
-    space: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
-    exec(compile(source, str(session.items[0].fspath), "exec"), space)  # noqa: S102
+    exec(compile(source, str(session.items[0].fspath), "exec"), names)  # noqa: S102
     os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
     tempfile.tempdir = tempfile.mkdtemp()  # what is brought back below the folder of all is no place to write to
     again = agent_harness_calls.Again(_ROOT, tempfile.tempdir, str(_ADDRESS))
     sys.setprofile(lambda *_: None)  # as while the calls were recorded
-    answers = again.answers(calls, space["test_answers"])
+    answers = again.answers(calls, names["test_answers"])
     sys.setprofile(None)
     for at in range(0, len(answers), 100):
         _say("answers", answers[at : at + 100])

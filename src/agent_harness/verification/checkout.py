@@ -69,7 +69,7 @@ class Edits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Checkout:
     """Where a command is run."""
 
     commit: str
@@ -107,7 +107,7 @@ def _content(path: Path) -> bytes | None:
 
 
 @contextmanager
-def workspace(
+def make_checkout(
     git: Git,
     commit: str,
     *,
@@ -117,7 +117,7 @@ def workspace(
     neutral: bool = False,
     base: str | None = None,
     without: Collection[str] = (),
-) -> Iterator[Workspace]:
+) -> Iterator[Checkout]:
     """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
 
     Its repository has the history of ``base``, and the work as one commit. A ``neutral`` one lies where anybody's
@@ -144,19 +144,19 @@ def workspace(
             raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
         project = Path(git.root)
-        space, but = (top, cwd), frozenset(without)
-        said = [_lend(project, space, link, _unlendable(project, link) or _kept(git, link), but) for link in links]
-        said += [_lend(project, space, link, _unlendable(project, link), but) for link in lent]
+        checkout, but = (top, cwd), frozenset(without)
+        said = [_lend(project, checkout, link, _unlendable(project, link) or _kept(git, link), but) for link in links]
+        said += [_lend(project, checkout, link, _unlendable(project, link), but) for link in lent]
         notes = tuple(note for note in said if note)
         (folder / _STOPPER).write_text("[pytest]\n")
-        yield Workspace(commit=commit, top=top, cwd=cwd, private=folder, borrowed=store, notes=notes)
+        yield Checkout(commit=commit, top=top, cwd=cwd, private=folder, borrowed=store, notes=notes)
 
 
 @contextmanager
-def in_place(git: Git, commit: str) -> Iterator[Workspace]:
+def in_place(git: Git, commit: str) -> Iterator[Checkout]:
     """The project's own folder as it is; only the reports lie elsewhere. The caller says what this cannot promise."""
     with _folder(git) as folder:
-        yield Workspace(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
+        yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
 
 
 @contextmanager
@@ -407,9 +407,11 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
                 yield entry.mode.encode() + b" " + oid + b"\t" + raw + b"\0"
 
 
-def _lend(project: Path, space: tuple[Path, Path], link: str, why: str | None, without: Collection[str]) -> str | None:
+def _lend(
+    project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
+) -> str | None:
     """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
-    top, cwd = space
+    top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)
     if why:

@@ -16,7 +16,7 @@ import pytest
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import owner
 from agent_harness.kernel.git import GitFailed
-from agent_harness.verification.workspace import Overlay, clear_leftovers, in_place, remove, workspace
+from agent_harness.verification.checkout import Overlay, clear_leftovers, in_place, make_checkout, remove
 
 from .sample import JudgedProject
 
@@ -78,32 +78,32 @@ def test_compiled_files_are_left_out_and_tags_are_there(repo: JudgedProject, ver
     for packed in (False, True):
         repo.git("tag", f"v{int(packed)}")
         repo.git("pack-refs", "--all") if packed else None
-        with workspace(repo.client, commit) as space:
-            assert not (space.top / "a.pyc").exists()
-            assert (space.top / "a.py").exists()
+        with make_checkout(repo.client, commit) as checkout:
+            assert not (checkout.top / "a.pyc").exists()
+            assert (checkout.top / "a.py").exists()
             words = ["git", "tag", "--list"]
-            found = subprocess.run(words, cwd=space.cwd, capture_output=True, text=True, check=True).stdout.split()
+            found = subprocess.run(words, cwd=checkout.cwd, capture_output=True, text=True, check=True).stdout.split()
             assert found == ["v0", "v1"][: 1 + packed]
 
 
 def test_it_holds_the_commit_and_is_gone_afterwards(repo: JudgedProject) -> None:
     repo.put({"a.txt": "changed\n", "untracked.txt": "x", "lent/x": "x"})
     before = repo.git("for-each-ref"), (repo.root / ".git/config").read_text(), sorted(os.listdir(repo.root / ".git"))
-    with workspace(repo.client, repo.base) as space:
-        assert tree(space.top) == FILES
-        assert not space.top.is_relative_to(repo.root)
-        assert stat.S_IMODE(space.private.stat().st_mode) == 0o700
+    with make_checkout(repo.client, repo.base) as checkout:
+        assert tree(checkout.top) == FILES
+        assert not checkout.top.is_relative_to(repo.root)
+        assert stat.S_IMODE(checkout.private.stat().st_mode) == 0o700
         assert (
             subprocess.run(
-                ["git", "rev-parse", "HEAD"], cwd=space.cwd, capture_output=True, text=True, check=True
+                ["git", "rev-parse", "HEAD"], cwd=checkout.cwd, capture_output=True, text=True, check=True
             ).stdout.strip()
             == repo.base
         )
         assert (
-            subprocess.run(["git", "status", "--porcelain"], cwd=space.cwd, capture_output=True, check=True).stdout
+            subprocess.run(["git", "status", "--porcelain"], cwd=checkout.cwd, capture_output=True, check=True).stdout
             == b""
         )
-    assert not space.private.exists()
+    assert not checkout.private.exists()
     assert places() == []
     after = (
         repo.git("for-each-ref"),
@@ -115,12 +115,12 @@ def test_it_holds_the_commit_and_is_gone_afterwards(repo: JudgedProject) -> None
 
 def test_what_is_done_with_git_inside_stays_inside(repo: JudgedProject) -> None:
     repo.git("tag", "v1")
-    with workspace(repo.client, repo.base) as space:
+    with make_checkout(repo.client, repo.base) as checkout:
         words = (
             "git describe --tags && echo x > a.txt && git -c user.name=a -c user.email=b commit -qam inside"
             " && git branch -f main && git tag -d v1 && git config core.bare true && git gc -q --prune=now"
         )
-        done = subprocess.run(["sh", "-c", words], cwd=space.cwd, capture_output=True, text=True, check=False)
+        done = subprocess.run(["sh", "-c", words], cwd=checkout.cwd, capture_output=True, text=True, check=False)
         assert done.stdout.startswith("v1\n"), done
     assert repo.git("rev-parse", "main", "v1^{}").split() == [repo.base, repo.base]
     assert repo.git("status", "--porcelain") == ""
@@ -137,8 +137,8 @@ def test_the_repository_has_the_history_of_the_base_and_the_work_as_one_commit(r
     repo.sh("git", "tag", "planted", on_the_way)
     candidate = repo.commit({"answer.txt": None, "src/calc.py": "x = 1\n"})
     answer = repo.sh("git", "rev-parse", f"{on_the_way}:answer.txt").strip()
-    with workspace(git, candidate, base=base) as space:
-        call = partial(subprocess.run, cwd=space.top, capture_output=True, text=True, check=False)
+    with make_checkout(git, candidate, base=base) as checkout:
+        call = partial(subprocess.run, cwd=checkout.top, capture_output=True, text=True, check=False)
         for each in (stored, answer, on_the_way, candidate):
             assert call(["git", "cat-file", "-e", each]).returncode, each
         log = call(["git", "log", "--format=%H %T", "-2"]).stdout.splitlines()
@@ -148,8 +148,8 @@ def test_the_repository_has_the_history_of_the_base_and_the_work_as_one_commit(r
         assert call(["git", "tag"]).stdout == "v1\n"
         assert call(["git", "status", "--porcelain"]).stdout == ""
         assert call(["git", "fsck", "--full", "--strict"]).returncode == 0
-    with workspace(git, base, base=candidate) as space:  # code from before the base is as it was
-        assert (space.top / ".git/HEAD").read_text().strip() == base
+    with make_checkout(git, base, base=candidate) as checkout:  # code from before the base is as it was
+        assert (checkout.top / ".git/HEAD").read_text().strip() == base
 
 
 def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: JudgedProject, tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_nothing_that_an_agent_wrote_into_the_repository_takes_part(repo: Judged
     forged = repo.sh("sh", "-c", "echo forged | git hash-object -w --stdin")
     repo.git("replace", repo.git("rev-parse", "HEAD:a.txt"), forged)
     evil.unlink(missing_ok=True)
-    with workspace(repo.client, repo.base) as space:
-        assert tree(space.top) == FILES
+    with make_checkout(repo.client, repo.base) as checkout:
+        assert tree(checkout.top) == FILES
     assert not evil.exists()
 
 
@@ -187,15 +187,15 @@ def test_filters_of_the_user_take_no_part(repo: JudgedProject, where: str) -> No
     else:
         with (home / ".gitconfig").open("a") as file:
             file.write(settings)
-    with workspace(repo.client, commit) as space:
-        assert (space.cwd / "c.txt").read_bytes() == b"three\n"
-        assert (space.cwd / "a.txt").read_bytes() == b"one\n"
+    with make_checkout(repo.client, commit) as checkout:
+        assert (checkout.cwd / "c.txt").read_bytes() == b"three\n"
+        assert (checkout.cwd / "a.txt").read_bytes() == b"one\n"
 
 
 def test_a_link_is_compared_as_it_is_written(repo: JudgedProject) -> None:
     (repo.root / "link").symlink_to(".//sub/./b.txt")
-    with workspace(repo.client, repo.commit()) as space:
-        assert os.readlink(space.cwd / "link") == ".//sub/./b.txt"
+    with make_checkout(repo.client, repo.commit()) as checkout:
+        assert os.readlink(checkout.cwd / "link") == ".//sub/./b.txt"
 
 
 def test_an_object_that_is_not_what_it_is_called_is_found(repo: JudgedProject) -> None:
@@ -204,7 +204,7 @@ def test_an_object_that_is_not_what_it_is_called_is_found(repo: JudgedProject) -
     place = repo.root / ".git/objects" / oid[:2] / oid[2:]
     place.chmod(0o644)
     place.write_bytes(forged)
-    with pytest.raises(UnsafeTree, match=r"a\.txt is not what its commit says"), workspace(repo.client, repo.base):
+    with pytest.raises(UnsafeTree, match=r"a\.txt is not what its commit says"), make_checkout(repo.client, repo.base):
         pass
     assert places() == []
 
@@ -223,10 +223,13 @@ def test_large_files_are_what_their_pointers_name(
         lfs.write_text(f"#!{sys.executable}\nDELIVERED = {delivered!r}\n{GIT_LFS}")
         lfs.chmod(0o755)
         if delivered == b"large\n":
-            with workspace(repo.client, commit) as space:
-                assert (space.cwd / "c.bin").read_bytes() == delivered
+            with make_checkout(repo.client, commit) as checkout:
+                assert (checkout.cwd / "c.bin").read_bytes() == delivered
         else:
-            with pytest.raises(UnsafeTree, match=r"c\.bin is not what its commit says"), workspace(repo.client, commit):
+            with (
+                pytest.raises(UnsafeTree, match=r"c\.bin is not what its commit says"),
+                make_checkout(repo.client, commit),
+            ):
                 pass
 
 
@@ -241,7 +244,7 @@ def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: JudgedProje
     outside = repo.root / "kept"
     outside.mkdir()
     (place / "link").symlink_to(outside)
-    with workspace(repo.client, repo.base):
+    with make_checkout(repo.client, repo.base):
         pass
     assert sorted(places()) == ["alive", "link", "new"]
     assert outside.exists()
@@ -251,8 +254,9 @@ def test_leftovers_of_the_dead_are_removed_and_the_living_kept(repo: JudgedProje
 def test_a_killed_harness_leaves_nothing_for_long(repo: JudgedProject, *, neutral: bool) -> None:
     code = (
         "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
-        "from agent_harness.verification.workspace import workspace\n"
-        f"with workspace(Git(sys.argv[1]), sys.argv[2], neutral={neutral}):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from agent_harness.verification.checkout import make_checkout\n"
+        f"with make_checkout(Git(sys.argv[1]), sys.argv[2], neutral={neutral}):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
 
     def found() -> list[str]:
@@ -260,7 +264,7 @@ def test_a_killed_harness_leaves_nothing_for_long(repo: JudgedProject, *, neutra
 
     subprocess.run([sys.executable, "-c", code, repo.root, repo.base], check=False)
     (left,) = found()
-    with workspace(repo.client, repo.base, neutral=neutral):
+    with make_checkout(repo.client, repo.base, neutral=neutral):
         assert len(found()) == 1
         assert left not in found()
     assert found() == []
@@ -270,8 +274,8 @@ def test_a_killed_harness_leaves_nothing_for_long(repo: JudgedProject, *, neutra
 def test_a_folder_without_a_whole_record_goes_with_the_process_in_its_name(repo: JudgedProject, left: str) -> None:
     code = (
         "import os, signal, sys\nfrom agent_harness.kernel.git import Git\n"
-        "from agent_harness.verification.workspace import workspace\n"
-        "with workspace(Git(sys.argv[1]), sys.argv[2]) as space:\n"
+        "from agent_harness.verification.checkout import make_checkout\n"
+        "with make_checkout(Git(sys.argv[1]), sys.argv[2]) as space:\n"
         "    print(space.private, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     words = [sys.executable, "-c", code, str(repo.root), repo.base]
@@ -287,8 +291,8 @@ def test_a_folder_without_a_whole_record_goes_with_the_process_in_its_name(repo:
 
 
 def test_what_tests_make_unreadable_is_removed(repo: JudgedProject) -> None:
-    with workspace(repo.client, repo.base) as space:
-        inner = space.top / "locked/inner"
+    with make_checkout(repo.client, repo.base) as checkout:
+        inner = checkout.top / "locked/inner"
         inner.mkdir(parents=True)
         (inner / "x").write_text("x")
         (inner / "out").symlink_to(repo.root)
@@ -300,12 +304,12 @@ def test_what_tests_make_unreadable_is_removed(repo: JudgedProject) -> None:
 
 def test_overlays_take_files_from_another_commit(repo: JudgedProject) -> None:
     later = repo.commit({"a.txt": "new\n", "sub/b.txt": None, "sub/c.txt": "three\n"})
-    with workspace(repo.client, repo.base, overlays=[Overlay(later, ["sub/b.txt", "sub/c.txt"])]) as space:
-        assert tree(space.top) == {".gitignore": FILES[".gitignore"], "a.txt": "one\n", "sub/c.txt": "three\n"}
-    with workspace(
+    with make_checkout(repo.client, repo.base, overlays=[Overlay(later, ["sub/b.txt", "sub/c.txt"])]) as checkout:
+        assert tree(checkout.top) == {".gitignore": FILES[".gitignore"], "a.txt": "one\n", "sub/c.txt": "three\n"}
+    with make_checkout(
         repo.client, later, overlays=[Overlay(repo.base, ["a.txt", "sub/b.txt", "sub/c.txt", "none"])]
-    ) as space:
-        assert tree(space.top) == FILES
+    ) as checkout:
+        assert tree(checkout.top) == FILES
 
 
 def test_an_overlay_does_not_follow_links_of_the_commit(repo: JudgedProject, tmp_path: Path) -> None:
@@ -316,18 +320,18 @@ def test_an_overlay_does_not_follow_links_of_the_commit(repo: JudgedProject, tmp
     (repo.root / "sub").rmdir()
     (repo.root / "sub").symlink_to(outside)
     linked = repo.commit()
-    with workspace(repo.client, linked, overlays=[Overlay(repo.base, ["sub/b.txt"])]) as space:
-        assert not (space.top / "sub").is_symlink()
-        assert (space.top / "sub/b.txt").read_text() == "two\n"
+    with make_checkout(repo.client, linked, overlays=[Overlay(repo.base, ["sub/b.txt"])]) as checkout:
+        assert not (checkout.top / "sub").is_symlink()
+        assert (checkout.top / "sub/b.txt").read_text() == "two\n"
     assert list(outside.iterdir()) == []
-    with workspace(repo.client, repo.base, overlays=[Overlay(linked, ["sub"])]) as space:
-        assert (space.top / "sub").is_symlink()
+    with make_checkout(repo.client, repo.base, overlays=[Overlay(linked, ["sub"])]) as checkout:
+        assert (checkout.top / "sub").is_symlink()
 
 
 def test_compiled_files_are_left_out(repo: JudgedProject) -> None:
     commit = repo.commit({"src/__pycache__/a.cpython-311.pyc": "x", "src/b.pyc": "x", "src/a.py": "x = 1\n"})
-    with workspace(repo.client, commit) as space:
-        assert [path for path in tree(space.top) if path.startswith("src")] == ["src/a.py"]
+    with make_checkout(repo.client, commit) as checkout:
+        assert [path for path in tree(checkout.top) if path.startswith("src")] == ["src/a.py"]
 
 
 def test_submodules_are_empty_folders(repo: JudgedProject, tmp_path: Path) -> None:
@@ -337,8 +341,8 @@ def test_submodules_are_empty_folders(repo: JudgedProject, tmp_path: Path) -> No
     other.commit({"x.txt": "x"})
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.root), "vendor")
     commit = repo.commit()
-    with workspace(repo.client, commit) as space:
-        assert list((space.top / "vendor").iterdir()) == []
+    with make_checkout(repo.client, commit) as checkout:
+        assert list((checkout.top / "vendor").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -359,19 +363,19 @@ def test_what_is_not_lent(repo: JudgedProject, tmp_path: Path, link: str, reason
     (repo.root / "node_modules").symlink_to(tmp_path / "outside")
     commit = repo.commit({"lent/committed/x": "x"}, force=["lent/committed/x"])
     repo.git("rm", "-q", "--cached", "-r", "lent")
-    with workspace(repo.client, commit, links=[link]) as space:
-        assert len(space.notes) == 1
-        assert reason in space.notes[0]
+    with make_checkout(repo.client, commit, links=[link]) as checkout:
+        assert len(checkout.notes) == 1
+        assert reason in checkout.notes[0]
 
 
 def test_ignored_folders_are_lent(repo: JudgedProject) -> None:
     repo.put({"lent/deep/x.txt": "x", "node_modules/y.txt": "y"})
-    with workspace(repo.client, repo.base, links=["lent/deep", "node_modules"]) as space:
-        assert space.notes == ()
-        assert (space.cwd / "lent/deep/x.txt").read_text() == "x"
-        assert (space.cwd / "node_modules").is_symlink()
+    with make_checkout(repo.client, repo.base, links=["lent/deep", "node_modules"]) as checkout:
+        assert checkout.notes == ()
+        assert (checkout.cwd / "lent/deep/x.txt").read_text() == "x"
+        assert (checkout.cwd / "node_modules").is_symlink()
         assert (
-            subprocess.run(["git", "status", "--porcelain"], cwd=space.cwd, capture_output=True, check=True).stdout
+            subprocess.run(["git", "status", "--porcelain"], cwd=checkout.cwd, capture_output=True, check=True).stdout
             == b""
         )
     assert (repo.root / "lent/deep/x.txt").exists()
@@ -384,8 +388,8 @@ def test_a_link_of_the_commit_on_the_way_lends_nothing(repo: JudgedProject, tmp_
     commit = repo.commit({".gitignore": "way/lent\n"})
     (repo.root / "way").unlink()
     repo.put({"way/lent/x": "x"})
-    with workspace(repo.client, commit, links=["way/lent"]) as space:
-        assert "the commit has a link on the way" in space.notes[0]
+    with make_checkout(repo.client, commit, links=["way/lent"]) as checkout:
+        assert "the commit has a link on the way" in checkout.notes[0]
     assert list((tmp_path / "outside").iterdir()) == []
 
 
@@ -395,7 +399,7 @@ def test_a_link_in_the_place_of_the_project_is_refused(make_repo: Make, tmp_path
     commit = repo.commit()
     repo.sh("sh", "-c", "rm app && mkdir app")
     repo.root /= "app"
-    with pytest.raises(Refused, match="link"), workspace(repo.client, commit):
+    with pytest.raises(Refused, match="link"), make_checkout(repo.client, commit):
         raise AssertionError
     assert places() == []
 
@@ -406,23 +410,23 @@ def test_it_never_lies_below_the_project(repo: JudgedProject, monkeypatch: pytes
     monkeypatch.setattr("tempfile.tempdir", str(other))
     for cache in (repo.root / "cache", Path("cache"), Path("/proc/nothing")):
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-        with workspace(repo.client, repo.base) as space:
-            assert space.top.is_relative_to(other)
+        with make_checkout(repo.client, repo.base) as checkout:
+            assert checkout.top.is_relative_to(other)
     monkeypatch.setattr("tempfile.tempdir", str(repo.root))
-    with pytest.raises(Refused, match="no folder"), workspace(repo.client, repo.base):
+    with pytest.raises(Refused, match="no folder"), make_checkout(repo.client, repo.base):
         raise AssertionError
 
 
 def test_in_place_is_the_folder_itself(repo: JudgedProject) -> None:
-    with in_place(repo.client, repo.base) as space:
-        assert space.cwd == repo.root
-        assert not space.private.is_relative_to(repo.root)
+    with in_place(repo.client, repo.base) as checkout:
+        assert checkout.cwd == repo.root
+        assert not checkout.private.is_relative_to(repo.root)
     assert places() == []
     assert (repo.root / "a.txt").exists()
 
 
 def test_what_is_no_commit_is_said(repo: JudgedProject) -> None:
-    with pytest.raises(GitFailed), workspace(repo.client, "f" * 40):
+    with pytest.raises(GitFailed), make_checkout(repo.client, "f" * 40):
         raise AssertionError
     assert places() == []
 
@@ -437,11 +441,11 @@ def test_other_forms_of_repositories(tmp_path: Path, form: str) -> None:
         repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
         repo.root = tmp_path / "linked"
     later = repo.commit({"a.txt": "new\n"})
-    with workspace(repo.client, later, overlays=[Overlay(repo.base, ["a.txt"])]) as space:
-        assert tree(space.top) == FILES
+    with make_checkout(repo.client, later, overlays=[Overlay(repo.base, ["a.txt"])]) as checkout:
+        assert tree(checkout.top) == FILES
 
 
 def test_the_empty_tree_can_stand_for_a_commit(repo: JudgedProject) -> None:
     empty = repo.client.empty_tree()
-    with workspace(repo.client, empty, overlays=[Overlay(repo.base, ["a.txt"])]) as space:
-        assert tree(space.top) == {"a.txt": "one\n"}
+    with make_checkout(repo.client, empty, overlays=[Overlay(repo.base, ["a.txt"])]) as checkout:
+        assert tree(checkout.top) == {"a.txt": "one\n"}
