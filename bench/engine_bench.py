@@ -89,7 +89,7 @@ class _Machines:
             item=name,
             name=name,
             fence=1,
-            place=str(self.folder / "parallel/places/w1"),
+            workspace=str(self.folder / "parallel/places/w1"),
             home=str(self.git.top()),
             base=str(self.git.head()),
             branch="refs/heads/main",

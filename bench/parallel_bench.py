@@ -16,8 +16,8 @@ import timing
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.landing.refs import ProjectRefs
-from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import RunPlan
+from agent_harness.parallel.workspaces import Workspace
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
@@ -91,7 +91,7 @@ def _reuse(folder: Path) -> Mapping[str, float]:
     for n in range(FILES):
         project.repo.write(f"d{n % 40}/f{n}.txt", f"{n}\n")
     project.repo.stage().commit("Many", stage=False)
-    home, place = Git(project.root), Workplace(str(folder / "w1"))
+    home, place = Git(project.root), Workspace(str(folder / "w1"))
     base = str(home.head())
     seconds: list[float] = []
     for _ in range(3):

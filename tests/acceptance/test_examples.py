@@ -351,7 +351,7 @@ PREPARED: dict[str, Typed] = {
     "harness cleanup --agent 'command:my-agent'": Typed(at=untidy),
     "harness drive -- claude 'Work on the harness task list: /harness run'": Typed(at=one_task),
     "harness scale 6": Typed(at=tasks, code=7),
-    "harness recall w3": Typed(at=tasks, code=7),
+    "harness cancel w3": Typed(at=tasks, code=7),
     "harness queue": Typed(at=tasks, code=7),
     "harness queue list --json": Typed(at=tasks, code=7),
     "harness queue hold task-003": Typed(at=tasks, code=7),
@@ -360,10 +360,10 @@ PREPARED: dict[str, Typed] = {
     "harness queue drop task-003": Typed(at=tasks, code=7),
     "harness queue first task-003": Typed(at=tasks, code=7),
     "harness queue rebuild": Typed(at=tasks, code=7),
-    "harness place": Typed(at=tasks),
-    "harness place list": Typed(at=tasks),
-    'cd "$(harness place path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent || :"),
-    "harness place prune": Typed(at=tasks),
+    "harness workspace": Typed(at=tasks),
+    "harness workspace list": Typed(at=tasks),
+    'cd "$(harness workspace path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent || :"),
+    "harness workspace prune": Typed(at=tasks),
     # many projects and machines
     "harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8": Typed(
         at=tasks, code=4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.cli import lth, main
-from agent_harness.cli.app import COMMANDS
+from agent_harness.cli.app import COMMANDS, FORMER
 from agent_harness.cli.machine import words
 from agent_harness.cli.machine.topics import TOPICS
 from agent_harness.testing import run_in_process
@@ -59,3 +59,11 @@ def test_help_of_a_command_of_nothing_and_of_what_there_is_not() -> None:
     assert "Usage: harness why" in run_in_process(main.main, "harness", "help", "why").out
     assert "a person must decide" in run_in_process(main.main, "harness", "help", "exit-codes").out
     assert run_in_process(main.main, "harness", "help", "nix").code == 2
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_an_earlier_name_of_a_command_works_and_no_list_shows_it(former: str) -> None:
+    assert FORMER[former] in COMMANDS
+    asked = run_in_process(main.main, "harness", former, "--help")
+    assert (asked.code, asked.out) == (0, run_in_process(main.main, "harness", FORMER[former], "--help").out)
+    assert f"\n  {former} " not in run_in_process(main.main, "harness", "--help").out

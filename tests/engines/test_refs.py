@@ -28,14 +28,14 @@ def remote_of(path: Path) -> Repo:
     return found
 
 
-def order_of(home: Repo, place: Path) -> WorkOrder:
+def order_of(home: Repo, workspace: Path) -> WorkOrder:
     return WorkOrder(
         id="run/a/1",
         kind=ATTEMPT,
         item="a",
         name="a",
         fence=1,
-        place=str(place),
+        workspace=str(workspace),
         home=str(home.path),
         base=home.head,
         branch="refs/heads/main",
@@ -76,8 +76,8 @@ def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tm
     assert home.git("branch", "--format=%(refname:short)").split() == ["main"]
 
 
-@pytest.mark.parametrize("place", ["{elsewhere}", "{folder}/../elsewhere", "../elsewhere"])
-def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("workspace", ["{elsewhere}", "{folder}/../elsewhere", "../elsewhere"])
+def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, workspace: str) -> None:
     """SC-57: transcripts are those that came with the result; nothing else of this machine is taken for them."""
     home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
     remote = Repo(tmp_path / "remote")
@@ -87,7 +87,7 @@ def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, place
     (folder / "sessions/1.log").write_text("said\n")
     into.mkdir()
     known = {"status": "partial", "id": order.id, "fence": 1, "sessions": str(folder / "sessions")}
-    named = place.format(elsewhere=tmp_path / "elsewhere", folder=folder)
+    named = workspace.format(elsewhere=tmp_path / "elsewhere", folder=folder)
     files.write_json(str(folder / "result.json"), known | {"logs": named})
     parcels.receive(order, parcels.answer(order, 1, str(folder), clock.now()), str(into))
     found = files.read_json(str(into / "result.json"))

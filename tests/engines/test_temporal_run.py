@@ -58,7 +58,7 @@ def fleet(tmp_path: Path, server: TemporalServer) -> Iterator[Callable[..., Flee
 
 
 def test_a_list_is_worked_by_the_hands_of_another_machine(fleet: Callable[..., Fleet]) -> None:
-    """What lands, the books and the transcripts are as those of places here; nothing is left at the remote."""
+    """What lands, the books and the transcripts are as those of workspaces here; nothing is left at the remote."""
     found = fleet(job("a"), job("b", depends_on=["a"]), job("c"), job("d"))
     found.worker("--slots", "2")
     ran = found.run(f"{WORKS}; {USAGE}", 3, "--json")
@@ -243,7 +243,7 @@ def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callabl
 
 
 def test_a_worker_keeps_nothing_that_the_remote_has(fleet: Callable[..., Fleet]) -> None:
-    """Folders of orders and refs go with the result; places stay."""
+    """Folders of orders and refs go with the result; workspaces stay."""
     found = fleet(job("a"), job("b"))
     found.worker("--slots", "1")
     assert found.run(f"{WORKS}; echo mine > stray", 1).code == 0, found.log()
@@ -352,7 +352,7 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
     if subprocess.run([*mounted, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no small file system can be mounted here")
     found = fleet(job("a"))
-    first = found.worker("--slots", "1", "--places", str(small), name="first", within=mounted)
+    first = found.worker("--slots", "1", "--workspaces", str(small), name="first", within=mounted)
     run = found.begin(WORKS, 1)
     until(lambda: "waits, less than 512 MB are free" in found.log("first"))
     first.terminate()
@@ -741,7 +741,7 @@ def test_a_feature_project_is_built_by_the_hands_of_another_machine(
 
 
 def test_status_shows_what_a_session_of_another_machine_does(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
-    """SC-50: the phase of its session, what it has used and since when, as of one in a place here."""
+    """SC-50: the phase of its session, what it has used and since when, as of one in a workspace here."""
     found = fleet(job("a"))
     made = FeatureListProject.of_modules(tmp_path / "shop", "ham")
     made.git("remote", "add", "hands", str(found.remote))
@@ -796,8 +796,8 @@ def test_workers_of_one_machine_share_its_seats(fleet: Callable[..., Fleet]) -> 
     names = ["a", "b", "c"]
     found = fleet(*map(job, names))
     host_may(found, "machine", agents=1)
-    for places in ("one", "two"):
-        found.worker("--slots", "2", "--places", str(found.path / places), name="machine")
+    for workspaces in ("one", "two"):
+        found.worker("--slots", "2", "--workspaces", str(found.path / workspaces), name="machine")
     log, go = found.path / "noted", found.path / "go"
     noted = f'note() {{ echo "$1" >> "{log}"; }}; note begin; while [ ! -e "{go}" ]; do sleep 0.05; done'
     run = found.begin(f"{noted}; {WORKS}; note end", 3)

@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a feature project: real agents in real places, and what becomes of their work."""
+"""``harness run --workers N`` on a feature project: real agents in real workspaces, and what becomes of their work."""
 
 import json
 import os
@@ -51,13 +51,13 @@ def green_all_along(made: FeatureListProject) -> None:
     """At each commit of the first-parent history the tests of all features that are marked by then pass."""
     for commit in made.git("rev-list", "--first-parent", "HEAD").split():
         marked = [row for row in json.loads(made.git("show", f"{commit}:features.json"))["features"] if row["passes"]]
-        place = made.base / "then" / commit
-        made.git("worktree", "add", "-q", "--detach", str(place), commit)
+        workspace = made.base / "then" / commit
+        made.git("worktree", "add", "-q", "--detach", str(workspace), commit)
         if marked:
             words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(r["test_file"] for r in marked)]
-            ran = subprocess.run(words, cwd=place, capture_output=True, check=False)
+            ran = subprocess.run(words, cwd=workspace, capture_output=True, check=False)
             assert ran.returncode == 0, ran.stdout.decode()
-        made.git("worktree", "remove", "--force", str(place))
+        made.git("worktree", "remove", "--force", str(workspace))
 
 
 def test_two_features_land_once_with_two_workers(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_a_lost_session_cost_that_comes_back_counts_once(
 
 @pytest.mark.scenario
 def test_a_session_that_is_refused_goes_back_with_its_work_and_another_account_goes_on(tmp_path: Path) -> None:
-    """SC-43: its own place begins nothing again for the account; the next session of the feature continues."""
+    """SC-43: its own workspace begins nothing again for the account; the next session of the feature continues."""
     made = project(tmp_path, "ham", "egg")
     half: Steps = [{"write": {"path": "half.py", "text": "HALF = 1\n"}}, {"rate_limit": {"retry_after_seconds": 7200}}]
     tired = made.agent([turn(n, [*half, {"exit": 1}]) for n in (1, 2)])
@@ -346,7 +346,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
 
 @pytest.mark.scenario
 def test_the_settings_hold_for_the_places_and_for_what_lands(tmp_path: Path) -> None:
-    """SC-17, SC-30: two workers without --workers, a set-up in each place, and a file of which both sides are kept."""
+    """SC-17, SC-30: two workers by the settings, a set-up in each workspace, a file of which both sides are kept."""
     said = tmp_path / "said"
     settings = f"""\
 parallel:
@@ -463,18 +463,18 @@ def test_words_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], t
 
 def remote_of(made: FeatureListProject) -> Path:
     """A remote that has what the project has."""
-    place = made.base / "origin.git"
-    made.git("init", "-q", "--bare", "-b", "main", str(place))
-    made.git("remote", "add", "origin", str(place))
+    workspace = made.base / "origin.git"
+    made.git("init", "-q", "--bare", "-b", "main", str(workspace))
+    made.git("remote", "add", "origin", str(workspace))
     made.git("push", "-q", "-u", "origin", "HEAD:main")
-    return place
+    return workspace
 
 
 @pytest.mark.scenario
 def test_each_landing_is_pushed_and_goes_on_top_of_what_the_remote_has(tmp_path: Path) -> None:
     made = project(tmp_path, "ham", "egg")
-    place, theirs = remote_of(made), tmp_path / "theirs"
-    made.git("clone", "-q", str(place), str(theirs))
+    workspace, theirs = remote_of(made), tmp_path / "theirs"
+    made.git("clone", "-q", str(workspace), str(theirs))
     (theirs / "theirs.txt").write_text("theirs\n")
     made.git("-C", str(theirs), "add", ".")
     made.git("-C", str(theirs), "commit", "-qm", "A colleague's")
@@ -533,8 +533,8 @@ def test_what_had_landed_when_the_coordinator_died_is_pushed_by_the_next_run(tmp
 def test_a_coordinator_that_dies_while_it_joins_pushes_once_what_has_landed(tmp_path: Path, moment: str) -> None:
     """SC-5, SC-39: what has landed, on top of a colleague's commit that came meanwhile."""
     made = project(tmp_path, "ham")
-    place, theirs = remote_of(made), tmp_path / "theirs"
-    made.git("clone", "-q", str(place), str(theirs))
+    workspace, theirs = remote_of(made), tmp_path / "theirs"
+    made.git("clone", "-q", str(workspace), str(theirs))
     (theirs / "theirs.txt").write_text("theirs\n")
     made.git("-C", str(theirs), "add", ".")
     made.git("-C", str(theirs), "commit", "-qm", "A colleague's")
@@ -594,7 +594,10 @@ def test_a_coordinator_that_dies_there_loses_nothing_and_lands_nothing_twice(tmp
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_is_made_anew(tmp_path: Path) -> None:
-    """SC-13, SC-14: on what a dead coordinator has left; places are pruned, and what is proven does not need them."""
+    """SC-13, SC-14: on what a dead coordinator has left.
+
+    Workspaces are pruned, and what is proven does not need them.
+    """
     made = project(tmp_path, "ham")
     seen, shown = tmp_path / "seen.json", made.root / ".harness/parallel.json"
     look = f"until grep -q '\"working\"' {shown}; do sleep 0.05; done; cp {shown} {seen}"
@@ -609,9 +612,9 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert (ran.code, "harness queue release 1" in ran.text) == (3, True), ran.text
     assert "To land: #1 held (attempt 1)" in made.harness("status").out
     assert made.passing() == []
-    (place,) = json.loads(made.harness("place", "--json").out)["places"]
-    assert (place["place"], place["item"], place["state"]) == ("w1", "1", "free")
-    assert json.loads(made.harness("place", "prune", "--json").out)["removed"][0]["place"] == "w1"
+    (workspace,) = json.loads(made.harness("workspace", "--json").out)["places"]
+    assert (workspace["place"], workspace["item"], workspace["state"]) == ("w1", "1", "free")
+    assert json.loads(made.harness("workspace", "prune", "--json").out)["removed"][0]["place"] == "w1"
     dropped = json.loads(made.harness("queue", "drop", "1", "--json").out)["event"]
     assert "def answer" in made.git("show", f"{dropped['rescue']}:ham.py")
     ran = made.harness("run", "--workers", "1", agent=spec)
@@ -707,8 +710,8 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
 def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
     """SC-39."""
     made = project(tmp_path, "ham")
-    place = remote_of(made)
-    place.rename(tmp_path / "away.git")
+    workspace = remote_of(made)
+    workspace.rename(tmp_path / "away.git")
     spec = made.agent([turn(1, work(1, "ham"))])
     ran = made.harness("run", "--workers", "1", "--json", "--agent", spec)
     answer = json.loads(ran.out)
@@ -717,7 +720,7 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert said.startswith("Not pushed: origin is away (")
     assert said in made.harness("status").out
     assert said in made.harness("queue").out
-    (tmp_path / "away.git").rename(place)
+    (tmp_path / "away.git").rename(workspace)
     ran = made.harness("run", "--agent", spec, after_kill=True)
     assert (made.remote(), "Not pushed" in made.harness("status").out) == (made.head, False), ran.text
 
@@ -750,7 +753,7 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> None:
-    """F-SAY, F-WATCH-5: at its next prompt, a fix round, and nobody else's; what it says is read in its place."""
+    """F-SAY, F-WATCH-5: at its next prompt, a fix round, and nobody else's; what it says is read in its workspace."""
     made = project(tmp_path, "ham", "egg")
     turns: list[dict[str, Any]] = []
     for number, name in ((1, "ham"), (2, "egg")):

@@ -1,4 +1,4 @@
-"""A feature project worked in parallel against rubbish, people, and agents that reach beyond their places."""
+"""A feature project worked in parallel against rubbish, people, and agents that reach beyond their workspaces."""
 
 import json
 import shlex
@@ -75,7 +75,7 @@ def test_rubbish_in_the_files_of_a_run_stops_nobody(tmp_path: Path) -> None:
     for name, text in rubbish.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    looked = [made.harness(name) for name in ("status", "queue", "place")]
+    looked = [made.harness(name) for name in ("status", "queue", "workspace")]
     assert [each.code for each in looked] == [0, 0, 0], looked
     ran = made.harness("run", "--workers", "2", agent=spec)
     assert (ran.code, made.passing(), sorted(landed(made))) == (0, [1, 2], ["1", "2"]), ran.text

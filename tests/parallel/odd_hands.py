@@ -8,10 +8,10 @@ from pathlib import Path
 
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.items import WorkOrder
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.workspaces import Workspace
 
 
-def carry_out(_place: Workplace, order: WorkOrder, _folder: str) -> JsonObject:
+def carry_out(_place: Workspace, order: WorkOrder, _folder: str) -> JsonObject:
     """As the order's papers say."""
     match order.papers["do"]:
         case "die":

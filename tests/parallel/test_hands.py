@@ -16,7 +16,7 @@ from agent_harness.testing.repo import Repo
 
 
 class Slot:
-    """One place, and what orders there come to."""
+    """One workspace, and what orders there come to."""
 
     def __init__(self, base: Path, hands: HandsProcess) -> None:
         self.base, self.hands = base, hands
@@ -33,7 +33,7 @@ class Slot:
             item="",
             name=name,
             fence=1,
-            place=str(self.base / "places/v1"),
+            workspace=str(self.base / "places/v1"),
             home=str(self.repo.path),
             base=self.repo.git("rev-parse", "HEAD").strip(),
             branch="refs/heads/main",

@@ -130,7 +130,7 @@ def test_a_journal_has_its_name_on_the_disk_before_anything_follows_from_it(tmp_
     ran = subprocess.run([sys.executable, "-c", NOTES, str(tmp_path)], check=True, capture_output=True, text=True)
     seen = json.loads(ran.stdout)
     names = [Path(path) for what, path in seen if what != "synced"]
-    assert len(names) == 3 + 2 * 3, names  # three are made; one is put away, one kept, one takes its place
+    assert len(names) == 3 + 2 * 3, names  # three are made; one is put away, one kept, one takes its workspace
     for number, (what, path) in enumerate(seen):
         if what != "synced":
             until = next((n for n in range(number + 1, len(seen)) if seen[n][0] == "named"), len(seen))

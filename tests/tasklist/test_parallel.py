@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a task list: real agents in real places, and what becomes of their work."""
+"""``harness run --workers N`` on a task list: real agents in real workspaces, and what becomes of their work."""
 
 import json
 import os
@@ -111,7 +111,7 @@ def _ledger(work: TaskListProject) -> Path:
 
 
 def test_what_lands_alone_passes_the_check_of_every_landing_too(tmp_path: Path) -> None:
-    """SC-32: no place knows of `check`, so that its verdict says nothing of it."""
+    """SC-32: no workspace knows of `check`, so that its verdict says nothing of it."""
     work = project(tmp_path, job("a"))
     work.edit(session_config={**work.raw["session_config"], "parallel": {"check": "test ! -e out/a", "mends": 0}})
     ran = run(work, WORKS, 1, "--json")
@@ -483,7 +483,7 @@ def test_what_lands_one_by_one_is_proven_together_and_who_never_mends_what_it_br
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_followed(tmp_path: Path) -> None:
-    """SC-29: pipes, devices and links stay in the place; a pipe where the run shows itself stops nobody."""
+    """SC-29: pipes, devices and links stay in the workspace; a pipe where the run shows itself stops nobody."""
     work = project(tmp_path, job("a"))
     (tmp_path / "secret").write_text("secret")
     (work.root / ".harness").mkdir(exist_ok=True)

@@ -105,7 +105,7 @@ def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_co
 
 @pytest.mark.scenario
 def test_what_an_attempt_has_spent_whose_candidate_cannot_be_taken_home_is_in_the_costs(tmp_path: Path) -> None:
-    """Its place is destroyed behind it, so that nothing comes back of it but what the budget had heard."""
+    """Its workspace is destroyed behind it, so that nothing comes back of it but what the budget had heard."""
     work = project(tmp_path, job("a"))
     ran = work.harness("run", "--workers", "1", "--json", "--agent", agent(work, tmp_path, "rm -rf .git; exit 0"))
     assert (ran.code, ran.json["lost"], ran.json["cost_usd"]) == (0, 1, 0.5), ran
@@ -185,7 +185,7 @@ def test_what_recalled_and_dropped_attempts_cost_counts_once(tmp_path: Path) -> 
     with subprocess.Popen([*HARNESS, *words], cwd=work.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         try:
             until((tmp_path / "spent").exists)
-            assert work.harness("recall", "a").code == 0
+            assert work.harness("cancel", "a").code == 0
             until((tmp_path / "again").exists)
             assert work.harness("queue", "hold", "a").code == 0
         finally:

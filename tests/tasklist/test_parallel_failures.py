@@ -100,7 +100,7 @@ def test_a_commit_on_another_branch_a_stash_and_a_rewritten_history_are_rescued(
     ["rm -rf .git", "rm -rf .git; git init -q .", "rm -rf .git; ln -s {home}/.git .git", "rm -rf .git/objects/info"],
 )
 def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tmp_path: Path, destroys: str) -> None:
-    """``place_damaged``: no repository around the place is taken for its own, and the attempt is not counted."""
+    """``place_damaged``: no repository around the workspace is taken for its own, and the attempt is not counted."""
     work = project(tmp_path, job("a"), job("b"))
     state = Path(os.environ["XDG_STATE_HOME"])
     around = state.parent
@@ -116,7 +116,7 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
     assert (ran.code, answer["lost"], work.statuses()) == (0, 1, ["completed"] * 2), ran
     (lost,) = events(work, "lost")
     assert (lost["item"], lost["reason"]) == ("a", "place_damaged")
-    assert "a: the repository of its place is destroyed" in ran.err
+    assert "a: the repository of its workspace is destroyed" in ran.err
     if "git init" in destroys:  # what a new repository of the agent's own tells of is a rescue like any other
         (ref,) = work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue/").split()
         assert work.repo.git("show", f"{ref}:half.txt").strip() == "half"
@@ -333,8 +333,8 @@ def test_a_dry_run_after_a_kill_shows_what_the_next_run_does(
 def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_it_along(tmp_path: Path) -> None:
     """SC-39: one line, in the summary, `--json`, status and queue; done all the same, since nobody has to decide."""
     work = project(tmp_path, job("a"))
-    place = with_remote(work)
-    place.rename(tmp_path / "away.git")
+    workspace = with_remote(work)
+    workspace.rename(tmp_path / "away.git")
     ran = run(work, WORKS, 1, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["next"], answer["unpushed"]["commit"]) == (0, "harness run", work.repo.head), ran
@@ -349,9 +349,9 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     assert json.loads(work.harness("queue", "--json").out)["unpushed"] == answer["unpushed"]
     ran = work.harness("run", "--agent", work.agent("exit 1"), "--json")
     assert (ran.code, ran.json["unpushed"]) == (0, answer["unpushed"]), ran
-    (tmp_path / "away.git").rename(place)
+    (tmp_path / "away.git").rename(workspace)
     ran = work.harness("run", "--agent", work.agent("exit 1"), "--json")
-    assert (ran.code, ran.json["unpushed"], tip(place)) == (0, None, work.repo.head), ran
+    assert (ran.code, ran.json["unpushed"], tip(workspace)) == (0, None, work.repo.head), ran
     assert "Not pushed" not in work.harness("status").out + work.harness("queue").out
 
 
@@ -453,8 +453,8 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
 def test_what_was_not_pushed_is_pushed_after_the_journal_was_made_anew(tmp_path: Path, how: str) -> None:
     """SC-39: by the journal before its damage, or by that of the run before."""
     work = project(tmp_path, job("a"))
-    place = with_remote(work)
-    place.rename(tmp_path / "away.git")
+    workspace = with_remote(work)
+    workspace.rename(tmp_path / "away.git")
     assert run(work, WORKS, 1).code == 0
     if how == "damaged":
         damaged_at_its_end(work)
@@ -462,11 +462,11 @@ def test_what_was_not_pushed_is_pushed_after_the_journal_was_made_anew(tmp_path:
         work.edit(tasks=[*work.raw["tasks"], job("b")])
         died(work, "after:ordered", WORKS, 1)
         (folder_of(work) / "ledger.jsonl").unlink()
-    (tmp_path / "away.git").rename(place)
+    (tmp_path / "away.git").rename(workspace)
     made = work.harness("queue", "rebuild", "--json")
     assert (made.code, "Not pushed, as far as is known" in "\n".join(made.json["said"])) == (0, True), made
     assert run(work, WORKS, 1).code == 0
-    assert tip(place) == work.repo.head
+    assert tip(workspace) == work.repo.head
 
 
 # ---- the disk --------------------------------------------------------------------------------------------------------

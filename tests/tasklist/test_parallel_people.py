@@ -1,4 +1,4 @@
-"""What a person may do beside a parallel run: look at places and the queue, and ask its coordinator for something."""
+"""What a person does beside a parallel run: look at workspaces and the queue, and ask its coordinator."""
 
 import json
 import os
@@ -42,46 +42,47 @@ def answer(work: TaskListProject, *words: str) -> Any:
     return json.loads(work.harness(*words, "--json").out)
 
 
-# ---- places and the queue --------------------------------------------------------------------------------------------
+# ---- workspaces and the queue
+# --------------------------------------------------------------------------------------------
 
 
 def test_without_a_parallel_run_one_line_says_how_one_begins(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
-    listed = work.harness("place")
-    assert (listed.code, listed.out) == (0, "No places.\nnext: harness run --workers 4\n")
-    assert answer(work, "place", "prune")["removed"] == []
+    listed = work.harness("workspace")
+    assert (listed.code, listed.out) == (0, "No workspaces.\nnext: harness run --workers 4\n")
+    assert answer(work, "workspace", "prune")["removed"] == []
     queue = work.harness("queue")
     assert (queue.code, "no parallel run has been here" in queue.err) == (7, True), queue
     assert "harness run --workers 4" in queue.err
-    path = work.harness("place", "path", "w1")
-    assert (path.code, "there is no place w1" in path.err) == (2, True), path
-    meant = work.harness("place", "prnue")
+    path = work.harness("workspace", "path", "w1")
+    assert (path.code, "there is no workspace w1" in path.err) == (2, True), path
+    meant = work.harness("workspace", "prnue")
     assert (meant.code, "Did you mean 'prune'?" in meant.err) == (2, True), meant
-    assert "harness place prune" in work.harness("place", "--help").out
+    assert "harness workspace prune" in work.harness("workspace", "--help").out
 
 
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_places_are_listed_and_pruned_once_what_only_they_have_is_in_a_rescue(tmp_path: Path) -> None:
-    """SC-13: also what came into a place after its last order had ended."""
+    """SC-13: also what came into a workspace after its last order had ended."""
     work = project(tmp_path, "a")
     assert run(work, WORKS).code == 0
-    (each,) = answer(work, "place")["places"]
+    (each,) = answer(work, "workspace")["places"]
     assert (each["place"], each["item"], each["state"]) == ("w1", "a", "free")
     assert each["bytes"] > 0
     assert each["age_seconds"] >= 0
-    place = Path(work.harness("place", "path", "w1").out.rstrip("\n"))
-    assert (place / "out/a").read_text() == "a\n"
-    (place / "late.txt").write_text("nobody has it\n")
-    (place.parent / "notes").mkdir()
-    (removed,) = answer(work, "place", "prune")["removed"]
-    assert not place.exists()
-    assert (place.parent / "notes").is_dir()
+    workspace = Path(work.harness("workspace", "path", "w1").out.rstrip("\n"))
+    assert (workspace / "out/a").read_text() == "a\n"
+    (workspace / "late.txt").write_text("nobody has it\n")
+    (workspace.parent / "notes").mkdir()
+    (removed,) = answer(work, "workspace", "prune")["removed"]
+    assert not workspace.exists()
+    assert (workspace.parent / "notes").is_dir()
     (rescue,) = removed["rescues"]
     assert work.repo.git("show", f"{rescue}:late.txt") == "nobody has it"
     assert work.repo.git("for-each-ref", "refs/harness/place") == ""
-    found = answer(work, "place")
-    assert (found["places"], found["set_aside"]) == ([], [str(place.parent / "notes")])
+    found = answer(work, "workspace")
+    assert (found["places"], found["set_aside"]) == ([], [str(workspace.parent / "notes")])
 
 
 @pytest.mark.exhaustive
@@ -97,8 +98,8 @@ def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) 
     shown = work.harness("queue")
     assert "a  ready  attempt 1" in shown.out
     assert "No run is under way." in shown.out
-    assert answer(work, "place", "prune")["removed"][0]["place"] == "w1"
-    assert run(work, "exit 1").code == 0  # the candidate lands without its place
+    assert answer(work, "workspace", "prune")["removed"][0]["place"] == "w1"
+    assert run(work, "exit 1").code == 0  # the candidate lands without its workspace
     assert work.statuses() == ["completed"]
 
 
@@ -107,7 +108,7 @@ def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) 
 def test_a_place_that_the_next_run_goes_on_with_stays(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
     died(work, "before:ended", WORKS)
-    found = answer(work, "place", "prune")
+    found = answer(work, "workspace", "prune")
     assert (found["removed"], found["kept"][0]["place"]) == ([], "w1")
     assert "a was worked on there" in found["kept"][0]["why"]
 
@@ -175,7 +176,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
         assert all(each["since"].endswith("Z") for each in found["workers"])
         assert (found["alive"], found["hands"]) == (True, {"have": 2, "busy": 2})
         assert found["budget"]["limit"] == 10.0
-        assert answer(work, "place")["next"] == "harness status"  # nothing of it can be removed now
+        assert answer(work, "workspace")["next"] == "harness status"  # nothing of it can be removed now
         assert answer(work, "queue", "hold", "a")["ok"]
         gates.open("a")
         until(lambda: [each["item"] for each in answer(work, "status")["parallel"]["queue"]] == ["a"])
@@ -189,7 +190,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
     assert f"needs you  a is held from landing ({release})" in work.harness("status").out
     assert answer(work, "queue", "release", "a")["next"] == "harness run --workers 2"
     assert "needs you  nothing" in work.harness("status").out
-    assert answer(work, "place")["next"] == "harness place prune"
+    assert answer(work, "workspace")["next"] == "harness workspace prune"
     assert answer(work, "status")["parallel"]["queue"][0]["state"] == "ready"
     assert work.harness("run", "--agent", work.agent("exit 1")).code == 0
     assert answer(work, "status")["parallel"] is None
@@ -291,26 +292,26 @@ def test_requests_need_a_run_and_say_how_one_begins(tmp_path: Path) -> None:
     assert work.harness("queue", "hold", "a").code == 7
     assert work.harness("scale", "0").code == 2
     assert work.harness("scale").code == 2
-    assert "harness recall w3" in work.harness("recall", "--help").out
-    assert "Did you mean 'recall'?" in work.harness("recal", "w1").err
+    assert "harness cancel w3" in work.harness("cancel", "--help").out
+    assert "Did you mean 'cancel'?" in work.harness("cancl", "w1").err
 
 
 @pytest.mark.scenario
 def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_path: Path) -> None:
-    """SC-13, F-RUN-2: and places are not pruned meanwhile; nothing is counted."""
+    """SC-13, F-RUN-2: and workspaces are not pruned meanwhile; nothing is counted."""
     work, gates = project(tmp_path, "a", "b", "c"), Gates(tmp_path / "gates")
     with started(work, gates) as process:
         until(lambda: len(gates.begun) == 1)
-        pruned = work.harness("place", "prune")
+        pruned = work.harness("workspace", "prune")
         assert (pruned.code, "a parallel run is under way" in pruned.err) == (5, True), pruned
         found = answer(work, "scale", "2")
         assert (found["ok"], found["event"]["workers"]) == (True, 2)
         until(lambda: len(gates.begun) == 2)
         assert gates.begun == [["a", "w1"], ["b", "w2"]]
-        unknown = work.harness("recall", "w9")
+        unknown = work.harness("cancel", "w9")
         assert (unknown.code, "w1 (a), w2 (b)" in unknown.err) == (2, True), unknown
         assert answer(work, "scale", "1")["event"]["workers"] == 1
-        assert answer(work, "recall", "w2")["event"]["item"] == "b"
+        assert answer(work, "cancel", "w2")["event"]["item"] == "b"
         until(lambda: work.task("b").status == "pending")
         assert work.task("b").attempts == 0
         assert [work.repo.git("show", f"{ref}:out/b") for ref in work.task("b").rescues] == ["b"]
@@ -402,7 +403,7 @@ def test_a_coordinator_that_does_not_answer_is_named_and_nothing_happens(tmp_pat
 @pytest.mark.scenario
 def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
-    words = "'scale 9' 'recall w1' 'queue hold a' 'place prune' 'task set a max_attempts=9' 'task reset a'"
+    words = "'scale 9' 'recall w1' 'queue hold a' 'workspace prune' 'task set a max_attempts=9' 'task reset a'"
     tries = (
         f"for words in {words}; do (cd $HOME_LIST; unset HARNESS_PROJECT_DIR HARNESS_STATE_ROOT; harness $words); done"
     )

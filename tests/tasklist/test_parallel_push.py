@@ -16,18 +16,18 @@ DYING = Path(__file__).parents[1] / "parallel/dying.py"
 
 def with_remote(work: TaskListProject, push: str = "origin", **parallel: object) -> Path:
     """A bare remote that has what the project has, named in the list's settings."""
-    place = work.root.parent / "origin.git"
-    work.repo.git("init", "-q", "--bare", "-b", "main", str(place))
-    work.repo.git("remote", "add", "origin", str(place))
+    workspace = work.root.parent / "origin.git"
+    work.repo.git("init", "-q", "--bare", "-b", "main", str(workspace))
+    work.repo.git("remote", "add", "origin", str(workspace))
     work.repo.git("push", "-q", "origin", "HEAD:main")
     work.edit(session_config={**work.raw["session_config"], "parallel": {"push": push, **parallel}})
-    return place
+    return workspace
 
 
-def colleague(work: TaskListProject, place: Path, **files: str) -> str:
+def colleague(work: TaskListProject, workspace: Path, **files: str) -> str:
     """A commit that somebody else has pushed."""
     theirs = work.root.parent / "theirs"
-    work.repo.git("clone", "-q", str(place), str(theirs))
+    work.repo.git("clone", "-q", str(workspace), str(theirs))
     for name, text in files.items():
         (theirs / name).write_text(text)
     work.repo.git("-C", str(theirs), "add", ".")
@@ -36,20 +36,20 @@ def colleague(work: TaskListProject, place: Path, **files: str) -> str:
     return work.repo.git("-C", str(theirs), "rev-parse", "HEAD")
 
 
-def tip(place: Path, branch: str = "main") -> str:
-    words = ["git", "-C", str(place), "rev-parse", f"refs/heads/{branch}"]
+def tip(workspace: Path, branch: str = "main") -> str:
+    words = ["git", "-C", str(workspace), "rev-parse", f"refs/heads/{branch}"]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commits(tmp_path: Path) -> None:
     """Two land, the second perhaps with the first; the remote has a colleague's commit that nobody here knows."""
     work = project(tmp_path, job("a"), job("b"))
-    place = with_remote(work)
-    theirs = colleague(work, place, **{"theirs.txt": "theirs\n"})
+    workspace = with_remote(work)
+    theirs = colleague(work, workspace, **{"theirs.txt": "theirs\n"})
     ran = run(work, WORKS, 2, "--json")
     assert ran.code == 0, ran
     assert work.statuses() == ["completed"] * 2
-    assert tip(place) == work.repo.git("rev-parse", "HEAD")
+    assert tip(workspace) == work.repo.git("rev-parse", "HEAD")
     assert work.repo.git("merge-base", theirs, "HEAD") == theirs
     assert sorted(landed(work)) == ["a", "b"]
     assert work.repo.read("theirs.txt") == b"theirs\n"
@@ -85,23 +85,23 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
 def test_agents_begin_and_end_while_a_push_goes_on(tmp_path: Path) -> None:
     """The remote answers only once an agent has worked that begins on what is pushed."""
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
-    place, flag = with_remote(work), tmp_path / "worked"
-    hook = place / "hooks/pre-receive"
+    workspace, flag = with_remote(work), tmp_path / "worked"
+    hook = workspace / "hooks/pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\nuntil test -e {flag}; do sleep 0.1; done\n")
     hook.chmod(0o755)
     ran = run(work, f"{WORKS}\n[ $HARNESS_TASK_ID = a ] || touch {flag}\n", 2, "--json")
     assert ran.code == 0, ran
     assert work.statuses() == ["completed"] * 2
-    assert tip(place) == work.repo.git("rev-parse", "HEAD")
+    assert tip(workspace) == work.repo.git("rev-parse", "HEAD")
 
 
 @pytest.mark.scenario
 def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on(tmp_path: Path) -> None:
     """The colleague's file fails the check of every landing; a person mends it, and the rest is pushed."""
     work = project(tmp_path, job("a"), job("b"))
-    place = with_remote(work, check="test ! -e bad.txt")
-    theirs = colleague(work, place, **{"bad.txt": "bad\n"})
+    workspace = with_remote(work, check="test ! -e bad.txt")
+    theirs = colleague(work, workspace, **{"bad.txt": "bad\n"})
     starts = tmp_path / "starts"
     agent = f"{WORKS}; echo $HARNESS_TASK_ID >> {starts}"
     ran = run(work, agent, 1, "--json")
@@ -110,7 +110,7 @@ def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on
     assert "it fails there: the check of every landing" in answer["message"]
     assert [each["item"] for each in answer["landed"]] == ["a"]
     assert starts.read_text().split() == ["a", "b"]
-    assert (tip(place), work.repo.status()) == (theirs, [])
+    assert (tip(workspace), work.repo.status()) == (theirs, [])
     assert "push" in work.harness("status").out
     other = tmp_path / "theirs"
     work.repo.git("-C", str(other), "rm", "-q", "bad.txt")
@@ -119,7 +119,7 @@ def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on
     assert work.harness("resume").code == 0
     ran = run(work, agent, 1, "--json")
     assert (ran.code, work.statuses(), starts.read_text().split()) == (0, ["completed"] * 2, ["a", "b"]), ran
-    assert tip(place) == work.repo.git("rev-parse", "HEAD")
+    assert tip(workspace) == work.repo.git("rev-parse", "HEAD")
     assert sorted(landed(work)) == ["a", "b"]
 
 
@@ -127,50 +127,50 @@ def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on
 @pytest.mark.parametrize("why", ["refused", "conflict"])
 def test_a_push_that_cannot_be_says_why_and_changes_nothing_at_the_remote(tmp_path: Path, why: str) -> None:
     work = project(tmp_path, job("a"), job("b"))
-    place = with_remote(work)
+    workspace = with_remote(work)
     if why == "refused":
-        hook = place / "hooks/pre-receive"
+        hook = workspace / "hooks/pre-receive"
         hook.write_text("#!/bin/sh\necho not on a friday\nexit 1\n")
         hook.chmod(0o755)
     else:
-        colleague(work, place, a="theirs\n")
-    before = tip(place)
+        colleague(work, workspace, a="theirs\n")
+    before = tip(workspace)
     ran = run(work, f"{WORKS}; echo $HARNESS_TASK_ID > a", 1, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"]) == (5, "landing_blocked"), ran
     assert ("friday" if why == "refused" else "does not go together") in answer["message"]
-    assert (tip(place), work.task("a").status) == (before, "completed")
+    assert (tip(workspace), work.task("a").status) == (before, "completed")
     assert work.repo.git("rev-parse", f"{work.task('a').completed_commit}") == work.repo.git("rev-parse", "HEAD")
 
 
 @pytest.mark.scenario
 def test_a_remote_that_is_away_stops_nobody_and_the_next_run_takes_along_what_it_misses(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
-    place = with_remote(work, "origin/release")
-    place.rename(tmp_path / "away.git")
+    workspace = with_remote(work, "origin/release")
+    workspace.rename(tmp_path / "away.git")
     ran = run(work, WORKS, 1)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     assert "Not pushed: origin is away (" in ran.out
-    (tmp_path / "away.git").rename(place)
+    (tmp_path / "away.git").rename(workspace)
     work.edit(tasks=[*work.raw["tasks"], job("never", depends_on=["never"])])
     run(work, "true", 1)
-    assert tip(place, "release") == work.repo.git("rev-parse", "HEAD")
+    assert tip(workspace, "release") == work.repo.git("rev-parse", "HEAD")
 
 
 @pytest.mark.scenario
 def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp_path: Path) -> None:
     """The remote and its address are those of the beginning; the list has the person's again, and says so."""
     work = project(tmp_path, job("a"), job("b"))
-    place = with_remote(work)
+    workspace = with_remote(work)
     evil = tmp_path / "evil.git"
-    work.repo.git("clone", "-q", "--bare", str(place), str(evil))
+    work.repo.git("clone", "-q", "--bare", str(workspace), str(evil))
     before = tip(evil)
     work.repo.git("remote", "add", "other", str(evil))
     listed, settings = work.root / "harness-tasks.json", work.root / ".git/config"
-    agent = f"{WORKS}; sed -i 's/\"origin\"/\"other\"/' {listed}; sed -i 's#{place}#{evil}#' {settings}"
+    agent = f"{WORKS}; sed -i 's/\"origin\"/\"other\"/' {listed}; sed -i 's#{workspace}#{evil}#' {settings}"
     ran = run(work, agent, 1, HARNESS_SANDBOX="off")
     assert ran.code == 0, ran
-    assert (tip(place), tip(evil)) == (work.repo.git("rev-parse", "HEAD"), before)
+    assert (tip(workspace), tip(evil)) == (work.repo.git("rev-parse", "HEAD"), before)
     assert work.raw["session_config"]["parallel"]["push"] == "origin"
     told = [line for line in work.log() if "meanwhile this was changed" in line]
     assert told
@@ -185,8 +185,8 @@ def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp
 def test_a_coordinator_that_dies_while_it_pushes_pushes_once_what_has_landed(tmp_path: Path, moment: str) -> None:
     """SC-5, SC-39: also of a run whose list says another remote since."""
     work = project(tmp_path, job("a"))
-    place = with_remote(work)
-    theirs = colleague(work, place, **{"theirs.txt": "theirs\n"})
+    workspace = with_remote(work)
+    theirs = colleague(work, workspace, **{"theirs.txt": "theirs\n"})
     words = ["run", "--workers", "2", "--agent", work.agent(WORKS)]
     died = subprocess.run([sys.executable, str(DYING), moment, *words], cwd=work.root, capture_output=True, check=False)
     assert died.returncode == -9, died
@@ -194,7 +194,7 @@ def test_a_coordinator_that_dies_while_it_pushes_pushes_once_what_has_landed(tmp
     work.edit(tasks=[*work.raw["tasks"], job("b")])
     ran = work.harness(*words)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
-    assert tip(place) == work.repo.git("rev-parse", "HEAD")
+    assert tip(workspace) == work.repo.git("rev-parse", "HEAD")
     assert work.repo.git("merge-base", theirs, "HEAD") == theirs
     assert sorted(landed(work)) == ["a", "b"]
     assert work.repo.status() == []

@@ -88,7 +88,7 @@ def test_a_set_up_that_cannot_be_run_ends_the_run_before_an_agent(tmp_path: Path
 
 @pytest.mark.scenario
 def test_what_is_passed_over_is_said_once(tmp_path: Path) -> None:
-    """Declarations that are none, submodules, and what no place gets a copy of."""
+    """Declarations that are none, submodules, and what no workspace gets a copy of."""
     work = project(tmp_path, job("a", touches="src"), job("b", touches=["out/b"]))
     outside = tmp_path / "outside"
     outside.write_text("mine\n")
@@ -102,7 +102,7 @@ def test_what_is_passed_over_is_said_once(tmp_path: Path) -> None:
     ran = run(work, f"[ ! -e link.env ] && {WORKS}", 2)
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
     assert ran.out.count("a: touches is no list of texts, and is passed over") == 1
-    assert ran.out.count("Submodules are empty folders in places") == 1
+    assert ran.out.count("Submodules are empty folders in workspaces") == 1
     for each, why in zip(copied, ("leads outside of the project", "is a link", "is tracked"), strict=True):
         assert f"parallel.copy: {each} {why}" in ran.out
 

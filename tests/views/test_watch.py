@@ -558,7 +558,7 @@ def test_what_each_of_several_agents_says_is_read_where_it_works(tmp_path: Path)
             shows(terminal, "transcript of a", "the needle of a")
             terminal.press("\x1bj\t")
             shows(terminal, "transcript of b", "the needle of b")
-            place = Path(made.harness("place", "path", slots()["b"]).out.strip())
+            place = Path(made.harness("workspace", "path", slots()["b"]).out.strip())
             sessions, elsewhere = place / ".harness/sessions", tmp_path / "elsewhere"
             elsewhere.mkdir()
             (elsewhere / "1-b.9.log").write_text("of somebody else\n")

@@ -36,9 +36,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "cleanup": ("Work", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
     "drive": ("Work", "agent_harness.cli.tasklist:drive", "Keep an interactive client going on a task list."),
     "scale": ("Work", "agent_harness.cli.parallel:main", "Change how many agents a parallel run has."),
-    "recall": ("Work", "agent_harness.cli.parallel:main", "End one attempt of a parallel run; its work is kept."),
+    "cancel": ("Work", "agent_harness.cli.parallel:main", "End one attempt of a parallel run; its work is kept."),
     "queue": ("Work", "agent_harness.cli.parallel:main", "Show and arrange what waits to land in a parallel run."),
-    "place": ("Work", "agent_harness.cli.parallel:main", "Show and remove the places of parallel runs."),
+    "workspace": ("Work", "agent_harness.cli.parallel:main", "Show and remove the working copies of parallel runs."),
     "worker": (
         "Many projects and machines",
         "agent_harness.cli.machine.engines:worker",
@@ -120,6 +120,9 @@ Examples:
 """
 
 
+FORMER = {"place": "workspace", "recall": "cancel"}
+"""Earlier names of commands, which still work; help and completion do not list them."""
+
 MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
 """What people type, and the command that does it."""
 
@@ -145,7 +148,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it; the command that was probably meant is named."""
+        """As click does it; an earlier name counts as today's, and an error names the command that is most like it."""
+        args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
 

@@ -1,4 +1,4 @@
-"""What a person does about runs of several agents: ``harness place``, ``queue``, ``scale`` and ``recall``.
+"""What a person does about runs of several agents: ``harness workspace``, ``queue``, ``scale`` and ``cancel``.
 
 They are read without click, as the verbs of agents are.
 """
@@ -82,33 +82,33 @@ def _show(verb: str, found: JsonObject, lines: list[str], *, as_json: bool) -> N
         print(printable(line))
 
 
-# ---- places
+# ---- workspaces
 
 
-def _place_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
-    found = runs.place_list()
+def _workspace_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+    found = runs.workspace_list()
     lines = [
         f"{each['place']:<4} {each['state']:<7} {_megabytes(each['bytes']):>10}  {_ago(each['age_seconds']):>8}  "
         f"{each['item'] or ''}".rstrip()
         for each in found["places"]
     ]
     lines += [f"Set aside, never touched: {path}" for path in found["set_aside"]]
-    return found, [*(lines or ["No places."]), f"next: {found['next']}"]
+    return found, [*(lines or ["No workspaces."]), f"next: {found['next']}"]
 
 
-def _place_path(runs: ParallelRuns, place: str) -> tuple[JsonObject, list[str]]:
-    found = runs.place_path(place)
+def _workspace_path(runs: ParallelRuns, workspace: str) -> tuple[JsonObject, list[str]]:
+    found = runs.workspace_path(workspace)
     return found, [found["path"]]
 
 
-def _place_prune(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
+def _workspace_prune(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     found = runs.prune()
     lines: list[str] = []
     for each in found["removed"]:
         kept = f"; what only it had is in {', '.join(each['rescues'])}" if each["rescues"] else ""
         lines.append(f"Removed {each['place']}{kept}")
     lines += [f"Kept {each['place']}: {each['why']}" for each in found["kept"]]
-    return found, [*(lines or ["No places."]), f"next: {found['next']}"]
+    return found, [*(lines or ["No workspaces."]), f"next: {found['next']}"]
 
 
 def _megabytes(count: int) -> str:
@@ -182,14 +182,14 @@ REQUESTS = Program(
             example="harness scale 6",
             act=_asked("scale"),
         ),
-        "recall": Subcommand(
+        "cancel": Subcommand(
             "End one attempt; its work is kept.",
             Argument("item", "SLOT|ITEM", str),
             _JSON,
             purpose="End one attempt after its current operation. Its work is kept, nothing is counted, and the item "
             "is open again: a slot that is free may begin it anew.\n\nExit 7: no run is under way. 5: it does not "
             "answer. 2: nothing of that name is at work.",
-            example="harness recall w3",
+            example="harness cancel w3",
             act=_asked("recall"),
         ),
     },
@@ -197,43 +197,43 @@ REQUESTS = Program(
 )
 
 PROGRAMS = {
-    "place": Program(
-        "harness place",
-        "The places in which the agents of parallel runs work: each a repository of its own.",
+    "workspace": Program(
+        "harness workspace",
+        "The workspaces in which the agents of parallel runs work: each a repository of its own.",
         {
             "list": Subcommand(
-                "Each place, its item, size, age and state.",
+                "Each workspace, its item, size, age and state.",
                 _JSON,
-                purpose="Show each place: its state, its size, how long ago an agent began there, and with which item. "
-                "`in use`: somebody works there. `left`: a run was killed, and what is in it is rescued before the "
-                "place is used again. `free`: all that is in it is in the project too.",
-                example="harness place list",
-                act=_place_list,
+                purpose="Show each workspace: its state, its size, how long ago an agent began there, and with which "
+                "item. `in use`: somebody works there. `left`: a run was killed, and what is in it is rescued before "
+                "the workspace is used again. `free`: all that is in it is in the project too.",
+                example="harness workspace list",
+                act=_workspace_list,
             ),
             "path": Subcommand(
-                "The folder of a place.",
-                Argument("place", "PLACE", str),
+                "The folder of a workspace.",
+                Argument("workspace", "WORKSPACE", str),
                 _JSON,
-                purpose="Print the folder of a place, and nothing else.",
-                example='cd "$(harness place path w3)"',
-                act=_place_path,
+                purpose="Print the folder of a workspace, and nothing else.",
+                example='cd "$(harness workspace path w3)"',
+                act=_workspace_path,
             ),
             "prune": Subcommand(
-                "Remove the places that nobody uses.",
+                "Remove the workspaces that nobody uses.",
                 _JSON,
-                purpose="Remove the places that nobody uses. What is in one and nowhere in the project goes to a "
+                purpose="Remove the workspaces that nobody uses. What is in one and nowhere in the project goes to a "
                 "rescue first (`harness rescue list`); what is ignored by git, such as installed packages, goes. "
                 "Refused while a run is under way.",
-                example="harness place prune",
-                act=_place_prune,
+                example="harness workspace prune",
+                act=_workspace_prune,
             ),
         },
         STYLE,
-        examples=["harness place", 'cd "$(harness place path w3)"', "harness place prune"],
+        examples=["harness workspace", 'cd "$(harness workspace path w3)"', "harness workspace prune"],
     ),
     "queue": Program(
         "harness queue",
-        "What is proven in its place and waits to land on the branch.",
+        "What is proven in its workspace and waits to land on the branch.",
         {
             "list": Subcommand(
                 "What waits to land, in its order.",

@@ -3,7 +3,7 @@
     refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
     .../TRY.saved-N                                     the work as it was, every few minutes
-    .../TRY.left-N                                      what was found in a place whose hands were killed
+    .../TRY.left-N                                      what was found in a workspace whose hands were killed
     .../TRY.spent                                       what the try had spent when any of these was pushed
 
 Messages carry ids and refs alone. Whoever reads a parcel believes no path in it: names are checked, and every path of
@@ -24,7 +24,7 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.json import JsonObject, jsontext, number_below
 from agent_harness.kernel.redact import redact
-from agent_harness.parallel import places
+from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ORDER, RESULT, WorkOrder
 from agent_harness.parallel.landing.refs import ProjectRefs
@@ -148,10 +148,10 @@ class Parcels:
         return self.git.text("rev-list", "--parents", "-n", "1", sha).split()[1:]
 
     def _keep(self, name: str, commit: str) -> str:
-        folder = f"{places.RESCUE_REFS}/{name}"
+        folder = f"{workspaces.RESCUE_REFS}/{name}"
         known = self.git.refs_below(f"{folder}/")
         found = next((ref for ref, oid in known.items() if oid == commit), None)
-        return found or places.kept_as(self.git, folder, commit)
+        return found or workspaces.kept_as(self.git, folder, commit)
 
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
@@ -252,8 +252,8 @@ class Parcels:
 
     # ---- where the hands are
 
-    def take(self, head: Mapping[str, object], folder: str, place: str) -> WorkOrder:
-        """Fetches an order into ``folder``: the order as it is carried out here, in ``place``.
+    def take(self, head: Mapping[str, object], folder: str, workspace: str) -> WorkOrder:
+        """Fetches an order into ``folder``: the order as it is carried out here, in ``workspace``.
 
         ``OrderRefused`` for one that is not what it says it is.
         """
@@ -286,7 +286,7 @@ class Parcels:
                 _write(papers[each], content)
         if order.elsewhere_usd and "parallel" in papers:
             SharedBudget(str(papers["parallel"])).begin(order.elsewhere_usd)
-        return replace(order, home=str(self.git.top()), place=place, papers=papers, lend=())
+        return replace(order, home=str(self.git.top()), workspace=workspace, papers=papers, lend=())
 
     def _refuse_odd(self, order: WorkOrder, ref: str) -> None:
         if not _ID.fullmatch(order.id) or ref != f"{ORDERS}/{self.project}/{order.id}" or ".." in order.id:

@@ -24,10 +24,9 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.kernel.rate_limits import sentence
 from agent_harness.kernel.terminal import printable
-from agent_harness.parallel import decision, equipment, landing, places, plan, requests, slots
+from agent_harness.parallel import decision, landing, plan, requests, slots, workspace_setup, workspaces
 from agent_harness.parallel.budget import CountedCost, SharedBudget, most_of_each
 from agent_harness.parallel.engine import UNKNOWN, WRAP_UP_SECONDS, Engine, LocalEngine
-from agent_harness.parallel.equipment import PortBlocks, SetUp
 from agent_harness.parallel.items import (
     ACCEPTED,
     ATTEMPT,
@@ -48,17 +47,18 @@ from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.landing.touched import HomeWatch
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.people import queue_rows
-from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.snapshot import RunSnapshot
+from agent_harness.parallel.workspace_setup import PortBlocks, SetUp
+from agent_harness.parallel.workspaces import Workspace
 from agent_harness.session.needs import AGENT_FAILS
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
 
-SUBMODULES = "Submodules are empty folders in places; parallel.setup may fill them: git submodule update --init"
+SUBMODULES = "Submodules are empty folders in workspaces; parallel.setup may fill them: git submodule update --init"
 LOOK_FIRST = "harness doctor  # then: harness run"
-PLACE_DAMAGED = "place_damaged"
-"""Why an attempt is lost whose agent has destroyed the repository of its place."""
+WORKSPACE_DAMAGED = "place_damaged"
+"""Why an attempt is lost whose agent has destroyed the repository of its workspace."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
@@ -215,12 +215,12 @@ class Coordinator:
     def _take_over(self) -> None:
         """Ends what a coordinator that was killed left running, rescues it, and takes its orders in."""
         rescues: dict[str, list[str]] = {}
-        for place in places.existing(os.path.join(self._folder, "places")):
-            record = files.read_json_if_any(place.record)
+        for workspace in workspaces.existing(os.path.join(self._folder, "places")):
+            record = files.read_json_if_any(workspace.record)
             process.end_orphans(record.get("process") or {})
-            if place.name.startswith("w") and not place.at_rest:
-                name = str(record.get("name") or place.name)
-                rescues[str(record.get("order"))] = self._rescued(place, name)
+            if workspace.name.startswith("w") and not workspace.at_rest:
+                name = str(record.get("name") or workspace.name)
+                rescues[str(record.get("order"))] = self._rescued(workspace, name)
         at_work = self._plan.in_state(plan.WORKING)
         orders = [found for item in at_work if (found := self._submitted(self._plan.work(item).order))]
         known = self._engine.known(orders)
@@ -242,13 +242,13 @@ class Coordinator:
         record = files.read_json_if_any(os.path.join(order_folder(self._folder, order_id), ORDER))
         return WorkOrder.from_record(record) if record.get("id") == order_id else None
 
-    def _rescued(self, place: Workplace, name: str) -> list[str]:
+    def _rescued(self, workspace: Workspace, name: str) -> list[str]:
         until = time.monotonic() + 30.0
         while True:
             try:
-                with place.locked():
-                    found = place.rescue(self._git, name, self._home.own)
-                    place.at_rest = True
+                with workspace.locked():
+                    found = workspace.rescue(self._git, name, self._home.own)
+                    workspace.at_rest = True
                     return found
             except Busy:
                 if time.monotonic() > until:
@@ -272,9 +272,9 @@ class Coordinator:
             wished = self._terms.settings
             if not wished.setup and self._git.show(self._branch, ".gitmodules"):
                 self._say(SUBMODULES)
-            for line in equipment.not_lendable(self._git, wished.copy):
+            for line in workspace_setup.not_lendable(self._git, wished.copy):
                 self._say(line)
-            self._lend = equipment.lendable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
+            self._lend = workspace_setup.lendable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
         except KeyboardInterrupt:
@@ -383,7 +383,7 @@ class Coordinator:
         if said := self._home.stopped():
             return said[0], "stopped", said[1]
         if len(self._plan.shut_slots) >= self._plan.workers:
-            return 4, NOT_SET_UP, f"No place could be set up: {[*self._plan.shut.values()][-1]}"
+            return 4, NOT_SET_UP, f"No workspace could be set up: {[*self._plan.shut.values()][-1]}"
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
@@ -405,7 +405,7 @@ class Coordinator:
         what = ", ".join(mend.get("files") or mend.get("failing") or []) or "nothing that it says"
         met = f", together with {', '.join(mend['met'])}" if mend.get("met") else ""
         why = str(mend.get("why")).replace("_", " ")
-        times = f"{work.bounces} times proven in its place and sent back"
+        times = f"{work.bounces} times proven in its workspace and sent back"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
@@ -679,7 +679,7 @@ class Coordinator:
             name=name,
             fence=fence,
             project=self._refs.project,
-            place=os.path.join(self._folder, "places", slot),
+            workspace=os.path.join(self._folder, "places", slot),
             home=os.fspath(self._git.top()),
             base=base,
             branch=self._branch,
@@ -727,10 +727,10 @@ class Coordinator:
             self._take_checks(under)
             return
         if not files.read_json_if_any(os.path.join(order_folder(self._folder, order_id), RESULT)):
-            place = Workplace(order.place)
-            is_damaged = self._engine.is_local and os.path.isdir(order.place) and not place.is_whole(order.base)
-            rescues = self._rescued(place, order.name)
-            reason = PLACE_DAMAGED if is_damaged else ""
+            workspace = Workspace(order.workspace)
+            is_damaged = self._engine.is_local and os.path.isdir(order.workspace) and not workspace.is_whole(order.base)
+            rescues = self._rescued(workspace, order.name)
+            reason = WORKSPACE_DAMAGED if is_damaged else ""
             self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled, reason=reason)
         else:
             self._take(order.item, order_id, order.fence, recalled=under.recalled)
@@ -834,7 +834,7 @@ class Coordinator:
         self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
         self._money.settle(order, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
-        why = "the repository of its place is destroyed" if reason == PLACE_DAMAGED else "nothing came back"
+        why = "the repository of its workspace is destroyed" if reason == WORKSPACE_DAMAGED else "nothing came back"
         self._say(f"{item}: {why} of {order}{kept}" if not reason else f"{item}: {why} ({order}){kept}")
 
     def _take_checks(self, under: _Under) -> None:

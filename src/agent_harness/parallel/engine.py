@@ -84,7 +84,7 @@ class LocalEngine:
     def __init__(self) -> None:
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._recalls: dict[str, threading.Event] = {}
-        self._idle: dict[str, HandsProcess] = {}  # by place
+        self._idle: dict[str, HandsProcess] = {}  # by workspace
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
@@ -109,10 +109,10 @@ class LocalEngine:
 
     def _carry_out(self, order: WorkOrder, folder: str, environment: dict[str, str], begin: float) -> None:
         self._recalls[order.id].wait(max(0.0, begin - time.monotonic()))
-        hands = self._idle.pop(order.place, None) or HandsProcess()
+        hands = self._idle.pop(order.workspace, None) or HandsProcess()
         try:
             hands.carry_out(order, folder, environment, self._recalls[order.id].is_set)
-            self._idle[order.place] = hands
+            self._idle[order.workspace] = hands
         except (HarnessError, OSError) as error:
             hands.close()
             with suppress(HarnessError, OSError), os.fdopen(log_of(folder), "a") as log:
@@ -162,7 +162,7 @@ class HandsProcess:
         """Carries out the order whose folder this is; returns when nothing of it runs any more."""
         running = self._begun(environment)
         told = {"order": order.id, "item": order.item, "name": order.name, "try": attempt}
-        files.write_json(f"{order.place}.json", {**told, "process": running.record})
+        files.write_json(f"{order.workspace}.json", {**told, "process": running.record})
         request = {"folder": folder, "hands": order.hands, "environment": dict(environment)}
         running.write(json.dumps(request).encode() + b"\n")
         with os.fdopen(log_of(folder), "ab") as log:

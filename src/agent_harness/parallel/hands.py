@@ -4,9 +4,9 @@ Each line of its standard input asks for one: ``{"folder", "hands", "environment
 which has all that it needs imported already; ``over`` is written once nothing of the order runs any more. Where a fork
 is killed, or leaves something behind, this process ends, and its lifeline ends the rest.
 
-The fork has the place for itself, makes it what the order asks for, lets the protocol work there, and takes home what
-came of it: a candidate under a ref of its own, all other work as rescues. ``result.json`` is the last thing it writes,
-by rename; without it nothing has happened but what is in the project's refs. SC-11..13, SC-29.
+The fork has the workspace for itself, makes it what the order asks for, lets the protocol work there, and takes home
+what came of it: a candidate under a ref of its own, all other work as rescues. ``result.json`` is the last thing it
+writes, by rename; without it nothing has happened but what is in the project's refs. SC-11..13, SC-29.
 """
 
 import gc
@@ -25,14 +25,14 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import orphans
 from agent_harness.kernel.process.supervisor import find_prctl
-from agent_harness.parallel import equipment, places
-from agent_harness.parallel.equipment import SetUp
+from agent_harness.parallel import workspace_setup, workspaces
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, FAILED, NOT_SET_UP, ORDER, RESULT, VERIFY, WorkOrder
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.workspace_setup import SetUp
+from agent_harness.parallel.workspaces import Workspace
 
 
-class PlaceNotSetUp(PreflightFailed):
-    """A place could not be made ready, not even a new one: no agent was started, and its slot is of no use."""
+class WorkspaceNotSetUp(PreflightFailed):
+    """A workspace could not be made ready, not even a new one: no agent was started, and its slot is of no use."""
 
     code = NOT_SET_UP
 
@@ -125,13 +125,16 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Carries out the order in ``folder``; 0 where there is a result. There is none of a place that is destroyed."""
+    """Carries out the order in ``folder``; 0 where there is a result.
+
+    There is none of a workspace that is destroyed.
+    """
     order = WorkOrder.from_record(files.read_json(os.path.join(folder, ORDER)))
     try:
         result = carry_out(order, folder)
     except HarnessError as error:
         traceback.print_exc()
-        if order.kind == ATTEMPT and error.code != NOT_SET_UP and not Workplace(order.place).is_whole(order.base):
+        if order.kind == ATTEMPT and error.code != NOT_SET_UP and not Workspace(order.workspace).is_whole(order.base):
             return 1
         told = error.hint and f"{error.message} ({error.hint})"
         result = {"status": FAILED, "reason": error.code, "message": told or error.message}
@@ -142,70 +145,70 @@ def carried_out(folder: str) -> int:
 
 def carry_out(order: WorkOrder, folder: str) -> JsonObject:
     """What the protocol says of it, and where the work is."""
-    home, place = Git(order.home), Workplace(order.place)
+    home, workspace = Git(order.home), Workspace(order.workspace)
     module, _, name = order.hands.partition(":")
-    with place.locked():
-        if order.kind == ATTEMPT and not place.at_rest:
-            place.rescue(home, place.name, order.own)  # somebody was killed where nobody looked
-        place.at_rest = False
+    with workspace.locked():
+        if order.kind == ATTEMPT and not workspace.at_rest:
+            workspace.rescue(home, workspace.name, order.own)  # somebody was killed where nobody looked
+        workspace.at_rest = False
         if order.fresh:
-            _remove(order, place, home)
+            _remove(order, workspace, home)
         hands = getattr(import_module(module), name)
-        result = _worked(order, place, lambda: hands(place, order, folder))
+        result = _worked(order, workspace, lambda: hands(workspace, order, folder))
         if order.kind != ATTEMPT:
             return result
-        if not place.is_whole(order.base):
-            raise UnsafeTree(f"the repository of {place.folder} is destroyed")
+        if not workspace.is_whole(order.base):
+            raise UnsafeTree(f"the repository of {workspace.folder} is destroyed")
         if result["status"] == ACCEPTED:
             ref = order.refs.candidate(order.name, order.fence)
-            places.take_home(place.git, home, result["commit"], ref)
-        result["rescues"] = place.rescue(home, order.name, order.own)
-        place.at_rest = True
+            workspaces.take_home(workspace.git, home, result["commit"], ref)
+        result["rescues"] = workspace.rescue(home, order.name, order.own)
+        workspace.at_rest = True
     return result
 
 
-def _worked(order: WorkOrder, place: Workplace, act: Callable[[], JsonObject]) -> JsonObject:
-    """What ``act`` answers in the place, once that is set up; where it cannot be, once more in a new one.
+def _worked(order: WorkOrder, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
+    """What ``act`` answers in the workspace, once that is set up; where it cannot be, once more in a new one.
 
     SC-12, SC-17: no agent starts before.
     """
     home = Git(order.home)
     for is_new in (False, True):
         try:
-            _set_up(order, place, home)
+            _set_up(order, workspace, home)
         except (HarnessError, OSError) as error:
             if is_new:
-                raise PlaceNotSetUp(f"{place.folder} cannot be made: {error}") from None
+                raise WorkspaceNotSetUp(f"{workspace.folder} cannot be made: {error}") from None
             failed: HarnessError | OSError = error
         else:
             try:
-                equipment.set_up(place.git, order.home, SetUp.from_record(order.set_up))
+                workspace_setup.set_up(workspace.git, order.home, SetUp.from_record(order.set_up))
                 if order.kind == VERIFY:
-                    place.note_ignored()
+                    workspace.note_ignored()
                 return act()
             except PreflightFailed as error:  # by the project's own set-up, before an agent
                 if is_new:
-                    raise PlaceNotSetUp(error.message, output=error.data.get("output")) from None
+                    raise WorkspaceNotSetUp(error.message, output=error.data.get("output")) from None
                 failed = error
-        sys.stdout.write(f"{failed}; once more in a new place\n")
-        _remove(order, place, home)
+        sys.stdout.write(f"{failed}; once more in a new workspace\n")
+        _remove(order, workspace, home)
     raise AssertionError("the second time returns or raises")
 
 
-def _remove(order: WorkOrder, place: Workplace, home: Git) -> None:
-    place.rescue(home, order.name, order.own)
-    if said := equipment.tear_down(place.folder):
+def _remove(order: WorkOrder, workspace: Workspace, home: Git) -> None:
+    workspace.rescue(home, order.name, order.own)
+    if said := workspace_setup.tear_down(workspace.folder):
         sys.stdout.write(f"{said}\n")
-    place.clear()
+    workspace.clear()
 
 
-def _set_up(order: WorkOrder, place: Workplace, home: Git) -> None:
-    was_there = os.path.isdir(place.folder)
-    place.prepare(home, order.base, order.branch, order.refs)
-    if order.kind == VERIFY and was_there and not place.drop_planted():
-        _remove(order, place, home)
-        place.prepare(home, order.base, order.branch, order.refs)
-    equipment.lend(order.home, place.git, order.lend)
+def _set_up(order: WorkOrder, workspace: Workspace, home: Git) -> None:
+    was_there = os.path.isdir(workspace.folder)
+    workspace.prepare(home, order.base, order.branch, order.refs)
+    if order.kind == VERIFY and was_there and not workspace.drop_planted():
+        _remove(order, workspace, home)
+        workspace.prepare(home, order.base, order.branch, order.refs)
+    workspace_setup.lend(order.home, workspace.git, order.lend)
 
 
 if __name__ == "__main__":

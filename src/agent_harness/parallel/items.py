@@ -1,6 +1,6 @@
 """What a protocol offers for working its items in parallel, and the values that coordinator and hands exchange.
 
-An *item* is a task or a feature. An *order* is one attempt at an item in a place, or one run of checks on a commit
+An *item* is a task or a feature. An *order* is one attempt at an item in a workspace, or one run of checks on a commit
 that is to land; its number among the orders of its item is its *fence*. Values travel as JSON in a folder of their own
 (``orders/ID/order.json``, ``result.json``), code as git objects.
 """
@@ -23,7 +23,7 @@ ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected",
 """How an attempt ends: proven; nothing counted; a failed attempt; a question for a person; it could not begin."""
 
 NOT_SET_UP = "not_set_up"
-"""The reason of an order that could not begin, not even in a new place."""
+"""The reason of an order that could not begin, not even in a new workspace."""
 
 ORDER, RESULT = "order.json", "result.json"
 """In the folder of an order."""
@@ -53,26 +53,28 @@ def odd_touches(found: Mapping[str, object]) -> list[str]:
 
 
 _LISTS = ("own", "lend", "paper_files", "paper_folders")
+_KEYS = {"workspace": "place"}
+"""Keys of ``order.json`` that differ from the field's name: files on disk keep their names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """What hands are to do in one place."""
+    """What hands are to do in one workspace."""
 
     id: str  # RUN/ITEM/FENCE
     kind: str
     item: str
     name: str
     fence: int
-    place: str  # the folder
+    workspace: str  # the folder
     home: str  # the top of the project's work tree
-    base: str  # the commit that the place begins at
+    base: str  # the commit that the workspace begins at
     branch: str  # the full name that its HEAD has
     hands: str  # the function that carries it out: ``module:name``
     own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
     project: str = ""  # the id of the project; none in what a version up to 1.2.1 has ordered
-    lend: tuple[str, ...] = ()  # ignored paths of the project that the place gets copies of
-    fresh: bool = False  # the place is made anew
+    lend: tuple[str, ...] = ()  # ignored paths of the project that the workspace gets copies of
+    fresh: bool = False  # the workspace is made anew
     set_up: JsonObject = field(default_factory=dict)  # the command that sets it up, as ``equipment.SetUp`` has it
     papers: JsonObject = field(default_factory=dict)  # the protocol's
     paper_files: tuple[str, ...] = ()  # those of the papers that name a file to be read
@@ -82,8 +84,8 @@ class WorkOrder:
 
     @property
     def slot(self) -> str:
-        """``w1``, ``v1``: the name of the place."""
-        return self.place.rpartition("/")[2]
+        """``w1``, ``v1``: the name of the workspace."""
+        return self.workspace.rpartition("/")[2]
 
     @property
     def refs(self) -> ProjectRefs:
@@ -92,12 +94,14 @@ class WorkOrder:
 
     def as_record(self) -> JsonObject:
         """As ``order.json`` has it."""
-        return {"v": 1, **asdict(self)} | {name: [*getattr(self, name)] for name in _LISTS}
+        values = asdict(self) | {name: [*getattr(self, name)] for name in _LISTS}
+        return {"v": 1} | {_KEYS.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "WorkOrder":
         """The same, read back; members that this version does not know are passed over."""
-        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        keys = {name: _KEYS.get(name, name) for name in cls.__dataclass_fields__}
+        known: dict[str, Any] = {name: record[key] for name, key in keys.items() if key in record}
         known |= {name: tuple(known[name]) for name in _LISTS if name in known}
         return cls(**known)
 
@@ -148,7 +152,7 @@ class Home(Protocol):
     common: tuple[str, ...]  # files that every item changes
     snapshot: str | None  # where it is shown what the run does
     checks_each: bool  # whether a verdict that is there already is not enough for what lands alone
-    checks_bounced: bool  # the same for what was sent back: its place does not know what failed
+    checks_bounced: bool  # the same for what was sent back: its workspace does not know what failed
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
@@ -164,7 +168,7 @@ class Home(Protocol):
         ...
 
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
-        """What an attempt at the item needs in its place."""
+        """What an attempt at the item needs in its workspace."""
         ...
 
     def adopt(self, held: Sequence[str]) -> None:
@@ -216,7 +220,7 @@ class Home(Protocol):
         ...
 
     def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """What a run of these checks needs in its place."""
+        """What a run of these checks needs in its workspace."""
         ...
 
     def settle(self, landings: Sequence[Landing]) -> None:

@@ -1,4 +1,4 @@
-"""What a person asks about parallel runs of a project, from a process of their own: its places and its queue."""
+"""What a person asks about parallel runs of a project, from a process of their own: its workspaces and its queue."""
 
 import os
 import shlex
@@ -13,18 +13,20 @@ from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import equipment, places, rebuild, requests, snapshot
+from agent_harness.parallel import rebuild, requests, snapshot, workspace_setup, workspaces
 from agent_harness.parallel.items import result_of_order
 from agent_harness.parallel.landing import candidates, told_gone
 from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
-from agent_harness.parallel.places import Workplace
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 from agent_harness.parallel.rebuild import LeftRun
+from agent_harness.parallel.workspaces import Workspace
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
 """How long the threads of a process that was killed may keep its locks."""
+_COMMANDS = {requests.RECALL: "cancel"}
+"""Commands that have another name than their request on disk."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
 
@@ -60,37 +62,37 @@ class ParallelRuns:
             return plan.workers if plan.unpushed and is_here else 0
         return 0
 
-    # ---- places
+    # ---- workspaces
 
-    def _existing(self) -> dict[str, Workplace]:
-        return {each.name: each for each in places.existing(os.path.join(self.folder, "places"))}
+    def _existing(self) -> dict[str, Workspace]:
+        return {each.name: each for each in workspaces.existing(os.path.join(self.folder, "places"))}
 
-    def place_list(self) -> JsonObject:
-        """Each place: the item that was worked on there last, its size, since when, and its state."""
+    def workspace_list(self) -> JsonObject:
+        """Each workspace: the item that was worked on there last, its size, since when, and its state."""
         found = [_shown(each) for each in self._existing().values()]
-        follows = "harness place prune" if self.coordinator() is None else "harness status"
+        follows = "harness workspace prune" if self.coordinator() is None else "harness status"
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """What else is among the places: folders that could be no rescue, and what nobody of ours has made."""
+        """What else is among the workspaces: folders that could be no rescue, and what nobody of ours has made."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
 
-    def place_path(self, name: str) -> JsonObject:
-        """The folder of a place. ``UsageError`` names those that are there."""
+    def workspace_path(self, name: str) -> JsonObject:
+        """The folder of a workspace. ``UsageError`` names those that are there."""
         known = self._existing()
         if name not in known:
-            told = f"there is no place {name}" + (f"; there are {', '.join(known)}" if known else "")
-            raise UsageError(told, hint="harness place list" if known else BEGIN)
-        return {"place": name, "path": known[name].folder, "next": "harness place list"}
+            told = f"there is no workspace {name}" + (f"; there are {', '.join(known)}" if known else "")
+            raise UsageError(told, hint="harness workspace list" if known else BEGIN)
+        return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Removes the places that nobody uses, once what only they have is in a rescue; SC-13.
+        """Removes the workspaces that nobody uses, once what only they have is in a rescue; SC-13.
 
         ``Busy`` while a run is under way. What the next run goes on with stays.
         """
-        owner.refuse_agents(self.root, "harness place prune")
+        owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
         if not known:
             return {"removed": [], "kept": [], "next": "harness status"}
@@ -102,28 +104,28 @@ class ParallelRuns:
             needed = {plan.work(item).slot: item for item in plan.in_state(WORKING)}
             removed: list[JsonObject] = []
             kept: list[JsonObject] = []
-            for name, place in known.items():
+            for name, workspace in known.items():
                 if name in needed:
                     why = f"{needed[name]} was worked on there when the run ended; the next run goes on with it"
                     kept.append({"place": name, "why": why})
                     continue
                 try:
-                    removed.append({"place": name, "rescues": self._removed(place, self.git)})
+                    removed.append({"place": name, "rescues": self._removed(workspace, self.git)})
                 except Busy as error:
                     kept.append({"place": name, "why": error.message})
         rescued = any(each["rescues"] for each in removed)
-        follows = "harness rescue list" if rescued else BEGIN if needed else "harness place list"
+        follows = "harness rescue list" if rescued else BEGIN if needed else "harness workspace list"
         return {"removed": removed, "kept": kept, "next": follows}
 
-    def _removed(self, place: Workplace, git: Git) -> list[str]:
-        with place.locked():
-            found = place.rescue(git, str(_record(place).get("name") or place.name), self.own)
-            equipment.tear_down(place.folder)
-            place.clear()
-            files.unlink(place.record)
-            place.at_rest = False
+    def _removed(self, workspace: Workspace, git: Git) -> list[str]:
+        with workspace.locked():
+            found = workspace.rescue(git, str(_record(workspace).get("name") or workspace.name), self.own)
+            workspace_setup.tear_down(workspace.folder)
+            workspace.clear()
+            files.unlink(workspace.record)
+            workspace.at_rest = False
             for refs in (BEFORE, ProjectRefs(project_id(self.folder))):
-                git.update_ref(refs.place(place.name), None)
+                git.update_ref(refs.workspace(workspace.name), None)
         return found
 
     # ---- requests
@@ -134,9 +136,9 @@ class ParallelRuns:
         What concerns the queue is done here where no run is under way. ``NothingEligible`` where there is none to ask,
         ``Busy`` where it does not answer in time.
         """
-        command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{verb}"
-        for place in [self.root, *(each.folder for each in self._existing().values())]:
-            owner.refuse_agents(place, command)
+        command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
+        for workspace in [self.root, *(each.folder for each in self._existing().values())]:
+            owner.refuse_agents(workspace, command)
         event = self._asked(verb, args) if self.coordinator() else None
         is_asked = event is not None
         if event is None:
@@ -206,8 +208,8 @@ class ParallelRuns:
 
         ``NothingEligible`` where it can be read, ``Busy`` while a run is under way.
         """
-        for place in [self.root, *(each.folder for each in self._existing().values())]:
-            owner.refuse_agents(place, "harness queue rebuild")
+        for workspace in [self.root, *(each.folder for each in self._existing().values())]:
+            owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
             raise UnsafeTree("there is no git repository here any more, and its refs are what is known")
         self._refuse_readable()
@@ -304,25 +306,25 @@ def _queued(plan: RunPlan, item: str, batch: int | None) -> JsonObject:
     return {"item": item, "fence": work.fence, "since": work.since, "batch": batch, "state": state}
 
 
-def _record(place: Workplace) -> JsonObject:
+def _record(workspace: Workspace) -> JsonObject:
     try:
-        return files.read_json(place.record)
+        return files.read_json(workspace.record)
     except (OSError, HarnessError):
         return {}
 
 
-def _shown(place: Workplace) -> JsonObject:
-    record = _record(place)
-    is_used = _holder(f"{place.folder}.lock") is not None
+def _shown(workspace: Workspace) -> JsonObject:
+    record = _record(workspace)
+    is_used = _holder(f"{workspace.folder}.lock") is not None
     try:
-        at = os.lstat(place.record).st_mtime
+        at = os.lstat(workspace.record).st_mtime
     except OSError:
-        at = os.lstat(place.folder).st_mtime
-    state = "in use" if is_used else "left" if place.name.startswith("w") and not place.at_rest else "free"
+        at = os.lstat(workspace.folder).st_mtime
+    state = "in use" if is_used else "left" if workspace.name.startswith("w") and not workspace.at_rest else "free"
     return {
-        "place": place.name,
+        "place": workspace.name,
         "item": record.get("item") or record.get("name"),
-        "bytes": _size(place.folder),
+        "bytes": _size(workspace.folder),
         "at": clock.timestamp(clock.moment(at)),
         "age_seconds": max(0, round(time.time() - at)),
         "state": state,

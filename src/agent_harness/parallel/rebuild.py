@@ -153,8 +153,8 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     asked = left.workers if left.claims or not before.plan.asked else before.plan.asked
     found = Rebuilt(run=process.new_run_id()[:8], workers=asked, before=before)
     mine = [each for each in known if left.claims.get(each.item) == each.id and not _is_sent_back(before.plan, each)]
-    place = _places_in_queue(before.plan)
-    found.orders = sorted(mine, key=lambda each: (each.since == 0, place(each.item), each.since, each.item))
+    position = _positions_in_queue(before.plan)
+    found.orders = sorted(mine, key=lambda each: (each.since == 0, position(each.item), each.since, each.item))
     found.landed = [each.item for each in found.orders if each.commit in on_branch]
     found.carried = _carried(git, known, on_branch, before.plan, left)
     held = {each.commit for each in found.orders} | {each["commit"] for each in found.carried if each["mend"]}
@@ -224,7 +224,7 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
     )
 
 
-def _places_in_queue(plan: RunPlan) -> Callable[[str], int]:
+def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
     """Where an item was in the queue; those that were not in it come last."""
     order = [item for batch in plan.under_way for item in batch.members] + plan.queue
     return lambda item: order.index(item) if item in order else len(order)

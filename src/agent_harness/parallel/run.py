@@ -13,7 +13,7 @@ from agent_harness.kernel import trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import equipment, landing, rebuild
+from agent_harness.parallel import landing, rebuild, workspace_setup
 from agent_harness.parallel.coordinator import Coordinator, RunTerms
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
@@ -51,15 +51,15 @@ class RunWish:
         return {"agents": [*self.agents], "wait": self.policy.wait, "now": self.policy.ignore_once}
 
 
-def existing_folder(place: str, project: str) -> str | None:
-    """The folder of the parallel runs of a project, for which ``place`` stands, once the harness keeps one of it."""
-    found = trusted_state.existing(place, project, writable=False)
+def existing_folder(stands_for: str, project: str) -> str | None:
+    """Return the folder of the project's parallel runs, found by ``stands_for``; ``None`` until there is one."""
+    found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
 
-def made_folder(place: str, project: str) -> str:
+def made_folder(stands_for: str, project: str) -> str:
     """The same, made where it is missing. ``Refused`` where nothing can be kept outside of the project."""
-    found = trusted_state.make(place, project)[0]
+    found = trusted_state.make(stands_for, project)[0]
     if found is None:
         raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
     os.makedirs(folder := os.path.join(found, "parallel"), mode=0o700, exist_ok=True)
@@ -193,7 +193,7 @@ def preview(found: ForeseenRun, run: Prospect) -> JsonObject:
         "limits": run.limits,
         **run.more,
         "ports": run.settings.ports,
-        "lend": [*equipment.lendable_in(run.git, run.settings.lent, run.own, installed=run.settings.lend)],
+        "lend": [*workspace_setup.lendable_in(run.git, run.settings.lent, run.own, installed=run.settings.lend)],
     }
 
 
@@ -207,7 +207,7 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
         text += [f"Given to other hands, which may be at it still: {', '.join(unsure)}. Only their server knows that:"]
         text += ["the run asks it first, takes in what came of it, and begins again what is not there any more."]
     text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
-    text += [f"Each place has copies of {', '.join(found['lend'])}"] if found["lend"] else []
+    text += [f"Each workspace has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     return [*text, f"At most {at_most}; {found['ports']} ports a slot."]
 
 

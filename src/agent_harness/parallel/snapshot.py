@@ -35,7 +35,7 @@ __all__ = [
     "at_work",
     "held",
     "lines",
-    "place_of",
+    "workspace_of",
     "spent_usd",
     "told",
     "worker_on",
@@ -143,8 +143,8 @@ def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | Non
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 
-def place_of(worker: Mapping[str, object], home: str) -> str | None:
-    """The place of an agent of this machine, below the project's folder outside of it; ``None`` for what is no slot."""
+def workspace_of(worker: Mapping[str, object], home: str) -> str | None:
+    """Return the workspace of a slot on this machine, in the project's state folder; ``None`` for another name."""
     slot = str(worker.get("slot"))
     is_slot = slot[:1] == "w" and slot[1:].isdecimal()  # anybody may have written the file
     return os.path.join(home, "parallel", "places", slot) if is_slot else None

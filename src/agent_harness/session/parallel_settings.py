@@ -33,15 +33,19 @@ class ParallelSettings:
     test_runs: int = _setting(0, "Runs of checks at once, before landing; 0: half of the cores.")
     window: int = _setting(0, "Batches verified at once, each on top of the one before; 0: two, with two test_runs.")
     mends: int = _setting(2, "Repairs of what does not land, before the item is made anew.")
-    lend: bool = _setting(True, "Places get copies of what is installed in the project and ignored by git.")
-    links: tuple[str, ...] = _setting((), "Ignored folders that places are lent, as copies; verification.links.")
-    copy: tuple[str, ...] = _setting((), "Further ignored files of which places get copies, for example .env.local.")
+    lend: bool = _setting(True, "Workspaces get copies of what is installed in the project and ignored by git.")
+    links: tuple[str, ...] = _setting((), "Ignored folders that workspaces are lent, as copies; verification.links.")
+    copy: tuple[str, ...] = _setting(
+        (), "Further ignored files of which workspaces get copies, for example .env.local."
+    )
     union: tuple[str, ...] = _setting((), "Files of which the lines of both sides are kept, such as CHANGELOG.md.")
-    setup: str | None = _setting(None, "Sets a place up: when it is made, and when a file of setup_key has changed.")
+    setup: str | None = _setting(
+        None, "Sets a workspace up: when it is made, and when a file of setup_key has changed."
+    )
     setup_key: tuple[str, ...] = _setting((), "Files that say what is installed; none named: the usual lock files.")
     setup_minutes: int = _setting(10, "Minutes that setup has, and teardown.", least=1)
-    teardown: str | None = _setting(None, "Is run in a place before it is removed.")
-    fresh: bool = _setting(False, "Every attempt has a new place.")
+    teardown: str | None = _setting(None, "Is run in a workspace before it is removed.")
+    fresh: bool = _setting(False, "Every attempt has a new workspace.")
     ports: int = _setting(20, "Ports that each slot has for itself.")
     min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
     push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH that each landing is pushed to; of task lists.")
@@ -50,7 +54,7 @@ class ParallelSettings:
 
     @property
     def lent(self) -> tuple[str, ...]:
-        """The ignored files and folders that places get copies of."""
+        """The ignored files and folders that workspaces get copies of."""
         return (*self.links, *self.copy)
 
 

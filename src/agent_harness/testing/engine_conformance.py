@@ -28,7 +28,7 @@ __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 
 HANDS = "agent_harness.testing.engine_hands:carry_out"
 PATIENCE_SECONDS = 120.0
-PLACES = 8
+WORKSPACES = 8
 """In which many orders are carried out, one after the other in each."""
 
 
@@ -62,7 +62,7 @@ class _Bench:
         self.begun = under.folder / "begun"
         engine.open(self.ended)
 
-    def order(self, name: str, fence: int = 1, *, place: str | None = None, **papers: object) -> WorkOrder:
+    def order(self, name: str, fence: int = 1, *, workspace: str | None = None, **papers: object) -> WorkOrder:
         return WorkOrder(
             id=f"run/{name}/{fence}",
             kind=ATTEMPT,
@@ -70,7 +70,7 @@ class _Bench:
             name=name,
             fence=fence,
             project=project_id(str(self.folder / "parallel")),
-            place=str(self.folder / "parallel/places" / (place or f"w{abs(hash(name)) % 10_000}")),
+            workspace=str(self.folder / "parallel/workspaces" / (workspace or f"w{abs(hash(name)) % 10_000}")),
             home=str(self.git.top()),
             base=str(self.git.head()),
             branch="refs/heads/main",
@@ -183,9 +183,9 @@ def e5_a_recalled_order_ends_and_reports(under: EngineUnderTest) -> None:
 def e9_many_empty_orders_end_once_each(under: EngineUnderTest) -> None:
     """E9: all are reported, each once, and have a result."""
     with _open(under) as bench:
-        orders = [bench.order(f"n{n}", place=f"w{n % PLACES}") for n in range(under.many())]
-        for at in range(0, len(orders), PLACES):
-            some = orders[at : at + PLACES]
+        orders = [bench.order(f"n{n}", workspace=f"w{n % WORKSPACES}") for n in range(under.many())]
+        for at in range(0, len(orders), WORKSPACES):
+            some = orders[at : at + WORKSPACES]
             bench.submit(*some)
             assert [each.get("status") for each in bench.wait(*some)] == ["accepted"] * len(some)
         assert bench.ended.empty()

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.items import ACCEPTED, WorkOrder
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.workspaces import Workspace
 
 
-def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+def carry_out(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     """A commit with one file; the head of the result."""
     papers = order.papers
     if begun := papers.get("append"):
         with Path(begun).open("a") as log:
             log.write(f"{order.id}\n")
     if name := papers.get("file"):
-        Path(place.folder, name).write_text(str(papers.get("content") or ""))
+        Path(workspace.folder, name).write_text(str(papers.get("content") or ""))
     if count := int(papers.get("log_bytes") or 0):
         Path(folder, "logs").mkdir(exist_ok=True)
         Path(folder, "logs", "long.txt").write_text("a line of a log\n" * (count // 16))
@@ -29,6 +29,8 @@ def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     time.sleep(float(papers.get("seconds") or 0.0))
     commit = order.base
     if name:
-        place.git.run("add", "--", name)
-        commit = place.git.commit_tree(place.git.run("write-tree").decode().strip(), [order.base], f"Made {name}")
+        workspace.git.run("add", "--", name)
+        commit = workspace.git.commit_tree(
+            workspace.git.run("write-tree").decode().strip(), [order.base], f"Made {name}"
+        )
     return {"status": ACCEPTED, "commit": commit, "message": "made", "cost_usd": 0.0, "logs": f"{folder}/logs"}

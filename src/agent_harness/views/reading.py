@@ -85,7 +85,7 @@ def transcript_of(
     """What the agent says that works on an item, or said in its last session.
 
     ``home`` is the project's folder outside of it, ``parallel`` what a run of several agents shows of itself: who works
-    in a place says it there.
+    in a workspace says it there.
     """
     from agent_harness.parallel import snapshot
 
@@ -94,23 +94,23 @@ def transcript_of(
         return KeptTranscript(path=_transcript(view, item))
     if parallel.get("engine") != "local":
         return KeptTranscript(path=None, why=ELSEWHERE)
-    place = snapshot.place_of(worker, home) if home else None
+    workspace = snapshot.workspace_of(worker, home) if home else None
     begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has said nothing yet.")
-    if place is None or worker.get("phase") == "setup":  # what the place has then is of an attempt before it
+    if workspace is None or worker.get("phase") == "setup":  # what the workspace has then is of an attempt before it
         return begins
-    found = _transcript(view, item, place)
+    found = _transcript(view, item, workspace)
     return KeptTranscript(path=found) if found else begins
 
 
-def _transcript(view: ProjectView, item: str, place: str | None = None) -> str | None:
+def _transcript(view: ProjectView, item: str, workspace: str | None = None) -> str | None:
     if view.kind == "features":
         from agent_harness.protocols.features import api as features
 
-        return features.transcript(features.layout_of(view.path), view, item, place)
+        return features.transcript(features.layout_of(view.path), view, item, workspace)
     if view.kind == "longtask":
         from agent_harness.protocols.longtask import api as long_task
 
         return long_task.transcript(view.path)
     from agent_harness.protocols.tasklist import api as task_list
 
-    return task_list.transcript(view.path, item, place)
+    return task_list.transcript(view.path, item, workspace)

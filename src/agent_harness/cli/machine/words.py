@@ -31,7 +31,7 @@ _ASKED = {
 _WORDS = {("export", "--to"): WRITTEN}
 """Values of an option that takes others besides."""
 
-_PLACED = dict.fromkeys(("why", "diff", "undo", "recall"), ITEMS)
+_PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
 _TAKES_TASK = (
     "claim",
     "checkpoint",

@@ -29,7 +29,7 @@ class MachineRoom(CustomSlotSupplier):
     """The slots of one worker; the SDK asks for an order once it has one of them."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """``folder`` on the disk where places are; ``most`` orders at once."""
+        """``folder`` on the disk where workspaces are; ``most`` orders at once."""
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most

@@ -1,12 +1,12 @@
-"""Where the hands are: ``harness worker`` takes orders of a pool and carries them out in places of its own.
+"""Where the hands are: ``harness worker`` takes orders of a pool and carries them out in workspaces of its own.
 
-    DIR/PROJECT/project/           the repository that stands for the project here; places borrow its objects
+    DIR/PROJECT/project/           the repository that stands for the project here; workspaces borrow its objects
     DIR/PROJECT/places/w1 ...      as at home
     DIR/PROJECT/orders/ID.TRY/     order.json, papers, result.json, as at home, until the remote has all of it
     DIR/worker.lock                one worker a folder
 
 Whoever can submit to the namespace can run code here: it takes orders of remotes that fit ``--remote`` alone, and of
-its own version. A worker that is killed leaves its places; the next one in the folder pushes what was left in them.
+its own version. A worker that is killed leaves its workspaces; the next one in the folder pushes what was left in them.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ from agent_harness.kernel import clock, files, owner, process, snapshot, trusted
 from agent_harness.kernel.git import Git, end_transfers
 from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.kernel.lock import LockFile
-from agent_harness.parallel import places
+from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.engine import HandsProcess
-from agent_harness.parallel.equipment import PortBlocks
 from agent_harness.parallel.items import ORDER, RESULT, WorkOrder
-from agent_harness.parallel.places import Workplace
+from agent_harness.parallel.workspace_setup import PortBlocks
+from agent_harness.parallel.workspaces import Workspace
 from agent_harness.session import now
 
 BEAT_SECONDS = 10.0
@@ -64,7 +64,7 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""What must be free where places are, before an order begins: without it whatever is tried would fail."""
+"""What must be free where workspaces are, before an order begins: without it whatever is tried would fail."""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
 """That a push may take once nobody wraps up any more."""
@@ -277,13 +277,13 @@ class HandsWorker:
                 continue
             git = Git(os.path.join(root, "project"))
             parcels = Parcels(git=git, remote=str(told["remote"]), project=name, refs=refs_of(told))
-            for place in places.existing(os.path.join(root, "places")):
+            for workspace in workspaces.existing(os.path.join(root, "places")):
                 if self._leaving.is_set():
                     return
                 try:
-                    self._rescue(git, place, tuple(told.get("own") or ()))
+                    self._rescue(git, workspace, tuple(told.get("own") or ()))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{place.folder}: {error}; it is looked at again next time")
+                    self._say(f"{workspace.folder}: {error}; it is looked at again next time")
             for each in sorted(os.listdir(os.path.join(root, "orders"))):
                 if self._leaving.is_set():
                     return
@@ -292,20 +292,20 @@ class HandsWorker:
                 except (HarnessError, OSError) as error:
                     self._say(f"{each}: {error}; it is looked at again next time")
 
-    def _rescue(self, git: Git, place: Workplace, own: tuple[str, ...]) -> None:
-        record = files.read_json_if_any(place.record)
+    def _rescue(self, git: Git, workspace: Workspace, own: tuple[str, ...]) -> None:
+        record = files.read_json_if_any(workspace.record)
         process.end_orphans(record.get("process") or {})
-        if not place.at_rest:
-            with place.locked():
-                place.rescue(git, str(record.get("name") or place.name), own)
-                place.at_rest = True
+        if not workspace.at_rest:
+            with workspace.locked():
+                workspace.rescue(git, str(record.get("name") or workspace.name), own)
+                workspace.at_rest = True
 
     def _push_left(self, git: Git, parcels: Parcels, folder: str) -> None:
         record = files.read_json_if_any(os.path.join(folder, ORDER))
         attempt = folder.rpartition(".")[2]
         if record and attempt.isdecimal():
             order = WorkOrder.from_record(record)
-            refs = git.refs_below(f"{places.RESCUE_REFS}/{order.name}/")
+            refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{order.name}/")
             refs |= git.refs_below(order.refs.candidate(order.name, ""))
             for ref in parcels.leave(order.id, int(attempt), [*refs.values()], _spent(order, folder)):
                 self._say(f"{order.id}: what its hands had left is in {ref}")
@@ -363,7 +363,7 @@ class OrderTry:
         """Its hands end now, and no remote that is away is waited for."""
         self._hurried.set()
         if self._order is not None:
-            process.end_orphans(files.read_json_if_any(Workplace(self._order.place).record).get("process") or {})
+            process.end_orphans(files.read_json_if_any(Workspace(self._order.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
         """What the heartbeat says, at most a kilobyte of it; limits too, since hands may wait for their end."""
@@ -392,7 +392,7 @@ class OrderTry:
         files.write_json(os.path.join(root, "remote.json"), told)
         if self._try > 1 and (saved := parcels.saved(order.id)):
             order = _continued(git, order, saved)
-        os.makedirs(os.path.dirname(order.place), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(order.workspace), mode=0o700, exist_ok=True)
         files.write_json(os.path.join(folder, ORDER), order.as_record())
         self._order = order
         self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
@@ -456,10 +456,10 @@ class OrderTry:
         self._saves += 1
         number, spent = self._saves, _spent(order, self._folder)
         try:
-            place, ref = Workplace(order.place), f"{_SAVED}-{number}"
-            taken = snapshot.take(place.git, ref, exclude=order.own, message=f"Work on {order.name}, saved")
-            places.take_home(place.git, Git(order.home), taken.commit, f"{_SAVED}/{order.name}")
-            place.git.update_ref(ref, None)
+            workspace, ref = Workspace(order.workspace), f"{_SAVED}-{number}"
+            taken = snapshot.take(workspace.git, ref, exclude=order.own, message=f"Work on {order.name}, saved")
+            workspaces.take_home(workspace.git, Git(order.home), taken.commit, f"{_SAVED}/{order.name}")
+            workspace.git.update_ref(ref, None)
         except (HarnessError, OSError) as error:
             self._terms.say(f"{order.id}: not saved: {error}")
             return
@@ -474,14 +474,17 @@ class OrderTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Pushes what is in the place once its hands are gone, and what the try has cost; what cannot be, is said."""
+        """Pushes what is in the workspace once its hands are gone, and what the try has cost.
+
+        What cannot be, is said.
+        """
         order, parcels = self._order, self._parcels
         assert order is not None and parcels is not None
-        home, place = Git(order.home), Workplace(order.place)
+        home, workspace = Git(order.home), Workspace(order.workspace)
         try:
-            with place.locked():
-                kept = place.rescue(home, order.name, order.own) if not place.at_rest else []
-                place.at_rest = True
+            with workspace.locked():
+                kept = workspace.rescue(home, order.name, order.own) if not workspace.at_rest else []
+                workspace.at_rest = True
             result, spent = files.read_json_if_any(os.path.join(self._folder, RESULT)), _spent(order, self._folder)
             kept = kept or [*map(str, result.get("rescues") or [])]
             commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
@@ -519,9 +522,12 @@ def _forget(git: Git, order: WorkOrder, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(order: WorkOrder) -> list[JsonObject]:
-    """What the session of an order says that it does: where its starts are counted, or in the state of its place."""
-    places_of = (order.papers.get("counts"), trusted_state.existing(os.path.join(order.place, ".git"), order.place))
-    return [each for folder in places_of if folder for each in now.told(str(folder)) if each["alive"]]
+    """What the session of an order reports of itself: beside its count of starts, or in its workspace's state."""
+    workspaces_of = (
+        order.papers.get("counts"),
+        trusted_state.existing(os.path.join(order.workspace, ".git"), order.workspace),
+    )
+    return [each for folder in workspaces_of if folder for each in now.told(str(folder)) if each["alive"]]
 
 
 def _spent(order: WorkOrder, folder: str) -> float:

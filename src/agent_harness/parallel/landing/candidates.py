@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from agent_harness.kernel.git import Git
-from agent_harness.parallel import places
+from agent_harness.parallel import workspaces
 from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs, is_before
 from agent_harness.parallel.landing.trailers import landed_on
 from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, RunPlan
@@ -16,7 +16,7 @@ from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, Run
 
 def set_aside(git: Git, order: str, commit: str) -> str:
     """Keeps a candidate that is nobody's any more; the ref that has it."""
-    return places.kept_as(git, f"{places.RESCUE_REFS}/{order.split('/')[1]}", commit)
+    return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{order.split('/')[1]}", commit)
 
 
 def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
@@ -75,7 +75,7 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
     """Rescues of those of the candidates that are not ``kept``, in a rescue or elsewhere."""
-    rescued = {*git.refs_below(f"{places.RESCUE_REFS}/").values(), *kept}
+    rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
         if commit not in rescued:

@@ -70,7 +70,7 @@ def target(git: Git, name: str | None) -> str:
 
 
 def _refuse_unfit(git: Git) -> None:
-    """A place holds a whole commit, and candidates are combined as objects."""
+    """A workspace holds a whole commit, and candidates are combined as objects."""
     said = git.text("version")
     version = re.search(r"(\d+)\.(\d+)", said)
     if version and tuple(map(int, version.groups())) < OLDEST_GIT:

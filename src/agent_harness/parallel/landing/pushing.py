@@ -11,7 +11,7 @@ from agent_harness.kernel.git.joining import Pushed, PushTarget, on_top_of
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.terminal import printable
-from agent_harness.parallel import places
+from agent_harness.parallel import workspaces
 from agent_harness.parallel.items import GREEN, RED, Home
 from agent_harness.parallel.landing.branch import TargetBranch
 from agent_harness.parallel.landing.refs import ProjectRefs
@@ -104,7 +104,7 @@ class Pusher:
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
         """Puts what has landed on top of what the remote has, as objects; it is verified before the branch has it."""
         try:
-            theirs = target.incoming(self._git, places.free_ref(self._git, self._refs.incoming))
+            theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
                 raise UnsafeTree(said)
             found = on_top_of(self._git, theirs, commit)

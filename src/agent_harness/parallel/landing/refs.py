@@ -1,8 +1,8 @@
 """What the refs of one project are called, in a repository that several projects may share.
 
 Items are called alike in every list, slots in every run: so each name has the id of the project in it, which is made
-once for each (``ledger.project_id``). Rescues have none: their numbers are only ever given once (``places.kept_as``),
-whoever gives them. SC-14, SC-29, SC-51.
+once for each (``ledger.project_id``). Rescues have none: their numbers are only ever given once
+(``workspaces.kept_as``), whoever gives them. SC-14, SC-29, SC-51.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class ProjectRefs:
         """Keeps the tree that a mend of the item begins with."""
         return f"refs/harness/mend/{self._own}{name}"
 
-    def place(self, slot: str) -> str:
-        """Keeps the commit that a place borrows."""
+    def workspace(self, slot: str) -> str:
+        """Keeps the commit that a workspace borrows."""
         return f"refs/harness/place/{self._own}{slot}"
 
     @property

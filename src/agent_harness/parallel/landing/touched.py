@@ -1,4 +1,4 @@
-"""What of the project itself changes while agents work, each of which has a place of its own to work in.
+"""What of the project itself changes while agents work, each of which has a workspace of its own to work in.
 
     sandbox of agents    the project is closed to them: what changes is a person's doing, and is said
     none                 an agent can reach the project by its absolute path, and who it was is not known: what nobody
@@ -19,7 +19,7 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import branches_elsewhere
 from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, contents
-from agent_harness.parallel.places import RESCUE_REFS, kept_as
+from agent_harness.parallel.workspaces import RESCUE_REFS, kept_as
 from agent_harness.session import turn_end
 
 _FETCHED = ("refs/tags/", "refs/remotes/")

@@ -226,15 +226,15 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
     return [FollowedLog("run", lambda: [layout.log("run.log")], said_at)]
 
 
-def transcript(layout: FeatureLayout, view: ProjectView, item: str, place: str | None = None) -> str | None:
+def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
     """Where what the agent said in the last session on this feature is kept, if it is; one that goes on comes first.
 
-    ``place`` is the folder in which that one is made, as one of several. Links are not followed.
+    ``workspace`` is the folder in which that one is made, as one of several. Links are not followed.
     """
-    if place is not None:
+    if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
-        return transcript_in(layout, place)
+        return transcript_in(layout, workspace)
     name = next((each.name for each in view.items if each.id == item), item)
     now = [each.session for each in view.now if each.item == name and each.session is not None]
     sessions = [*(each.number for each in view.sessions if each.item == item and each.number is not None), *now]
@@ -315,9 +315,9 @@ class FeatureProject:
     ) -> JsonObject:
         """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold.
 
-        With ``workers`` so many agents work at once, each in a place of its own, and the answer is another one; their
-        work lands on ``branch``, the one that is checked out where none is named; ``lend`` makes the engine that lends
-        the hands. Without, what such a run that died had proven lands first.
+        With ``workers`` so many agents work at once, each in a workspace of its own, and the answer is another
+        one; their work lands on ``branch``, the one that is checked out where none is named; ``lend`` makes the
+        engine that lends the hands. Without, what such a run that died had proven lands first.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs

@@ -104,10 +104,10 @@ class FeatureSource:
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
-def transcript_in(layout: FeatureLayout, place: str) -> str | None:
-    """Where what the agent says is kept while its session goes on in a place, whose state knows no other session."""
-    folder = os.path.join(place, layout.relative(layout.logs))
-    if not files.is_inside(place, folder) or not os.path.isdir(folder):
+def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
+    """Return the transcript folder of an agent in a workspace, whose state knows only its own session."""
+    folder = os.path.join(workspace, layout.relative(layout.logs))
+    if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
     with os.scandir(folder) as entries:
         found = [

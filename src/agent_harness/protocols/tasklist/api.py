@@ -237,7 +237,7 @@ class TaskList:
 
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
         for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
-        so many agents work at once, each in a place of its own, and the answer is another one; their work lands on
+        so many agents work at once, each in a workspace of its own, and the answer is another one; their work lands on
         ``branch``, the one that is checked out where none is named. ``lend`` makes the engine that lends the hands.
         """
         import os
@@ -612,11 +612,11 @@ def followed(folder: str) -> list[FollowedLog]:
     ]
 
 
-def transcript(folder: str, item: str, place: str | None = None) -> str | None:
+def transcript(folder: str, item: str, workspace: str | None = None) -> str | None:
     """Where what the agent said in the last attempt at this task is kept, if it is; see ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
-    return readers.transcript(TaskListLayout(folder), item, place)
+    return readers.transcript(TaskListLayout(folder), item, workspace)
 
 
 def parallel_file(folder: str) -> str:

@@ -1,4 +1,4 @@
-"""What hands do for a task list in a place: today's run, with a list of its own in which one task can be claimed.
+"""What hands do for a task list in a workspace: today's run, with a list of its own in which one task can be claimed.
 
 Or the validations of what is to land. A process of its own does it for each order, so nothing of the coordinator is
 imported here.
@@ -18,7 +18,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.temporary import remove
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, WorkOrder
-from agent_harness.parallel.places import Workplace, copy_plain
+from agent_harness.parallel.workspaces import Workspace, copy_plain
 from agent_harness.protocols.tasklist import planning, proven, run, status
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -32,18 +32,18 @@ from agent_harness.verification.runner import lending
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
-def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
-    """An attempt, or a run of validations, in a place that stands at the order's base."""
+def carry_out(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+    """An attempt, or a run of validations, in a workspace that stands at the order's base."""
     if order.kind == ATTEMPT:
-        return _attempt(place, order, folder)
-    return _verify(place, order)
+        return _attempt(workspace, order, folder)
+    return _verify(workspace, order)
 
 
-def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     """Today's run on a list with this one task; what it wrote goes into the result."""
     papers = order.papers
-    layout = TaskListLayout(os.path.join(place.folder, papers["prefix"]))
-    _seed(layout, place, papers)
+    layout = TaskListLayout(os.path.join(workspace.folder, papers["prefix"]))
+    _seed(layout, workspace, papers)
     before = next(ledger.newest_first(proven.ledger(layout)), None)
     worker = Worker.open(layout, worker_id=order.slot, cwd=layout.root)
     found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
@@ -60,12 +60,16 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
         max_cost_usd=papers["max_cost_usd"],
         say=_say,
         counts=papers["counts"],
-        begin=(lambda: _lay_out(place, seed)) if seed else None,
+        begin=(lambda: _lay_out(workspace, seed)) if seed else None,
         elsewhere=lambda spent: pot.elsewhere(order.id, spent),
         part=run.PartOfRun(
             name=f"hands-{slot.pid}-{slot.start_time}" if (slot := owner.of(os.getppid())) else "",
             is_closed_later=bool(papers.get("is_closed_later")),
-            first_look=(os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], place.folder),
+            first_look=(
+                os.path.join(papers["parallel"], "installed.json"),
+                order.id.partition("/")[0],
+                workspace.folder,
+            ),
         ),
     )
     state = worker.store.read()
@@ -81,7 +85,7 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     return {
         **found,
         "task": task.copy(),
-        "commit": place.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
+        "commit": workspace.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
         "costs": costs,
         "cost_usd": spent,
         "verdicts": [each.as_record() for each in lines],
@@ -108,7 +112,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
     return found | {"uncounted": how == PARTIAL}
 
 
-def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
+def _seed(layout: TaskListLayout, workspace: Workspace, papers: JsonObject) -> None:
     """A list with the task, and with the proofs of the others; nothing of an earlier order is left of it."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
@@ -123,7 +127,7 @@ def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
     if papers["init"] is not None:
         files.replace(layout.init_script, papers["init"])
     for ref, commit in papers["rescues"].items():
-        place.git.update_ref(ref, commit)
+        workspace.git.update_ref(ref, commit)
     own = State(state)
     proven.adopt(layout, own)
     proven.forget(layout, papers["task"]["id"])
@@ -131,21 +135,21 @@ def _seed(layout: TaskListLayout, place: Workplace, papers: JsonObject) -> None:
         proven.keep_proof(layout, task)
 
 
-def _lay_out(place: Workplace, tree: str) -> None:
-    """The work to be mended, in the files alone: the place itself stays at its base."""
-    place.git.run("read-tree", "--reset", "-u", tree)
-    place.git.run("read-tree", "--reset", "HEAD")
+def _lay_out(workspace: Workspace, tree: str) -> None:
+    """The work to be mended, in the files alone: the workspace itself stays at its base."""
+    workspace.git.run("read-tree", "--reset", "-u", tree)
+    workspace.git.run("read-tree", "--reset", "HEAD")
 
 
-def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
+def _verify(workspace: Workspace, order: WorkOrder) -> JsonObject:
     """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
     papers = order.papers
-    root = os.path.join(place.folder, papers["prefix"])
+    root = os.path.join(workspace.folder, papers["prefix"])
     _lead_imports_to(root, order.lend)
     failed, output = _failing(root, papers["checks"], papers["sandbox"])
     if failed:
-        place.prepare(Git(order.home), order.base, order.branch, order.refs)
-    if failed and place.drop_planted():
+        workspace.prepare(Git(order.home), order.base, order.branch, order.refs)
+    if failed and workspace.drop_planted():
         again = [each for each in papers["checks"] if each["name"] in failed]
         failed, output = _failing(root, again, papers["sandbox"])
     if any(code is None or code in KILLED for code in failed.values()):

@@ -174,22 +174,22 @@ def _attempt(row: JsonObject) -> PastSession:
     )
 
 
-def transcript(layout: TaskListLayout, item: str, place: str | None = None) -> str | None:
+def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
     """Where what the agent said in the last attempt at this task is kept, if it is; links are not followed.
 
-    ``place`` is the folder in which the attempt is made that goes on, as one of several.
+    ``workspace`` is the folder in which the attempt is made that goes on, as one of several.
     """
     import re
 
     top, folder = layout.root, layout.sessions
-    if place is not None:
+    if workspace is not None:
         from pathlib import Path
 
         from agent_harness.kernel.git.locate import locate
 
         repository = locate(Path(layout.root))
         below = os.path.relpath(folder, repository.top if repository else layout.root)
-        top, folder = place, os.path.join(place, below)
+        top, folder = workspace, os.path.join(workspace, below)
     if not files.is_inside(top, folder) or not os.path.isdir(folder):
         return None
     named = re.compile(rf"\d+-{re.escape(safe_name(item))}\.\d+\.log")

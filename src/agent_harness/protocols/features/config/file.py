@@ -1,7 +1,7 @@
 """YAML files as plain values: ``.harness.yaml`` with the line of every key, or one error that names the line.
 
-The settings of several places lie one over the other in ``Layers``, with the source of each key. ``default_text`` is
-the file that a new project begins with: only what a person wants to see and change.
+The settings of several workspaces lie one over the other in ``Layers``, with the source of each key. ``default_text``
+is the file that a new project begins with: only what a person wants to see and change.
 """
 
 import io

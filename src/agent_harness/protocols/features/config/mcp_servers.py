@@ -179,8 +179,8 @@ def _browser(given: GivenConfig, viewport: str, folder: str | None = None) -> It
         yield "--headless"
     if size := given.size("viewport"):
         yield from (viewport, f"{size[0]}x{size[1]}")
-    if folder and (place := given.text("screenshots_dir")):
-        yield from (folder, place)
+    if folder and (workspace := given.text("screenshots_dir")):
+        yield from (folder, workspace)
 
 
 def _puppeteer(given: GivenConfig) -> Started:
@@ -194,23 +194,23 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 def _postgres(given: GivenConfig) -> Started:
     """Read-only unless the settings say otherwise: every statement is parsed, and runs in a read-only transaction."""
-    place, only = given.text("connection_string"), given.switch("read_only")
+    workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"
     words = () if said and only is None else (f"--access-mode={mode}",)
-    return words, {} if place is None else {"DATABASE_URI": place}
+    return words, {} if workspace is None else {"DATABASE_URI": workspace}
 
 
 def _reference_postgres(given: GivenConfig) -> Started:
     given.refuse("read_only", "a statement can leave the read-only transaction of this server; postgres-mcp keeps it")
-    place = given.text("connection_string")
-    return () if place is None else (place,), {}
+    workspace = given.text("connection_string")
+    return () if workspace is None else (workspace,), {}
 
 
 def _dbhub(given: GivenConfig) -> Started:
     given.refuse("read_only", "@bytebase/dbhub reads it from its own file (--config); postgres-mcp keeps it")
-    place = given.text("connection_string")
-    return (), {} if place is None else {"DSN": place}
+    workspace = given.text("connection_string")
+    return (), {} if workspace is None else {"DSN": workspace}
 
 
 RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {

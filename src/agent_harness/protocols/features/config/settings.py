@@ -263,12 +263,12 @@ def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError
     document = layers.document
     outside = layers.where.get(key)
     line = None if outside else document.line(key)
-    place = outside or (f"{document.path.name}:{line}" if line else document.path.name)
+    workspace = outside or (f"{document.path.name}:{line}" if line else document.path.name)
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     target = outside or (f"line {line} of {document.path}" if line else f"{document.path}")
     verb = "Add it to" if why == _WORDS["missing"] else "Fix"
     return ConfigurationError(
-        f"{place}: {'.'.join(key)} {why}{more}",
+        f"{workspace}: {'.'.join(key)} {why}{more}",
         hint=f"{verb} {document.path if verb == 'Add it to' else target}, then run the same command again.",
         file=str(document.path),
         key=".".join(key),
@@ -305,11 +305,11 @@ def _warning_of(layers: Layers, key: Key) -> str:
     near = get_close_matches(written, known, n=1, cutoff=0.75) or get_close_matches(
         key[-1], [name for name in known if name.rpartition(".")[2] == key[-1]], n=1
     )
-    place = layers.where.get(key)
-    if place is None:
+    workspace = layers.where.get(key)
+    if workspace is None:
         line = layers.document.lines.get(key)
-        place = f"{layers.document.path.name}:{line}" if line else layers.document.path.name
-    return f"{place}: unknown key {written!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        workspace = f"{layers.document.path.name}:{line}" if line else layers.document.path.name
+    return f"{workspace}: unknown key {written!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
 def _setting_names(model: "type[schema.Section]", at: Key = ()) -> list[str]:

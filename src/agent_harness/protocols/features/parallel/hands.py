@@ -1,4 +1,4 @@
-"""What hands do for a feature project in a place: today's session on one feature, from state of its own.
+"""What hands do for a feature project in a workspace: today's session on one feature, from state of its own.
 
 Or the suite on what is to land. A process of its own does it for each order, so nothing of the coordinator is imported
 here.
@@ -27,7 +27,7 @@ from agent_harness.parallel.items import (
     REJECTED,
     WorkOrder,
 )
-from agent_harness.parallel.places import Workplace, copy_plain
+from agent_harness.parallel.workspaces import Workspace, copy_plain
 from agent_harness.protocols.features import costs, questions, records
 from agent_harness.protocols.features.config import Config, load
 from agent_harness.protocols.features.engine import checkpoints
@@ -42,28 +42,28 @@ from agent_harness.verification.runner.installed_record import FirstLook
 
 UNCOUNTED = ("user_pause", "error", "rate_limited")
 OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")
-"""What an earlier order may have left in the folder that the place has in the user's state."""
+"""What an earlier order may have left in the folder that the workspace has in the user's state."""
 
 
-def carry_out(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
-    """A session, or a run of the suite, in a place that stands at the order's base."""
+def carry_out(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+    """A session, or a run of the suite, in a workspace that stands at the order's base."""
     if order.kind == ATTEMPT:
-        return _attempt(place, order, folder)
-    return _verify(place, order)
+        return _attempt(workspace, order, folder)
+    return _verify(workspace, order)
 
 
-def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
+def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     papers, number = order.papers, int(order.papers["session"])
     pot = SharedBudget(papers["parallel"])
     spent_before = costs.counted(CostRecord(papers["costs"]))
     of_this_run = spent_before - papers["spent_before_usd"]
     skipped = papers["is_verified"] or papers["seed"]
     project = replace(
-        _opened(place, checks_baseline=not skipped),
+        _opened(workspace, checks_baseline=not skipped),
         counts=papers["counts"],
         elsewhere=lambda here: pot.elsewhere(order.id, here - spent_before) - of_this_run,
         first_look=FirstLook(
-            os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], place.folder
+            os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], workspace.folder
         ),
     )
     _seed(project, order)
@@ -87,11 +87,13 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     row = next((each for each in journal.tail(project.layout.log("sessions.jsonl"), 5)), None)
     lines = ledger.after(project.store.ledger(), lines_before.n if lines_before else 0)
     if any("environment_changed" in each.codes for each in lines):
-        _install_anew(place, order, project)
+        _install_anew(workspace, order, project)
     found = _status_of(last, state, problem)
     if last.get("reason") == "budget_exceeded" and not _alone(project, papers["feature"]):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # others have used it up
-    for ref in project.git.refs_below("refs/harness/checkpoints/"):  # of what the place began with: nothing of its own
+    for ref in project.git.refs_below(
+        "refs/harness/checkpoints/"
+    ):  # of what the workspace began with: nothing of its own
         project.git.update_ref(ref, None)
     baseline = project.store.baseline()
     known = records.Baseline(papers["baseline"]).passing
@@ -115,9 +117,9 @@ def _attempt(place: Workplace, order: WorkOrder, folder: str) -> JsonObject:
     }
 
 
-def _opened(place: Workplace, *, checks_baseline: bool) -> Project:
-    """The project in the place; it mirrors nothing, and trusts a head that was verified."""
-    config: Config = load(place.folder)
+def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
+    """The project in the workspace; it mirrors nothing, and trusts a head that was verified."""
+    config: Config = load(workspace.folder)
     checks = config.preflight.checks
     if not checks_baseline:
         checks = checks.model_copy(update={"baseline_tests": False})
@@ -126,7 +128,7 @@ def _opened(place: Workplace, *, checks_baseline: bool) -> Project:
         github=config.github.model_copy(update={"sync_mode": "none"}),
         preflight=config.preflight.model_copy(update={"checks": checks}),
     )
-    return Project.open(Path(place.folder), config, _say)
+    return Project.open(Path(workspace.folder), config, _say)
 
 
 def _say(line: str) -> None:
@@ -234,21 +236,21 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
     }
 
 
-def _install_anew(place: Workplace, order: WorkOrder, project: Project) -> None:
+def _install_anew(workspace: Workspace, order: WorkOrder, project: Project) -> None:
     """What a session has changed of the copies of what is installed reaches no other one."""
     for path in order.lend:
         with suppress(OSError):
-            remove(os.path.join(place.folder, path))
-    files.unlink(f"{place.folder}.lent")
+            remove(os.path.join(workspace.folder, path))
+    files.unlink(f"{workspace.folder}.lent")
     files.unlink(project.store.installed() or "")
 
 
 # ---- what is to land -------------------------------------------------------------------------------------------------
 
 
-def _verify(place: Workplace, order: WorkOrder) -> JsonObject:
+def _verify(workspace: Workspace, order: WorkOrder) -> JsonObject:
     """The suite on the commit: all that is known to pass, and all that its members have proven, passes."""
-    project = _opened(place, checks_baseline=False)
+    project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)
     project.store.settle_in()

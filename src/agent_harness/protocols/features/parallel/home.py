@@ -21,8 +21,8 @@ from agent_harness.kernel.redact import redact
 from agent_harness.parallel import landing
 from agent_harness.parallel.items import ACCEPTED, ORDER, Landing, OpenItem, WorkOrder, order_folder
 from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.places import copy_plain
 from agent_harness.parallel.rebuild import SENT_BACK
+from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.engine import accept, locking
 from agent_harness.protocols.features.parallel.results import well_formed
@@ -82,7 +82,7 @@ class FeatureHome:
         self._state_stamps: list[object] | None = None  # nothing is held yet
         self._told_of: set[str] = set()
 
-    # ---- agents that reach beyond their places
+    # ---- agents that reach beyond their workspaces
 
     def hold(self) -> None:
         """The state files count as they are now: nobody but this process writes them until the run is over."""
@@ -247,10 +247,10 @@ class FeatureHome:
         return {item: asked for item, asked in found if asked}
 
     def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
-        """What the sessions say that they do, each in its place."""
+        """What the sessions say that they do, each in its workspace."""
         found: dict[str, JsonObject] = {}
         for each in orders:
-            folder = trusted_state.existing(os.path.join(each.place, ".git"), each.place)
+            folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
             for record in now.told(folder):
                 if record["alive"]:
                     found[each.item] = record
@@ -288,7 +288,7 @@ class FeatureHome:
             del items[item]
             self._write_claims(items)
 
-    # ---- what a place is given
+    # ---- what a workspace is given
 
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The state of the project as a session of this feature needs it, and what it has to go on with."""
@@ -487,9 +487,11 @@ class FeatureHome:
             kept = None
             if step.log and step.log in printed:
                 text, ended = str(printed[step.log]), f"exit {step.exit}"
-                place = self._project.layout.verdicts
-                files.own_place(os.path.join(place, "log"), self._project.layout.root)
-                kept = ledger.keep_output(place, path, step.step, command=str(step.command), output=text, ended=ended)
+                workspace = self._project.layout.verdicts
+                files.own_place(os.path.join(workspace, "log"), self._project.layout.root)
+                kept = ledger.keep_output(
+                    workspace, path, step.step, command=str(step.command), output=text, ended=ended
+                )
             steps.append(replace(step, log=kept and self._project.layout.relative(kept)))
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
@@ -740,7 +742,7 @@ def features_at(project: Project, commit: str) -> FeatureList:
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Whether a row of a log is one that the project takes from a place; that a feature is done, it says itself."""
+    """Whether a row of a log is one that the project takes from a workspace; that a feature is done, it says itself."""
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 

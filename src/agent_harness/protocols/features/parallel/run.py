@@ -41,8 +41,8 @@ from agent_harness.supervision import interruption
 def run_parallel(project: Project, wish: RunWish) -> JsonObject:
     """Works the project with so many agents at once; the members of the answer are the coordinator's.
 
-    Unfinished work that a serial run has left on the branch goes on in a place. Raises what ``Runs.run`` raises before
-    its first session.
+    Unfinished work that a serial run has left on the branch goes on in a workspace. Raises what ``Runs.run`` raises
+    before its first session.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
@@ -98,7 +98,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
 
 
 def settings_of(project: Project) -> ParallelSettings:
-    """What is set for several agents; places also get what checkouts are lent."""
+    """What is set for several agents; workspaces also get what checkouts are lent."""
     wished = project.config.parallel.model_dump(by_alias=True)
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
     found["links"] = found["links"] or project.config.verification.links
@@ -148,7 +148,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> None:
-    """The work that a serial run has left on the branch goes on in a place; the branch goes back. SC-10.
+    """The work that a serial run has left on the branch goes on in a workspace; the branch goes back. SC-10.
 
     ``UnsafeTree`` where it lies on another branch than the work is to land on.
     """

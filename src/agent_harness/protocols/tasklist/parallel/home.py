@@ -25,8 +25,8 @@ from agent_harness.parallel.items import (
     WorkOrder,
 )
 from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.places import copy_plain
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
+from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
@@ -51,7 +51,7 @@ Changed = TypeVar("Changed")
 HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
 LEAST_USD = 0.0001  # rows are rounded to that
-OTHERS = 100  # open tasks whose proofs are protected in a place
+OTHERS = 100  # open tasks whose proofs are protected in a workspace
 _TOOK_HOME = ("error_log", "attempts", "failed_at", "checkpoints", "question")
 _CHECK = "the check of every landing"
 _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
@@ -76,11 +76,11 @@ class TaskListHome:
     ) -> None:
         """``claimed`` is what claims say of the run; ``attempt`` what every attempt is told: agents, policy, limits."""
         self.push_target = push_target
-        place = place_of(worker)
-        assert place is not None
+        workspace = place_of(worker)
+        assert workspace is not None
         self._worker = worker
         self._layout, self._store = worker.layout, worker.store
-        self._git = place.git
+        self._git = workspace.git
         self._session = session
         self._claimed = claimed
         self._attempt = attempt
@@ -91,10 +91,10 @@ class TaskListHome:
         self._is_open = kind_for(settings_from(self._sandbox)) is None  # to every agent
         self._files = ListFiles(worker, state)
         self._script_before = _text_of(self._layout.init_script)
-        self.checks_each = self._settings.check is not None  # which no place knows of
-        self.own = place.exclude
+        self.checks_each = self._settings.check is not None  # which no workspace knows of
+        self.own = workspace.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
-        self._prefix = os.path.relpath(place.folder, place.git.top())
+        self._prefix = os.path.relpath(workspace.folder, workspace.git.top())
         self._put_back: dict[str, str] = {}  # since the last time that somebody asked
         self._stamp: object = None  # of the file that this was read from
         self._state: State | None = None
@@ -192,7 +192,7 @@ class TaskListHome:
                     task, owner=owner, token=order.id, at=change.now, lease_seconds=seconds, head=order.base
                 )
                 process = self._worker.process.as_record() if self._worker.process else None
-                task.raw.update(worktree=order.place, claimed_session=self._session)
+                task.raw.update(worktree=order.workspace, claimed_session=self._session)
                 task.raw.update(claimed_process=process, claimed_run=self._claimed)
                 change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
                 change.touch(task)
@@ -243,7 +243,7 @@ class TaskListHome:
 
         self._change(act)
 
-    # ---- what a place is given
+    # ---- what a workspace is given
 
     def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The task, what proves the others, the last lines of the log, and how attempts are made."""
@@ -297,7 +297,7 @@ class TaskListHome:
             lifecycle.keep_rescues(task, rescues)
             if how == ACCEPTED:
                 task.raw["landing"] = {"order": order, "commit": (result or {}).get("commit")}
-                change.note("WARN", "proven in its place; it waits to land", task=item)
+                change.note("WARN", "proven in its workspace; it waits to land", task=item)
             elif how == REJECTED:
                 placed = json_object((result or {}).get("task")) or {}
                 lifecycle.fail(task, "TASK_EXEC", str((result or {}).get("message")), change.now)
@@ -530,6 +530,6 @@ def _told(mend: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """A task that is open, so that its proof is protected, and that cannot be claimed in the place."""
+    """A task that is open, so that its proof is protected, and that cannot be claimed in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import places
+from agent_harness.parallel import workspaces
 from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.parallel.run import (
@@ -48,16 +48,16 @@ def run_parallel(
     ``sessions.start`` raises.
     """
     worker = run.own_worker(worker)
-    place, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
-    target = branch_to_land_on(place.git if place else None, kept, wish.branch, otherwise="harness run")
-    assert place is not None
-    if not place.exclude:
+    workspace, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
+    target = branch_to_land_on(workspace.git if workspace else None, kept, wish.branch, otherwise="harness run")
+    assert workspace is not None
+    if not workspace.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
     before = settings_of(worker.store.read())
-    publish.target_of(place.git, before.push, target)
+    publish.target_of(workspace.git, before.push, target)
     with interruption.watched(worker.store.paused) as stop:
         folder = made_folder(worker.layout.tasks, worker.layout.root)
-        begun = PreparedRun.of(wish, place.git, target, folder, refs=before.refs, say=say, stop=stop)
+        begun = PreparedRun.of(wish, workspace.git, target, folder, refs=before.refs, say=say, stop=stop)
         session = sessions.start(worker)
         for found in session["recovered"]:
             is_open = found["action"] == "resume"  # nobody here can compare its checkpoints with the files
@@ -74,7 +74,7 @@ def run_parallel(
         attempt = {**wish.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
         claimed = {"workers": wish.workers, **({"branch": wish.branch} if wish.branch else {})}
         try:
-            push_target = publish.target_of(place.git, settings.push, target, folder)
+            push_target = publish.target_of(workspace.git, settings.push, target, folder)
             done = begun.carry_out(
                 TaskListHome(worker, int(session["session"]), claimed, attempt, push_target),
                 settings,
@@ -93,7 +93,7 @@ def run_parallel(
                 sessions.end(worker)
             raise
         finally:
-            _close_looks(folder, os.path.relpath(place.folder, place.git.top()))
+            _close_looks(folder, os.path.relpath(workspace.folder, workspace.git.top()))
     otherwise = "harness run" if done.get("unpushed") else run.next_command(worker)
     following = next_command(done, otherwise, paused=worker.store.paused())
     return {"session": session["session"], **done, "next": following}
@@ -101,8 +101,8 @@ def run_parallel(
 
 def _close_looks(folder: str, prefix: str) -> None:
     """What is installed from now on is no agent's doing: attempts have left that open for the next of their slot."""
-    for place in places.existing(os.path.join(folder, "places")):
-        surroundings.close(os.path.join(place.folder, prefix), place.name)
+    for workspace in workspaces.existing(os.path.join(folder, "places")):
+        surroundings.close(os.path.join(workspace.folder, prefix), workspace.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
@@ -127,10 +127,10 @@ def preview(
 
     ``elsewhere``: the hands would be those of other machines.
     """
-    place, state = place_of(worker), worker.store.read()
+    workspace, state = place_of(worker), worker.store.read()
     kept = existing_folder(worker.layout.tasks, worker.layout.root)
-    target = branch_to_land_on(place.git if place else None, kept, branch, otherwise="harness run --dry-run")
-    assert place is not None
+    target = branch_to_land_on(workspace.git if workspace else None, kept, branch, otherwise="harness run --dry-run")
+    assert workspace is not None
     folder = kept or os.path.join(worker.layout.root, "parallel")
     state.raw["session_config"] = publish.config_of_run(folder, state)
     settings = settings_of(state)
@@ -145,17 +145,17 @@ def preview(
     return preview_of(
         known,
         Prospect(
-            git=place.git,
+            git=workspace.git,
             folder=folder,
             branch=target,
             workers=workers,
             settings=settings,
-            own=place.exclude,
+            own=workspace.exclude,
             items=items,
             waits={task.id: f"it needs {_needed(state, task)}, which has not landed" for task in waits},
             most=most,
             limits={"max_tasks": most, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
-            more={"push": shown_target(publish.target_of(place.git, settings.push, target))},
+            more={"push": shown_target(publish.target_of(workspace.git, settings.push, target))},
         ),
     )
 

@@ -1,4 +1,4 @@
-"""A place: a repository and work tree of its own for one agent at a time, which borrows the project's objects.
+"""A workspace: a repository and work tree of its own for one agent at a time, which borrows the project's objects.
 
     places/w1/             the work tree, with `.git`
     places/w1.index        its index as the harness made it last: what makes the next beginning cheap
@@ -9,9 +9,9 @@
     places/w1.rest         there while nothing in the place is missing in the project
     places/v1.ignored      the ignored files that belong to a place in which checks are run
 
-What is in a place belongs to whoever works there, and is believed in nothing: before the next order its `.git` is made
-anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is in a
-rescue of the project's: commits, stashes, changed and new files. What cannot be rescued so is set aside as it is.
+What is in a workspace belongs to whoever works there, and is believed in nothing: before the next order its `.git` is
+made anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is
+in a rescue of the project's: commits, stashes, changed and new files. What cannot be rescued so is set aside as it is.
 Ignored files (installed packages, caches) stay.
 """
 
@@ -35,7 +35,7 @@ from agent_harness.parallel.landing.refs import ProjectRefs
 
 RESCUE_REFS = "refs/harness/rescue"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
-"""Refs of a place that say nothing beside what HEAD and its history say."""
+"""Refs of a workspace that say nothing beside what HEAD and its history say."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
 _WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
@@ -48,8 +48,8 @@ TRIES = 20
 """So often a name is looked for that nobody else takes first."""
 
 
-class Workplace:
-    """The place in ``folder``, whose name is that of its slot."""
+class Workspace:
+    """The workspace in ``folder``, whose name is that of its slot."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Workplace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else has the place in the block. ``Busy`` where somebody has it."""
+        """Nobody else has the workspace in the block. ``Busy`` where somebody has it."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -99,8 +99,8 @@ class Workplace:
             return False
 
     def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Makes the place one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
-        home.update_ref(refs.place(self.name), base)  # no gc of the project takes away what is borrowed
+        """Makes the workspace one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
+        home.update_ref(refs.workspace(self.name), base)  # no gc of the project takes away what is borrowed
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
         _make_repository(home, Path(old), base, branch)
@@ -138,7 +138,7 @@ class Workplace:
         return True
 
     def note_ignored(self) -> None:
-        """What is ignored and there belongs to the place: nothing has run here yet but its set-up."""
+        """What is ignored and there belongs to the workspace: nothing has run here yet but its set-up."""
         files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
 
     def _ignored_files(self) -> dict[str, str]:
@@ -152,14 +152,15 @@ class Workplace:
         return found
 
     def clear(self) -> None:
-        """Takes away all that there is of the place; what the project does not have is in a rescue already."""
+        """Takes away all that there is of the workspace; what the project does not have is in a rescue already."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
-        """The refs of the project's that hold what only the place had; none where it had nothing.
+        """The refs of the project's that hold what only the workspace had; none where it had nothing.
 
-        ``name`` is that of the item worked on there last. What git cannot tell is kept as a folder beside the place.
+        ``name`` is that of the item worked on there last. What git cannot tell is kept as a folder beside the
+        workspace.
         """
         if not os.path.isdir(self.folder):
             return []
@@ -222,30 +223,30 @@ def kept_as(git: Git, folder: str, commit: str) -> str:
     return ref
 
 
-def take_home(place: Git, home: Git, commit: str, ref: str) -> None:
-    """Brings a commit, and all that it needs, from a place into the project, under this ref."""
-    home.update_ref(ref, _brought(place, home, commit))
+def take_home(workspace: Git, home: Git, commit: str, ref: str) -> None:
+    """Brings a commit, and all that it needs, from a workspace into the project, under this ref."""
+    home.update_ref(ref, _brought(workspace, home, commit))
 
 
-def _brought(place: Git, home: Git, commit: str) -> str:
+def _brought(workspace: Git, home: Git, commit: str) -> str:
     """The commit, which the project has now, though no ref of it may.
 
-    Nothing of the place's own settings takes part. The objects are checked as they are taken in, and so is that the
+    Nothing of the workspace's own settings takes part. The objects are checked as they are taken in, and so is that the
     project has all that they need: ``GitFailed``, and no ref, where something is missing.
     """
     with home.view():
         if home.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
-            with place.view() as view:
-                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(place, home)}".encode()).stdout
+            with workspace.view() as view:
+                pack = view.call(*words, input=f"{commit}\n--not\n{_borrowed(workspace, home)}".encode()).stdout
             unpack = ("unpack-objects", "-q") if len(pack) < _PACK_BYTES else ("index-pack", "--stdin")
             home.run(*unpack, "--strict", input=pack, timeout_seconds=600)
     return commit
 
 
-def _borrowed(place: Git, home: Git) -> str:
-    """The commit that the place began at, where it says one that the project has: an agent can have written there."""
-    found = text_of(place.git_dir() / "harness-base").strip()
+def _borrowed(workspace: Git, home: Git) -> str:
+    """Return the commit that the workspace began at, if the project has it: an agent can have written the file."""
+    found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and home.commit_of(found) == found else ""
 
 
@@ -352,9 +353,9 @@ def _copy_end(source: str, target: str, most: int) -> int:
     return copied
 
 
-def existing(folder: str) -> Iterable[Workplace]:
-    """The places that are there."""
+def existing(folder: str) -> Iterable[Workspace]:
+    """The workspaces that are there."""
     with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):
-                yield Workplace(entry.path)
+                yield Workspace(entry.path)

@@ -1,4 +1,4 @@
-"""Places: each agent's own repository, what is rescued from it, and that nothing of it reaches anybody else."""
+"""Workspaces: each agent's own repository, what is rescued from it, and that nothing of it reaches anybody else."""
 
 import filecmp
 import os
@@ -15,7 +15,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.owner import HOME_REPOSITORY
 from agent_harness.kernel.process.sandbox import AUTO, kind_for
 from agent_harness.parallel.landing.refs import ProjectRefs
-from agent_harness.parallel.places import Workplace, copy_plain, take_home
+from agent_harness.parallel.workspaces import Workspace, copy_plain, take_home
 from agent_harness.testing.repo import Repo
 
 OWN = ("harness-*", ".harness")
@@ -23,11 +23,11 @@ REFS = ProjectRefs("0" * 24)
 
 
 class Scene:
-    """A project, and one place of it."""
+    """A project, and one workspace of it."""
 
     def __init__(self, path: Path, name: str = "w1") -> None:
         self.repo = Repo.with_files(path / "home", {"app.py": "one\n", ".gitignore": "*.cache\n"}, user_settings=True)
-        self.place = Workplace(str(path / f"places/{name}"))
+        self.workspace = Workspace(str(path / f"places/{name}"))
         self.prepare()
 
     @property
@@ -35,14 +35,16 @@ class Scene:
         return Git(self.repo.path)
 
     def prepare(self) -> None:
-        self.place.prepare(self.home, self.repo.head, "refs/heads/main", REFS)
+        self.workspace.prepare(self.home, self.repo.head, "refs/heads/main", REFS)
 
     def sh(self, command: str) -> str:
-        done = subprocess.run(["sh", "-ec", command], cwd=self.place.folder, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["sh", "-ec", command], cwd=self.workspace.folder, capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
     def rescue(self) -> list[str]:
-        return self.place.rescue(self.home, "item", OWN)
+        return self.workspace.rescue(self.home, "item", OWN)
 
 
 @pytest.fixture
@@ -112,7 +114,7 @@ def test_whatever_an_agent_does_to_it_the_next_one_begins_clean(scene: Scene, da
 
 def test_ignored_files_stay_and_modified_ones_are_read_again_whatever_their_times_say(scene: Scene) -> None:
     """SC-16."""
-    before = Path(scene.place.folder, "app.py").stat()
+    before = Path(scene.workspace.folder, "app.py").stat()
     scene.sh(f"echo cached > x.cache; echo eno > app.py; touch -d @{int(before.st_mtime)} app.py")
     assert scene.rescue()
     scene.prepare()
@@ -123,7 +125,7 @@ def test_a_candidate_comes_home_and_outlives_its_place_and_a_collection(scene: S
     """SC-15, SC-29."""
     scene.sh("echo two > app.py; git commit -q -am work")
     commit = scene.sh("git rev-parse HEAD")
-    take_home(scene.place.git, scene.home, commit, "refs/harness/work/item/1")
+    take_home(scene.workspace.git, scene.home, commit, "refs/harness/work/item/1")
     scene.prepare()
     scene.repo.git("reflog", "expire", "--expire=now", "--all")
     scene.repo.git("gc", "--prune=now", "--quiet")
@@ -133,7 +135,7 @@ def test_a_candidate_comes_home_and_outlives_its_place_and_a_collection(scene: S
 
 def test_one_at_a_time_in_a_place(scene: Scene) -> None:
     """SC-11."""
-    with scene.place.locked(), pytest.raises(Busy), Workplace(scene.place.folder).locked():
+    with scene.workspace.locked(), pytest.raises(Busy), Workspace(scene.workspace.folder).locked():
         pass
 
 
@@ -143,17 +145,17 @@ def test_eight_places_made_committing_and_stashing_at_once(tmp_path: Path) -> No
     wrong: list[object] = []
 
     def work(number: int) -> None:
-        place = Workplace(str(tmp_path / f"places/w{number}"))
+        workspace = Workspace(str(tmp_path / f"places/w{number}"))
         try:
             for turn in range(3):
-                place.prepare(first.home, first.repo.head, "refs/heads/main", REFS)
+                workspace.prepare(first.home, first.repo.head, "refs/heads/main", REFS)
                 command = (
                     f"echo {number}.{turn} > mine; git stash -q -u; git stash pop -q; git add .; git commit -q -m x"
                 )
-                subprocess.run(["sh", "-ec", command], cwd=place.folder, check=True, capture_output=True)
-                if Path(place.folder, "mine").read_text() != f"{number}.{turn}\n":
+                subprocess.run(["sh", "-ec", command], cwd=workspace.folder, check=True, capture_output=True)
+                if Path(workspace.folder, "mine").read_text() != f"{number}.{turn}\n":
                     wrong.append((number, turn))
-                take_home(place.git, first.home, str(place.git.head()), f"refs/harness/work/{number}/{turn}")
+                take_home(workspace.git, first.home, str(workspace.git.head()), f"refs/harness/work/{number}/{turn}")
         except Exception as error:  # what any of them raises
             wrong.append(error)
 
@@ -182,7 +184,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_nothing_comes_home_that_the_project_has_not_all_of(scene: Scene, lie: str) -> None:
-    """SC-13: the project's own repository stays whole, whatever the place says of what it borrows."""
+    """SC-13: the project's own repository stays whole, whatever the workspace says of what it borrows."""
     scene.sh(f"{lie}\n{BIG}")
     kept = scene.rescue()
     assert kept
@@ -246,13 +248,16 @@ def test_of_a_long_log_whole_lines_are_kept(tmp_path: Path) -> None:
 
 
 def test_whoever_works_in_a_place_changes_nothing_of_the_project(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SC-12: no file, ref, hook, setting or index of it, by whatever name; the place itself is free to be worked in."""
+    """SC-12: no file, ref, hook, setting or index of it, by whatever name.
+
+    The workspace itself is free to be worked in.
+    """
     if kind_for(AUTO) is None:
         pytest.skip("this machine has no sandbox")
     home = scene.repo.path
     (home / ".git/hooks").mkdir(exist_ok=True)
     monkeypatch.setenv(HOME_REPOSITORY, str(home))
-    brief = Brief(prompt="", cwd=Path(scene.place.folder), session=1, prompt_type="coding")
+    brief = Brief(prompt="", cwd=Path(scene.workspace.folder), session=1, prompt_type="coding")
     tries = [
         *("echo x > app.py", "echo x > new", "rm app.py", "echo x > .git/hooks/post-checkout", "git tag evil"),
         *("git config core.fsmonitor evil", "git update-ref -d refs/heads/main", "git add -A", "mv .git .gone"),
@@ -261,6 +266,8 @@ def test_whoever_works_in_a_place_changes_nothing_of_the_project(scene: Scene, m
     script = "".join(f"(cd '{home}' && {each}) 2>/dev/null && echo '{each}'\n" for each in tries)
     mine = "echo two >> app.py && git commit -qam mine && git tag mine && git stash list && git log -1 --format=%s"
     env = process.scrubbed_environment()
-    done = process.run(script + mine, cwd=scene.place.folder, env=env, timeout_seconds=60, sandbox=sandbox_of(brief))
+    done = process.run(
+        script + mine, cwd=scene.workspace.folder, env=env, timeout_seconds=60, sandbox=sandbox_of(brief)
+    )
     assert (done.exit_code, done.output.decode().split()) == (0, ["mine"])
     assert (scene.repo.files(), (home / ".git/config").read_bytes()) == before

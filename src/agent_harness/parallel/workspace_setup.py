@@ -1,10 +1,11 @@
-"""What a place has beside the files of its commit: copies of what the project has installed, and ports of its own.
+"""What a workspace has beside the files of its commit: copies of what the project has installed, and ports of its own.
 
 Copies, since agents install packages: what one of them does to its own ``.venv`` reaches neither the project nor
-another place. In a copy every text that names the project's folder (start lines of scripts, paths of editable installs)
-names the place instead, so that nothing in a place imports the project's files. A copy stays from one order to the
-next, and is made again when the project's own has changed. A command of the person's sets a place up when it is made,
-and when one of the files has changed that say what is installed; another one is run before it is removed. SC-17, SC-18.
+another workspace. In a copy every text that names the project's folder (start lines of scripts, paths of editable
+installs) names the workspace instead, so that nothing in a workspace imports the project's files. A copy stays from one
+order to the next, and is made again when the project's own has changed. A command of the person's sets a workspace up
+when it is made, and when one of the files has changed that say what is installed; another one is run before it is
+removed. SC-17, SC-18.
 """
 
 import os
@@ -52,7 +53,7 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
 def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
-    """What places get of the project: what is installed there, and ignored files of these patterns; not ours."""
+    """What workspaces get of the project: what is installed there, and ignored files of these patterns; not ours."""
     top = str(home.top())
     ignored = ignored_paths(Git(top))
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
@@ -63,7 +64,7 @@ def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
 
 
 def not_lendable(home: Git, patterns: Sequence[str]) -> list[str]:
-    """Of the files that these name one by one, why places get no copy."""
+    """Of the files that these name one by one, why workspaces get no copy."""
     found: list[str] = []
     for each in patterns:
         path = os.path.normpath(os.path.join(home.top(), each))
@@ -72,17 +73,17 @@ def not_lendable(home: Git, patterns: Sequence[str]) -> list[str]:
         elif os.path.islink(path):
             found.append(f"parallel.copy: {each} is a link, and is passed over")
         elif home.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
-            found.append(f"parallel.copy: {each} is tracked; places have it as it is in the commit")
+            found.append(f"parallel.copy: {each} is tracked; workspaces have it as it is in the commit")
     return found
 
 
-def lend(home: str, place: Git, paths: Sequence[str]) -> None:
-    """Copies these from the project at ``home`` into a place, but over nothing that the commit or the place has."""
-    folder = str(place.top())
+def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
+    """Copy these paths from the project at ``home`` into a workspace; never over a file of its commit or its own."""
+    folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
         return
-    tracked = place.run("ls-files", "-z", "--", *paths).split(b"\0") if paths else []
+    tracked = workspace.run("ls-files", "-z", "--", *paths).split(b"\0") if paths else []
     kept: dict[str, object] = {}
     for path in paths:
         source, target = os.path.join(home, path), os.path.join(folder, path)
@@ -92,7 +93,7 @@ def lend(home: str, place: Git, paths: Sequence[str]) -> None:
         stamp = _stamp(source)
         if os.path.lexists(target):
             if path not in known:
-                continue  # the place has one of its own
+                continue  # the workspace has one of its own
             if known[path] == stamp:
                 kept[path] = stamp
                 continue
@@ -159,7 +160,7 @@ def _texts_of(folder: str) -> Iterator[Path]:
 
 
 def _rename(path: Path, old: str, new: str) -> None:
-    """The text, naming the place where it named the project; a program that is no text stays as it is."""
+    """The text, naming the workspace where it named the project; a program that is no text stays as it is."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _TEXT_BYTES:
         return
     content = path.read_bytes()
@@ -175,7 +176,7 @@ def _rename(path: Path, old: str, new: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SetUp:
-    """How places are set up."""
+    """How workspaces are set up."""
 
     command: str | None = None
     key: tuple[str, ...] = LOCK_FILES
@@ -205,17 +206,17 @@ class SetUp:
         return cls(**known)
 
 
-def set_up(place: Git, home: str, wished: SetUp) -> None:
-    """Runs the command in a place that has not been set up so; what git does not ignore is as before afterwards.
+def set_up(workspace: Git, home: str, wished: SetUp) -> None:
+    """Runs the command in a workspace that has not been set up so; what git does not ignore is as before afterwards.
 
     ``PreflightFailed`` with the last lines where it fails or takes too long.
     """
-    folder = str(place.top())
+    folder = str(workspace.top())
     record = f"{folder}.setup"
     if wished.command is None and wished.teardown is None:
         return
-    base = place.head() or ""
-    digest = _digest_of(place, base, wished)
+    base = workspace.head() or ""
+    digest = _digest_of(workspace, base, wished)
     known = files.read_json(record) if os.path.exists(record) else {}
     if known.get("digest") == digest:
         return
@@ -227,13 +228,13 @@ def set_up(place: Git, home: str, wished: SetUp) -> None:
         if done.exit_code != 0:
             lines = redact(done.output.decode("utf-8", "replace")).splitlines()[-_TAIL_LINES:]
             raise PreflightFailed(f"parallel.setup failed ({done.ending}): {wished.command}", output=lines)
-        place.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
-        place.run("clean", "-ffdq", timeout_seconds=600)
+        workspace.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
+        workspace.run("clean", "-ffdq", timeout_seconds=600)
     files.write_json(record, {**later, "digest": digest})
 
 
 def tear_down(folder: str) -> str | None:
-    """Runs the command that a place was set up to be removed with; a sentence where that fails."""
+    """Runs the command that a workspace was set up to be removed with; a sentence where that fails."""
     try:
         known = files.read_json(f"{folder}.setup")
     except (OSError, HarnessError):
@@ -260,10 +261,10 @@ def _run(
     )
 
 
-def _digest_of(place: Git, base: str, wished: SetUp) -> str:
+def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
     """Another one for each command, and for each content of the files that say what is installed."""
     is_key = matcher([each for pattern in wished.key for each in _anywhere(pattern)])
-    listed = place.run("ls-tree", "-r", "-z", base).split(b"\0")
+    listed = workspace.run("ls-tree", "-r", "-z", base).split(b"\0")
     found = [each for each in listed if is_key(each.partition(b"\t")[2])]
     return sha256(b"\0".join([f"{wished.command}\0{wished.teardown}".encode(), *found])).hexdigest()
 

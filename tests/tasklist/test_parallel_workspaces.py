@@ -1,4 +1,4 @@
-"""What a place of ``harness run --workers N`` has beside the files of its commit, and what happens where it has not."""
+"""Workspaces of ``harness run --workers N``: what they have beside the files of their commit, and what if not."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def run(work: TaskListProject, agent: str, workers: int, *words: str) -> Command
 
 
 def together(tmp_path: Path, count: int) -> str:
-    """Makes agents wait for one another, so that each has a place of its own."""
+    """Makes agents wait for one another, so that each has a workspace of its own."""
     met = tmp_path / "met"
     met.mkdir(exist_ok=True)
     return MEET.format(met=met, count=count)
@@ -36,7 +36,10 @@ def together(tmp_path: Path, count: int) -> str:
 
 @pytest.mark.scenario
 def test_what_is_installed_is_copied_and_an_agents_changes_of_it_stay_in_its_place(tmp_path: Path) -> None:
-    """SC-17: the copy names the place; agents, validations and landing have it, the project's own stays as it was."""
+    """SC-17: the copy names the workspace.
+
+    Agents, validations and landing have it, the project's own stays as it was.
+    """
     tool = ".venv/bin/tool"
     work = project(tmp_path, "a", "b", proof=f"{tool} && test -f .env.local && test ! -e cache.o", copy=[".env.local"])
     (tmp_path / "list/.gitignore").write_text(".venv/\n*.o\n.env.local\n")
@@ -130,13 +133,16 @@ def test_without_a_slot_that_can_be_set_up_no_agent_starts(tmp_path: Path) -> No
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_cannot_be_emptied_is_replaced(tmp_path: Path) -> None:
-    """SC-12: a file lies where the place is to be; it is set aside, and the agent starts in a place that is one."""
+    """SC-12: a file lies where the workspace is to be.
+
+    It is set aside, and the agent starts in a workspace that is one.
+    """
     work = project(tmp_path, "a")
     assert run(work, "exit 1", 1, "--max-tasks", "1").code != 0
     folders = Path(os.environ["XDG_STATE_HOME"], "agent-harness/projects")
-    place = next(folders.glob("*list%harness-tasks.json/parallel/places/w1"))
-    place.rename(place.with_name("moved"))
-    place.write_text("no folder\n")
+    workspace = next(folders.glob("*list%harness-tasks.json/parallel/places/w1"))
+    workspace.rename(workspace.with_name("moved"))
+    workspace.write_text("no folder\n")
     ran = run(work, WORKS, 1)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
 
@@ -158,7 +164,7 @@ def test_a_setting_that_is_none_is_named_and_a_variable_that_is_none_is_refused(
 
 @pytest.mark.scenario
 def test_a_place_is_set_up_when_it_is_made_and_when_a_lock_file_has_changed(tmp_path: Path) -> None:
-    """SC-17: what the set-up leaves that git does not ignore is gone; before a place is removed it is torn down."""
+    """SC-17: what the set-up leaves that git does not ignore is gone; before a workspace is removed it is torn down."""
     said = tmp_path / "said"
     setup = (
         f'echo "up $HARNESS_WORKER $(basename $HARNESS_HOME_DIR)" >> {said}; mkdir -p node_modules; '
@@ -173,7 +179,7 @@ def test_a_place_is_set_up_when_it_is_made_and_when_a_lock_file_has_changed(tmp_
     work.repo.write("uv.lock", "2\n")
     work.repo.stage("uv.lock").commit("More packages", stage=False)
     assert run(work, agent, 1).code == 0
-    assert work.harness("place", "prune").code == 0
+    assert work.harness("workspace", "prune").code == 0
     lines = said.read_text().splitlines()
     assert [line for line in lines if not line.startswith("up v")] == [
         *("up w1 list", "agent 1 0", "agent 1 0"),
@@ -186,7 +192,7 @@ def test_a_place_is_set_up_when_it_is_made_and_when_a_lock_file_has_changed(tmp_
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_set_up_that_fails_closes_the_slot_and_a_fresh_place_is_set_up_each_time(tmp_path: Path) -> None:
-    """SC-17: with its last lines; twice, the second time in a new place."""
+    """SC-17: with its last lines; twice, the second time in a new workspace."""
     work, tries = project(tmp_path, "a", "b"), tmp_path / "tries"
     failing = f"echo >> {tries}; echo no registry; exit 3"
     broken = work.harness(
