@@ -1,7 +1,7 @@
 """What a Temporal development server and a worker add to a run, on this machine and on loopback.
 
-An empty order is one whose hands write one line. It is carried out by processes of this machine, and over the server:
-what is more then is parcels, server and worker. Times of a worker that goes are from the signal until the hands
+An empty order is one whose workers write one line. It is carried out by processes of this machine, and over the server:
+what is more then is parcels, server and worker. Times of a worker that goes are from the signal until the workers
 of another one have begun.
 """
 
@@ -79,7 +79,7 @@ class _Machines:
             found = subprocess.Popen(words, cwd=home, env=timing.environment(home), stdout=log, stderr=log)
         self._ending.callback(found.wait)
         self._ending.callback(found.kill)
-        _until(lambda: "hands wait" in (home / "log").read_text())
+        _until(lambda: "workers wait" in (home / "log").read_text())
         return found
 
     def order(self, name: str, **papers: object) -> WorkOrder:
@@ -93,7 +93,7 @@ class _Machines:
             home=str(self.git.top()),
             base=str(self.git.head()),
             branch="refs/heads/main",
-            hands="agent_harness.testing.engine_hands:carry_out",
+            executor="agent_harness.testing.engine_hands:carry_out",
             own=(),
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
             papers={"append": str(self.begun), "file": f"{name}.txt", "content": name, **papers},
@@ -167,7 +167,7 @@ class _Machines:
         while True:  # until one of its orders is at the worker that is to go
             order = self.submit(f"{name}{time.monotonic_ns()}", seconds=600.0)
             _until(lambda told=order: self.begun_times(told))
-            if any("parallel.hands" in " ".join(each.cmdline()) for each in _below(worker.pid)):
+            if any("parallel.worker_process" in " ".join(each.cmdline()) for each in _below(worker.pid)):
                 break
             self.engine.recall(order.id, "the wrong worker has it")
             self.ended.get()

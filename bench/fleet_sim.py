@@ -1,4 +1,4 @@
-"""A day of a fleet under a virtual clock: the real rules of runs, landing and sharing; hands are values.
+"""A day of a fleet under a virtual clock: the real rules of runs, landing and sharing; workers are values.
 
     make sim ARGS="--projects 10000 --agents 1000 --hours 24 --seed 1 --kills 0.01 --outage 600 --bad 0.02"
 
@@ -160,7 +160,7 @@ class Day:
         heapq.heappush(self.heap, (at, self.number, number, kind, words))
 
     def _go_on(self, project: Project, number: int) -> None:
-        """Does what the rules say, until they wait for hands."""
+        """Does what the rules say, until they wait for workers."""
         while True:
             slots = 0 if self._away() else max(0, project.share - project.attempts)
             items = [OpenItem(id=each, name=each) for each in project.items if each not in project.landed]

@@ -49,7 +49,7 @@ def idle() -> Mapping[str, float]:
 
 
 def several() -> Mapping[str, float]:
-    """A coordinator while eight agents sleep: its memory in MB, and per cent of one core; the largest of its hands.
+    """A coordinator while eight agents sleep: its memory in MB, and per cent of one core; the largest of its workers.
 
     And the median start of `harness status` meanwhile, of that of bare Python.
     """
@@ -71,13 +71,13 @@ def several() -> Mapping[str, float]:
             time.sleep(WATCH_SECONDS)
             spent, took = processor_seconds(run.pid) - before, time.monotonic() - began
             known = psutil.Process(run.pid).children(recursive=True)
-            hands = [each.pid for each in known if "agent_harness.parallel.hands" in each.cmdline()]
+            workers = [each.pid for each in known if "agent_harness.parallel.worker_process" in each.cmdline()]
             commands = {"status": (project.HARNESS, "status"), "python": (sys.executable, "-c", "pass")}
             seconds = timing.medians(commands, cwd=made.root, env=env, rounds=7)
             return {
                 "several-memory": largest_megabytes(run.pid),
                 "several-processor": 100 * spent / took,
-                "several-hands-memory": max(map(largest_megabytes, hands)),
+                "several-worker-memory": max(map(largest_megabytes, workers)),
                 "several-status": seconds["status"] / seconds["python"],
             }
         finally:

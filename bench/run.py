@@ -100,7 +100,7 @@ BARS = (
     Bar(name="idle-processor", most=1.0, unit="%", what="of one core, while its agent sleeps"),
     Bar(name="several-memory", most=60.0, unit="MB", what="a coordinator while its 8 agents sleep"),
     Bar(name="several-processor", most=2.0, unit="%", what="of one core, while its agents sleep"),
-    Bar(name="several-hands-memory", most=80.0, unit="MB", what="the largest process of its hands, without the agent"),
+    Bar(name="several-worker-memory", most=80.0, unit="MB", what="the largest worker process, without the agent"),
     Bar(name="several-status", most=4.0, unit="x", what="`harness status` meanwhile, of `python -c pass`"),
     Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
     Bar(name="flood-log", most=16.0, unit="MB", what="what that session left in the project's log folder"),
@@ -148,7 +148,7 @@ SOURCES = {
     ),
     "first_minute_bench:measure": ("first-minute",),
     "live_bench:idle": ("idle-memory", "idle-processor"),
-    "live_bench:several": ("several-memory", "several-processor", "several-hands-memory", "several-status"),
+    "live_bench:several": ("several-memory", "several-processor", "several-worker-memory", "several-status"),
     "live_bench:flood": ("flood-memory", "flood-log"),
 }
 

@@ -49,7 +49,7 @@ def hands_of(pid: int) -> list[psutil.Process]:
     found = []
     for each in psutil.Process(pid).children(recursive=True):
         try:
-            if "agent_harness.parallel.hands" in each.cmdline():
+            if "agent_harness.parallel.worker_process" in each.cmdline():
                 found.append(each)
         except psutil.Error:
             continue

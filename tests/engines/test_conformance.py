@@ -30,9 +30,9 @@ class Here:
     def engine(self) -> Engine:
         return LocalEngine()
 
-    def kill_hands(self) -> None:
+    def kill_worker(self) -> None:
         for each in psutil.Process().children(recursive=True):
-            if "agent_harness.parallel.hands" in each.cmdline():
+            if "agent_harness.parallel.worker_process" in each.cmdline():
                 each.kill()
 
     def many(self) -> int:
@@ -65,7 +65,7 @@ class Elsewhere(Here):
         assert found is not None
         return found
 
-    def kill_hands(self) -> None:
+    def kill_worker(self) -> None:
         self._workers[-1].kill()
         self._workers[-1].wait()
         self._begin_worker()

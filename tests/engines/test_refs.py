@@ -39,7 +39,7 @@ def order_of(home: Repo, workspace: Path) -> WorkOrder:
         home=str(home.path),
         base=home.head,
         branch="refs/heads/main",
-        hands="agent_harness.protocols.tasklist.hands:carry_out",
+        executor="agent_harness.protocols.tasklist.hands:carry_out",
         own=(),
     )
 

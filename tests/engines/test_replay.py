@@ -33,7 +33,7 @@ def test_there_are_histories() -> None:
 
 
 @activity.defn(name=CARRY_OUT)
-async def carry_out(head: dict[str, Any]) -> dict[str, Any]:
+async def execute(head: dict[str, Any]) -> dict[str, Any]:
     """Hands that do what the item of the order is called after."""
     match head["item"]:
         case "again" if activity.info().attempt == 1:
@@ -68,7 +68,7 @@ def test_record(tmp_path: Path) -> None:
         client = await Client.connect(f"127.0.0.1:{server.port}")
         async with (
             Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow]),
-            Worker(client, task_queue="harness.work.default", activities=[carry_out]),
+            Worker(client, task_queue="harness.work.default", activities=[execute]),
         ):
             for item in ("accepted", "again", "refused", "stopped"):
                 head: dict[str, Any] = {"item": item, "project": "p", "queue": "harness.work.default", "minutes": 5}

@@ -43,7 +43,7 @@ def is_refused(ran: CommandResult, code: int, said: str, hint: str) -> None:
 
 SKEWED = """\
 import os, sys, time
-if any(each in ("agent_harness.cli.main", "agent_harness.parallel.hands") for each in sys.orig_argv):
+if any(each in ("agent_harness.cli.main", "agent_harness.parallel.worker_process") for each in sys.orig_argv):
     from datetime import datetime
     from agent_harness.kernel import clock
     real = time.time

@@ -43,11 +43,11 @@ def agent(work: TaskListProject, folder: Path, then: str) -> str:
     return work.agent(AGENT.format(folder=folder, then=then, works=WORKS))
 
 
-def kill_hands(home: int) -> None:
+def kill_worker(home: int) -> None:
     """Those of this coordinator: no agent can reach them."""
     for each in psutil.Process(home).children(recursive=True):
         with suppress(psutil.Error):  # it has ended meanwhile
-            if "agent_harness.parallel.hands" in each.cmdline():
+            if "agent_harness.parallel.worker_process" in each.cmdline():
                 each.kill()
                 return
     raise AssertionError("no hands are at work")
@@ -78,7 +78,7 @@ def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_co
     with subprocess.Popen(command, cwd=work.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
         if moment != "after:ordered":
             until((tmp_path / "spent").exists)
-            first.kill() if moment == "home" else kill_hands(first.pid)
+            first.kill() if moment == "home" else kill_worker(first.pid)
         out, err = first.communicate(timeout=120)
     assert first.returncode == (-9 if moment else 0), (out, err)
     if moment == "after:ordered":

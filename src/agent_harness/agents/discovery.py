@@ -69,7 +69,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "notify": ("messages to services by name", ("apprise",)),
     "otel": ("spans of sessions and verdicts", ("opentelemetry",)),
     "serve": ("the window in the browser", ("starlette", "uvicorn")),
-    "temporal": ("hands of other machines", ("temporalio",)),
+    "temporal": ("workers of other machines", ("temporalio",)),
 }
 """Extra → what it is for, and the packages by which it shows."""
 

@@ -42,12 +42,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "worker": (
         "Many projects and machines",
         "agent_harness.cli.machine.engines:worker",
-        "Lend this machine's hands to runs.",
+        "Run jobs for runs on another machine.",
     ),
     "engine": (
         "Many projects and machines",
         "agent_harness.cli.machine.engines:engine",
-        "Look whether runs reach their hands.",
+        "Check the connection to remote workers.",
     ),
     "fleet": (
         "Many projects and machines",

@@ -134,7 +134,9 @@ Examples:
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
 @click.option("--branch", metavar="NAME", help="Where the work of several lands; else here.")
 @click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
-@click.option("--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Whose hands: temporal://HOST:PORT; else here.")
+@click.option(
+    "--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Where workers run: temporal://HOST:PORT. [default: here]"
+)
 @click.option("--exchange", metavar="DIR", help="A folder of all machines, instead of a git remote.")
 @agent_option
 @wait_option

@@ -1,4 +1,4 @@
-"""Engines that lend the hands of other machines to ``harness run --workers N --engine URL``.
+"""Engines that run workers on other machines for ``harness run --workers N --engine URL``.
 
 Imported for such a run alone. ``engine_for`` is the door; ``address`` reads URLs, ``shipping`` brings orders and
 results through git, ``temporal`` talks to a Temporal server. ``scale.md`` 9.

@@ -15,13 +15,13 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Where the hands of a run are, as ``--engine`` names it.
+    """Where the workers of a run are, as ``--engine`` names it.
 
-    ``heartbeat`` is the seconds of silence after which hands count as gone, and an order begins elsewhere: longer than
-    the outage of the server that shall cost nothing (SC-53). ``pool`` may name several, by commas: the next one is
-    asked where the one before has refused an order. ``remote`` is the git remote through which code goes;
-    ``exchange``, where there is none, a folder that all machines have under this path. ``priority`` (1 first, 5 last)
-    and ``weight`` say which orders of several projects come first where hands are few.
+    ``heartbeat`` is the seconds of silence after which workers count as gone, and an order begins elsewhere: longer
+    than the outage of the server that shall cost nothing (SC-53). ``pool`` may name several, by commas: the next
+    one is asked where the one before has refused an order. ``remote`` is the git remote through which code goes;
+    ``exchange``, where there is none, a folder that all machines have under this path. ``priority`` (1 first, 5
+    last) and ``weight`` say which orders of several projects come first where workers are few.
     """
 
     host: str
@@ -36,7 +36,7 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Those whose hands are asked, in this order."""
+        """Those whose workers are asked, in this order."""
         return tuple(self.pool.split(","))
 
     @property
@@ -97,7 +97,7 @@ def with_exchange(url: str, folder: str) -> str:
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
-        raise UsageError("--exchange is for hands of other machines", hint=f"--engine {_HINT}")
+        raise UsageError("--exchange is for workers of other machines", hint=f"--engine {_HINT}")
     address_of(found)
     return found
 

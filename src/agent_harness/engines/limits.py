@@ -22,12 +22,12 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """What an order tells hands: of keys, and of accounts of other machines."""
+    """What an order tells workers: of keys, and of accounts of other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """What hands tell home: of keys, and of whatever became known since then."""
+    """What workers tell home: of keys, and of whatever became known since then."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 

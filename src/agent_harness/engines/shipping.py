@@ -3,7 +3,7 @@
     refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
     .../TRY.saved-N                                     the work as it was, every few minutes
-    .../TRY.left-N                                      what was found in a workspace whose hands were killed
+    .../TRY.left-N                                      what was found in a workspace whose workers were killed
     .../TRY.spent                                       what the try had spent when any of these was pushed
 
 Messages carry ids and refs alone. Whoever reads a parcel believes no path in it: names are checked, and every path of
@@ -28,13 +28,13 @@ from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.items import ACCEPTED, ORDER, RESULT, WorkOrder
 from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.worker_process import EXECUTORS
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
 ORDERS, RESULTS = "refs/harness/orders", "refs/harness/results"
 PRIVATE = "where a remote takes branches alone: parallel.refs: refs/heads/harness"
 MOST_BYTES = 256 << 20
 SECONDS = 600.0
-_HANDS = re.compile(r"agent_harness\.(?:protocols\.[a-z]+(?:\.parallel)?|testing)\.[a-z_]*hands:carry_out")
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
 _FOLDERS = ("sessions", "logs")
 """What of a result names a folder beside it."""
@@ -42,7 +42,7 @@ _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class OrderRefused(Refused):
-    """This order is nothing that these hands carry out."""
+    """This order is nothing that these workers carry out."""
 
     code = "order_refused"
 
@@ -250,7 +250,7 @@ class Parcels:
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 
-    # ---- where the hands are
+    # ---- where the workers are
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> WorkOrder:
         """Fetches an order into ``folder``: the order as it is carried out here, in ``workspace``.
@@ -291,8 +291,8 @@ class Parcels:
     def _refuse_odd(self, order: WorkOrder, ref: str) -> None:
         if not _ID.fullmatch(order.id) or ref != f"{ORDERS}/{self.project}/{order.id}" or ".." in order.id:
             raise OrderRefused(f"{ref} holds the order {order.id!r}")
-        if not _HANDS.fullmatch(order.hands) or not order.branch.startswith("refs/heads/"):
-            raise OrderRefused(f"{order.hands!r} is nothing that hands do")
+        if order.executor not in EXECUTORS or not order.branch.startswith("refs/heads/"):
+            raise OrderRefused(f"{order.executor!r} is not a job that workers execute")
         if self.git.commit_of(order.base) is None or order.name != order.id.split("/")[1]:
             raise OrderRefused(f"{order.id} does not begin at a commit that came with it")
         if order.project not in ("", self.project):

@@ -1,6 +1,6 @@
 """Several agents at once on one project: ``harness run --workers N``.
 
-items        what a protocol offers, and the values that go between coordinator and hands
+items        what a protocol offers, and the values that go between coordinator and workers
 plan         what the run knows, folded from its ledger, and what is to be done next                    rule
 batching     how large a batch is, and which of its members is the culprit                             rule
 ledger       the append-only journal of a run
@@ -9,5 +9,5 @@ landing      candidates on top of a head, as objects; the branch moved
 requests     what a person may ask of a run: what follows, and how it gets to the coordinator
 run          a run before its coordinator, and what it would begin with
 coordinator  the one writer of the plan: orders out, results in, landings
-hands        the process that carries one order out, in a workspace
+workers        the process that carries one order out, in a workspace
 """

@@ -1,8 +1,9 @@
-"""The one writer of a parallel run: gives orders to hands, takes results in, lands what is verified.
+"""The one writer of a parallel run: gives orders to workers, takes results in, lands what is verified.
 
-    fold the ledger -> [ ask the plan -> carry its steps out, each event on the disk first -> wait for hands ]* -> close
+    fold the ledger -> [ ask the plan -> carry its steps out, each event on the disk first -> wait for workers ]* ->
+    close
 
-Hands are processes on lifelines of this one: whatever ends it ends them. The next coordinator folds the same ledger:
+Workers are processes on lifelines of this one: whatever ends it ends them. The next coordinator folds the same ledger:
 a result that is there counts, an order without one is lost and its item open again, a landing that was written down is
 carried out to its end.
 """
@@ -330,7 +331,7 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """A run that is told to end waits for hands elsewhere as long as for its own, and for no remote or server then.
+        """A run that is told to end waits for remote workers as long as for its own, and for no remote or server then.
 
         Their orders go on, and the next run takes their results in. ``KeyboardInterrupt``: as when it is told twice.
         """
@@ -636,7 +637,7 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Shows all that was ordered as worked on, by one change of the project's state; then the hands begin."""
+        """Shows all that was ordered as worked on, by one change of the project's state; then the workers begin."""
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
@@ -683,7 +684,7 @@ class Coordinator:
             home=os.fspath(self._git.top()),
             base=base,
             branch=self._branch,
-            hands=self._home.hands,
+            executor=self._home.executor,
             own=self._home.own,
             lend=self._lend,
             fresh=kind == ATTEMPT and self._terms.settings.fresh,

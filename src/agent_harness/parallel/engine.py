@@ -1,6 +1,6 @@
 """What carries orders out: processes of this machine, or, behind the same port, those of others.
 
-An engine only lends hands. It is given an order and the folder of it, and reports when nothing of the order runs any
+An engine only runs workers. It is given an order and the folder of it, and reports when nothing of the order runs any
 more; ``result.json`` in that folder is all that counts then, and an order without one is lost. Planning, landing,
 budgets and state are never in an engine.
 """
@@ -19,8 +19,8 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.hands import OVER, log_of
 from agent_harness.parallel.items import ATTEMPT, ORDER, RESULT, WorkOrder
+from agent_harness.parallel.worker_process import OVER, log_of
 
 LOOK_SECONDS = 0.5
 APART_SECONDS = 1.0 / (os.cpu_count() or 1)
@@ -28,11 +28,11 @@ APART_SECONDS = 1.0 / (os.cpu_count() or 1)
 WRAP_UP_SECONDS = 180.0
 
 RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
-"""What an engine knows of an order: it goes on or waits for hands; its result is there; nobody will report it."""
+"""What an engine knows of an order: it goes on or waits for workers; its result is there; nobody will report it."""
 
 
 class Engine(Protocol):
-    """Lends hands. ``scale.md`` 2 and 11; ``agent_harness.testing.check_engine`` is its conformance suite."""
+    """Runs workers. ``scale.md`` 2 and 11; ``agent_harness.testing.check_engine`` is its conformance suite."""
 
     name: str
     """What the run is shown to work with."""
@@ -51,7 +51,7 @@ class Engine(Protocol):
         ...
 
     def recall(self, order_id: str, reason: str) -> None:
-        """The hands end the attempt after its current operation, keep its work, and still report."""
+        """The workers end the attempt after its current operation, keep its work, and still report."""
         ...
 
     def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
@@ -84,7 +84,7 @@ class LocalEngine:
     def __init__(self) -> None:
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._recalls: dict[str, threading.Event] = {}
-        self._idle: dict[str, HandsProcess] = {}  # by workspace
+        self._idle: dict[str, WorkerProcess] = {}  # by workspace
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
@@ -109,12 +109,12 @@ class LocalEngine:
 
     def _carry_out(self, order: WorkOrder, folder: str, environment: dict[str, str], begin: float) -> None:
         self._recalls[order.id].wait(max(0.0, begin - time.monotonic()))
-        hands = self._idle.pop(order.workspace, None) or HandsProcess()
+        worker = self._idle.pop(order.workspace, None) or WorkerProcess()
         try:
-            hands.carry_out(order, folder, environment, self._recalls[order.id].is_set)
-            self._idle[order.workspace] = hands
+            worker.execute(order, folder, environment, self._recalls[order.id].is_set)
+            self._idle[order.workspace] = worker
         except (HarnessError, OSError) as error:
-            hands.close()
+            worker.close()
             with suppress(HarnessError, OSError), os.fdopen(log_of(folder), "a") as log:
                 log.write(f"{error}\n")
         finally:
@@ -139,7 +139,7 @@ class LocalEngine:
             self._idle.popitem()[1].close()
 
 
-class HandsProcess:
+class WorkerProcess:
     """A process on a lifeline of this one that carries orders out, one at a time; begun when there is an order.
 
     One that has ended, by whatever, is begun anew for the next order.
@@ -150,7 +150,7 @@ class HandsProcess:
         self._running: process.Running | None = None
         self._wrap_up_seconds = wrap_up_seconds
 
-    def carry_out(
+    def execute(
         self,
         order: WorkOrder,
         folder: str,
@@ -163,7 +163,7 @@ class HandsProcess:
         running = self._begun(environment)
         told = {"order": order.id, "item": order.item, "name": order.name, "try": attempt}
         files.write_json(f"{order.workspace}.json", {**told, "process": running.record})
-        request = {"folder": folder, "hands": order.hands, "environment": dict(environment)}
+        request = {"folder": folder, "hands": order.executor, "environment": dict(environment)}
         running.write(json.dumps(request).encode() + b"\n")
         with os.fdopen(log_of(folder), "ab") as log:
             while not running.at_end:
@@ -182,7 +182,7 @@ class HandsProcess:
             if not self._running.exited:
                 return self._running
             self.close()
-        command = [sys.executable, "-P", "-m", "agent_harness.parallel.hands"]
+        command = [sys.executable, "-P", "-m", "agent_harness.parallel.worker_process"]
         self._running = process.start(command, cwd=os.getcwd(), env=environment)
         return self._running
 

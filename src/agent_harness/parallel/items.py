@@ -1,4 +1,4 @@
-"""What a protocol offers for working its items in parallel, and the values that coordinator and hands exchange.
+"""What a protocol offers for working its items in parallel, and the values that coordinator and workers exchange.
 
 An *item* is a task or a feature. An *order* is one attempt at an item in a workspace, or one run of checks on a commit
 that is to land; its number among the orders of its item is its *fence*. Values travel as JSON in a folder of their own
@@ -53,13 +53,13 @@ def odd_touches(found: Mapping[str, object]) -> list[str]:
 
 
 _LISTS = ("own", "lend", "paper_files", "paper_folders")
-_KEYS = {"workspace": "place"}
+_KEYS = {"workspace": "place", "executor": "hands"}
 """Keys of ``order.json`` that differ from the field's name: files on disk keep their names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """What hands are to do in one workspace."""
+    """What workers are to do in one workspace."""
 
     id: str  # RUN/ITEM/FENCE
     kind: str
@@ -70,7 +70,7 @@ class WorkOrder:
     home: str  # the top of the project's work tree
     base: str  # the commit that the workspace begins at
     branch: str  # the full name that its HEAD has
-    hands: str  # the function that carries it out: ``module:name``
+    executor: str  # the function that executes it, as a key of ``worker_process.EXECUTORS`` or ``module:name``
     own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
     project: str = ""  # the id of the project; none in what a version up to 1.2.1 has ordered
     lend: tuple[str, ...] = ()  # ignored paths of the project that the workspace gets copies of
@@ -145,7 +145,7 @@ class Landing:
 class Home(Protocol):
     """The project as the coordinator asks it. Whatever writes may be repeated without a second effect."""
 
-    hands: str  # as ``WorkOrder.hands``
+    executor: str  # as ``WorkOrder.executor``
     paper_files: tuple[str, ...]  # as ``WorkOrder`` has them
     paper_folders: tuple[str, ...]
     own: tuple[str, ...]

@@ -238,15 +238,15 @@ class ForeseenRun:
     """What the next run begins with, as far as that can be known here."""
 
     plan: RunPlan
-    unsure: tuple[str, ...] = ()  # items that other hands were given: whether these go on only their engine knows
+    unsure: tuple[str, ...] = ()  # items that other workers were given: whether these go on only their engine knows
 
 
 def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenRun:
     """What the next run of so many workers begins with; changes nothing. ``StateDamaged`` as that would be.
 
-    While a run is under way it is that one's own plan. Of one that was killed, what came of its attempts is taken in,
-    and those that nothing came of are over; but for those that were given to hands ``elsewhere``, which a run that has
-    such hands, too, asks for: they count as under way.
+    While a run is under way it is that one's own plan. Of one that was killed, what came of its attempts is taken
+    in, and those that nothing came of are over; but for those that were given to workers ``elsewhere``, which a run
+    that has such workers, too, asks for: they count as under way.
     """
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):

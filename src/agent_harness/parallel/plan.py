@@ -96,7 +96,7 @@ class RunPlan:
     """The run so far."""
 
     run: str = ""
-    engine: str = ""  # whose hands it has; none named: those of this machine
+    engine: str = ""  # whose workers it has; none named: those of this machine
     branch: str = ""
     workers: int = 1
     asked: int = 0  # workers by the command line

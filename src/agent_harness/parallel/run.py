@@ -1,7 +1,7 @@
 """``harness run --workers N`` up to its coordinator, and ``--dry-run``: what such a run begins with.
 
 A protocol opens its project, makes whole what was left there, and gives its ``Home``; what is alike in all of them is
-here: where the work lands, where the run is kept, whose hands carry it out, the terms, and what comes next.
+here: where the work lands, where the run is kept, whose workers carry it out, the terms, and what comes next.
 """
 
 import os
@@ -81,7 +81,7 @@ def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *,
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A run that has where it is kept, where it lands and whose hands it has, and no coordinator yet."""
+    """A run that has where it is kept, where it lands and whose workers it has, and no coordinator yet."""
 
     wish: RunWish
     git: Git
@@ -117,7 +117,7 @@ class PreparedRun:
         for line in odd_touches(found):
             self.say(line)
 
-    def carry_out(
+    def execute(
         self,
         home: Home,
         settings: ParallelSettings,
@@ -204,7 +204,7 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
     if unsure := [named(each) for each in found["unsure"]]:
-        text += [f"Given to other hands, which may be at it still: {', '.join(unsure)}. Only their server knows that:"]
+        text += [f"Given to remote workers, which may still run: {', '.join(unsure)}. Only their server knows:"]
         text += ["the run asks it first, takes in what came of it, and begins again what is not there any more."]
     text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
     text += [f"Each workspace has copies of {', '.join(found['lend'])}"] if found["lend"] else []

@@ -162,9 +162,9 @@ def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | N
     """
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
-    hands, budget = _members(found.get("hands")), _members(found.get("budget"))
+    slots, budget = _members(found.get("hands")), _members(found.get("budget"))
     counts = [f"{_count(found.get(name))} {name}" for name in ("landed", "bounced", "lost") if _count(found.get(name))]
-    agents = f"{len(workers)} of {_count(hands.get('have'))} agents at work"
+    agents = f"{len(workers)} of {_count(slots.get('have'))} agents at work"
     parts = [agents, *counts, *_money(budget)]
     text = [f"Parallel run {found.get('run')}: {', '.join(parts)}"]
     if not found.get("alive"):

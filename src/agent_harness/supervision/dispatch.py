@@ -47,9 +47,9 @@ class RefusalPolicy:
 
     @classmethod
     def of_order(cls, papers: JsonObject) -> "RefusalPolicy":
-        """That of hands: where an account was chosen for them, they neither wait nor let another agent take over.
+        """Return the policy of a worker process: with a chosen account it neither waits nor lets another take over.
 
-        Whoever has chosen it has its seat; hands of other machines choose, and are seated, where they are.
+        Whoever chose the account holds its seat. A worker on another machine chooses, and takes a seat, there.
         """
         account = papers.get("account")
         seated = account is not None

@@ -26,7 +26,7 @@ from agent_harness.parallel.ledger import project_id
 
 __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 
-HANDS = "agent_harness.testing.engine_hands:carry_out"
+EXECUTOR = "agent_harness.testing.engine_hands:carry_out"
 PATIENCE_SECONDS = 120.0
 WORKSPACES = 8
 """In which many orders are carried out, one after the other in each."""
@@ -42,7 +42,7 @@ class EngineUnderTest(Protocol):
         """A new engine on the same surroundings, as another process of the home side would make it."""
         ...
 
-    def kill_hands(self) -> None:
+    def kill_worker(self) -> None:
         """Kills whatever carries orders out, and lets others be there."""
         ...
 
@@ -70,11 +70,11 @@ class _Bench:
             name=name,
             fence=fence,
             project=project_id(str(self.folder / "parallel")),
-            workspace=str(self.folder / "parallel/workspaces" / (workspace or f"w{abs(hash(name)) % 10_000}")),
+            workspace=str(self.folder / "parallel/places" / (workspace or f"w{abs(hash(name)) % 10_000}")),
             home=str(self.git.top()),
             base=str(self.git.head()),
             branch="refs/heads/main",
-            hands=HANDS,
+            executor=EXECUTOR,
             own=(),
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
             papers={"append": str(self.begun), "file": f"{name}.txt", "content": name, **papers},
@@ -157,13 +157,13 @@ def e2_a_home_that_begins_anew_finds_its_order(under: EngineUnderTest) -> None:
         assert bench.begun_times(order) == 1
 
 
-def e3_hands_that_are_killed_are_noticed(under: EngineUnderTest) -> None:
+def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
     """E3: the order is begun by others, or reported without a result; never twice at once."""
     with _open(under) as bench:
         order = bench.order("three", seconds=4.0)
         bench.submit(order)
         bench.until_begun(order)
-        under.kill_hands()
+        under.kill_worker()
         (result,) = bench.wait(order)
         assert result == {} if bench.engine.is_local else result["status"] == "accepted", result
         assert bench.begun_times(order) == (1 if bench.engine.is_local else 2)
@@ -219,7 +219,7 @@ def e14_closing_leaves_no_process(under: EngineUnderTest) -> None:
 CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
     e1_submitted_twice_is_carried_out_once,
     e2_a_home_that_begins_anew_finds_its_order,
-    e3_hands_that_are_killed_are_noticed,
+    e3_a_killed_worker_is_noticed,
     e5_a_recalled_order_ends_and_reports,
     e9_many_empty_orders_end_once_each,
     e11_long_logs_come_home,

@@ -1,4 +1,4 @@
-"""Commands about the hands of other machines: ``harness worker`` and ``harness engine``."""
+"""Commands about the workers of other machines: ``harness worker`` and ``harness engine``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _usual_min_free_mb() -> int:
 
 
 @click.command(
-    short_help="Lend this machine's hands to runs.",
+    short_help="Run jobs for runs on another machine.",
     epilog="""\b
 Examples:
   harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'
@@ -106,15 +106,15 @@ def worker(
 
 
 @click.group(
-    short_help="Look whether runs reach their hands.",
+    short_help="Check the connection to remote workers.",
     epilog="Example:  harness engine check temporal://127.0.0.1:7233",
 )
 def engine() -> None:
-    """Look whether the server, the hands of a pool and the remote are there."""
+    """Look whether the server, the workers of a pool and the remote are there."""
 
 
 @engine.command(
-    short_help="Server, namespace, hands, remote: one line each.",
+    short_help="Check server, namespace, workers and remote.",
     epilog="""\b
 Examples:
   harness engine check temporal://127.0.0.1:7233
@@ -124,7 +124,7 @@ Examples:
 @click.option("--exchange", metavar="DIR", help="The folder of all machines, instead of the remote.")
 @json_option
 def check(url: str, exchange: str | None, as_json: bool) -> int:
-    """Reach the server, ask for its hands, and push and delete a ref at the remote of the project here.
+    """Reach the server, ask for its workers, and push and delete a ref at the remote of the project here.
 
     Exit code: 0 a run would find all of it, 2 the address, 4 something is missing.
     """
@@ -151,7 +151,7 @@ def _address(url: str, pool: str | None) -> EngineAddress:
 
     address = address_of(url)
     if address is None:
-        raise UsageError("local: has no hands but those of a run itself", hint="--engine temporal://HOST:PORT")
+        raise UsageError("local: has no workers but those of a run itself", hint="--engine temporal://HOST:PORT")
     require_extra()
     return replace(address, pool=pool) if pool else address
 

@@ -1,4 +1,4 @@
-"""Orders over Temporal: ``engine`` at home, ``worker`` where the hands are, ``workflow`` between them.
+"""Orders over Temporal: ``engine`` at home, ``worker`` where the workers are, ``workflow`` between them.
 
 Needs the extra ``temporal``; nothing of it is imported before a URL with that scheme is used. TLS, keys and profiles
 are Temporal's own: ``TEMPORAL_*`` variables and its profile file.
@@ -15,11 +15,11 @@ SLICE = "harness.Slice.v1"
 SLICE_ACTIVITY = "harness.lth_slice.v1"
 PLAN_QUEUE = "harness.plan"
 REFUSED = "OrderRefused"
-HANDS_LEFT = "HandsLeft"
+WORKER_LEFT = "HandsLeft"
 
 
 def work_queue(pool: str) -> str:
-    """Where the hands of a pool listen."""
+    """Where the workers of a pool listen."""
     return f"harness.work.{pool}"
 
 

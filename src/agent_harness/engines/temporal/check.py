@@ -1,4 +1,4 @@
-"""What a run over Temporal would find: server, namespace, hands, and the remote of the project here."""
+"""What a run over Temporal would find: server, namespace, workers, and the remote of the project here."""
 
 import secrets
 import shutil

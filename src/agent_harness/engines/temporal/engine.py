@@ -40,7 +40,7 @@ OFFERS = 4
 
 
 class TemporalEngine:
-    """Lends the hands of ``harness worker`` processes that listen on a pool. See ``parallel/engine.py``."""
+    """Lends the workers of ``harness worker`` processes that listen on a pool. See ``parallel/engine.py``."""
 
     is_local = False
 
@@ -62,7 +62,7 @@ class TemporalEngine:
         self._recalled: dict[str, str] = {}
         self._unsent: dict[str, asyncio.Future[JsonObject]] = {}  # orders on their way to the remote
         self._heard: dict[str, JsonObject] = {}
-        self._costs: dict[str, dict[str, float]] = {}  # of each try of an order, as its hands said last
+        self._costs: dict[str, dict[str, float]] = {}  # of each try of an order, as its workers said last
         self._money = SharedBudget(folder)
         self._orders: dict[str, WorkOrder] = {}
         self._loop: LoopThread | None = None
@@ -119,7 +119,7 @@ class TemporalEngine:
                 await self._patiently(lambda: asyncio.to_thread(self._parcels().receive, order, found, folder))
         except WorkflowFailureError as error:
             if (refusal := _refusal(error)) is not None:
-                told = f"the hands refused it: {refusal}"
+                told = f"the workers refused it: {refusal}"
                 _write(folder, order, status=FAILED, reason="order_refused", message=told, exit_code=4)
             else:
                 self._tell(f"{order.id}: {_cause(error)}")
@@ -234,7 +234,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{order_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, order_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Keeps what the hands say with their heartbeats."""
+        """Keeps what the workers say with their heartbeats."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -310,28 +310,31 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Why hands took no order; ``None`` for any other failure."""
+    """Why workers took no order; ``None`` for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """The URL of a remote of the project, as hands can use it. ``PreflightFailed`` for none, or one with a password."""
+    """The URL of a remote of the project, as workers can use it.
+
+    ``PreflightFailed`` for none, or one with a password.
+    """
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name
     if not url:
-        told = f"there is no remote {name!r}, through which code would go to the hands"
+        told = f"there is no remote {name!r}, through which code would go to the workers"
         raise PreflightFailed(told, hint=f"git remote add {name} URL")
     if "://" not in url and ":" not in url.split("/")[0]:
         return os.path.normpath(os.path.join(str(git.top()), os.path.expanduser(url)))
     if "://" in url and urlsplit(url).password:
-        told = f"the address of the remote {name!r} holds a password, which would be sent to the hands"
+        told = f"the address of the remote {name!r} holds a password, which would be sent to the workers"
         raise PreflightFailed(told, hint="use a credential helper or ssh")
     return url
 
 
 def _write(folder: str, order: WorkOrder, **found: object) -> None:
-    """A result that no hands have made: nothing of it counts."""
+    """A result that no workers have made: nothing of it counts."""
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": order.id, "fence": order.fence, **found})

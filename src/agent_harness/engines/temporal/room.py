@@ -1,4 +1,4 @@
-"""Whether a worker's machine has room for one more agent: what home asks of its own machine, asked where the hands are.
+"""Whether a worker's machine has room for one more agent: the coordinator's question, asked on the worker.
 
 Beside an order that is under way no other one is taken while memory or disk are short: none is asked for, so that other
 workers have it. While less than half of the memory is free for a minute, the order that began last is to be given back.

@@ -149,7 +149,7 @@ async def _listed(client: Client) -> str:
 # ---- where slices are carried out ------------------------------------------------------------------------------------
 
 
-class SliceHands:
+class SliceWorker:
     """Carries slices of these long tasks out."""
 
     def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
@@ -158,7 +158,7 @@ class SliceHands:
         self._say = say
 
     @activity.defn(name=SLICE_ACTIVITY)
-    async def carry_out(self, head: JsonObject) -> JsonObject:
+    async def execute(self, head: JsonObject) -> JsonObject:
         """Runs ``lth run``; its exit code, and what the task is at afterwards."""
         root = str(head.get("root"))
         if root not in self._roots:

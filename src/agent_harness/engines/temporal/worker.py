@@ -1,4 +1,4 @@
-"""Where the hands are: ``harness worker`` takes orders of a pool and carries them out in workspaces of its own.
+"""Where the workers are: ``harness worker`` takes orders of a pool and carries them out in workspaces of its own.
 
     DIR/PROJECT/project/           the repository that stands for the project here; workspaces borrow its objects
     DIR/PROJECT/places/w1 ...      as at home
@@ -41,10 +41,10 @@ import agent_harness
 from agent_harness.engines import limits
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway, refs_of
-from agent_harness.engines.temporal import CARRY_OUT, HANDS_LEFT, PLAN_QUEUE, REFUSED, slice_queue, work_queue
+from agent_harness.engines.temporal import CARRY_OUT, PLAN_QUEUE, REFUSED, WORKER_LEFT, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
 from agent_harness.engines.temporal.room import LOOK_SECONDS, MachineRoom
-from agent_harness.engines.temporal.schedules import SliceHands
+from agent_harness.engines.temporal.schedules import SliceWorker
 from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, files, owner, process, snapshot, trusted_state
@@ -53,7 +53,7 @@ from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
-from agent_harness.parallel.engine import HandsProcess
+from agent_harness.parallel.engine import WorkerProcess
 from agent_harness.parallel.items import ORDER, RESULT, WorkOrder
 from agent_harness.parallel.workspace_setup import PortBlocks
 from agent_harness.parallel.workspaces import Workspace
@@ -74,7 +74,7 @@ _SAVED = "refs/harness/saved"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerTerms:
-    """Under which hands are lent."""
+    """Under which workers are lent."""
 
     address: EngineAddress
     remotes: tuple[str, ...]  # patterns of the URLs whose orders are taken
@@ -85,7 +85,7 @@ class WorkerTerms:
     long_tasks: tuple[str, ...] = ()  # folders whose slices are carried out here
 
 
-class HandsWorker:
+class RemoteWorker:
     """One ``harness worker``: until it is told to end."""
 
     def __init__(self, terms: WorkerTerms) -> None:
@@ -137,11 +137,11 @@ class HandsWorker:
         workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=known, workflow_runner=bare)]
         if self._terms.remotes:
             workers.append(self._hands(client))
-            self._say(f"{self._terms.slots} hands wait for orders of pool {address.pool} at {address.target}")
+            self._say(f"{self._terms.slots} workers wait for orders of pool {address.pool} at {address.target}")
         if roots := self._terms.long_tasks:
-            slices = SliceHands(client, roots, self._say)
+            slices = SliceWorker(client, roots, self._say)
             queue_name = slice_queue(socket.gethostname())
-            workers.append(Worker(client, task_queue=queue_name, activities=[slices.carry_out]))
+            workers.append(Worker(client, task_queue=queue_name, activities=[slices.execute]))
             self._say(f"slices of {', '.join(roots)} are carried out here")
         async with AsyncExitStack() as serving:
             for each in workers:
@@ -175,7 +175,7 @@ class HandsWorker:
         return Worker(
             client,
             task_queue=work_queue(self._terms.address.pool),
-            activities=[self.carry_out],
+            activities=[self.execute],
             tuner=tuner,
             activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),  # it looks for room before each order
             max_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
@@ -210,7 +210,7 @@ class HandsWorker:
     # ---- an order
 
     @activity.defn(name=CARRY_OUT)
-    async def carry_out(self, head: dict[str, Any]) -> dict[str, Any]:
+    async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
         """One try at an order; the head of its result."""
         info = activity.info()
         slot = self._free.get_nowait()
@@ -240,7 +240,7 @@ class HandsWorker:
         except (HarnessError, OSError) as error:
             self._say(f"{task.id}: {error}")
             at_once = timedelta(seconds=clock.scaled(1.0)) if task.is_leaving else None  # others are ready
-            kind = HANDS_LEFT if task.is_leaving else "HandsFailed"
+            kind = WORKER_LEFT if task.is_leaving else "HandsFailed"
             raise ApplicationError(str(error), type=kind, next_retry_delay=at_once) from None
         except Exception as error:
             self._say(f"{task.id}: {error!r}")
@@ -253,7 +253,7 @@ class HandsWorker:
     # ---- what a worker that was killed has left
 
     async def _put_in_order(self) -> None:
-        """The same; once told to end, for as long as hands have to wrap up, and told again no longer.
+        """The same; once told to end, for as long as workers have to wrap up, and told again no longer.
 
         The folder is held until nobody is at work in it. What is not done by then is by the next worker.
         """
@@ -308,7 +308,7 @@ class HandsWorker:
             refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{order.name}/")
             refs |= git.refs_below(order.refs.candidate(order.name, ""))
             for ref in parcels.leave(order.id, int(attempt), [*refs.values()], _spent(order, folder)):
-                self._say(f"{order.id}: what its hands had left is in {ref}")
+                self._say(f"{order.id}: what its workers had left is in {ref}")
             _forget(git, order, folder, [*refs])
         else:
             shutil.rmtree(folder)
@@ -349,7 +349,7 @@ class OrderTry:
         self._leave_by = float("inf")  # of the monotonic clock
 
     def recall(self) -> None:
-        """Its hands wrap up, and report what they have."""
+        """Its workers wrap up, and report what they have."""
         self._recalled = True
 
     def leave(self, why: str) -> None:
@@ -360,13 +360,13 @@ class OrderTry:
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """Its hands end now, and no remote that is away is waited for."""
+        """Its workers end now, and no remote that is away is waited for."""
         self._hurried.set()
         if self._order is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._order.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """What the heartbeat says, at most a kilobyte of it; limits too, since hands may wait for their end."""
+        """What the heartbeat says, at most a kilobyte of it; limits too, since workers may wait for their end."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._order) if self._order is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -398,8 +398,8 @@ class OrderTry:
         self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
         told = {**os.environ, **ports.variables(self.slot, self._terms.slots), owner.HOME_REPOSITORY: order.home}
         self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
-        with closing(HandsProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as hands:
-            hands.carry_out(order, folder, told, self._is_over, attempt=self._try)
+        with closing(WorkerProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as workers:
+            workers.execute(order, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
             raise HarnessError(f"nothing came back of {order.id}", hint="harness queue")
@@ -420,7 +420,7 @@ class OrderTry:
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
-            raise HarnessError(f"{socket.gethostname()} hands it on: {short}", hint="harness queue")
+            raise HarnessError(f"{socket.gethostname()} returned the job: {short}", hint="harness queue")
         until = time.monotonic() + clock.scaled(ROOM_SECONDS)
         while _free(self._terms.folder) < ROOM_BYTES:
             told = f"less than {ROOM_BYTES >> 20} MB are free at {self._terms.folder}"
@@ -433,7 +433,7 @@ class OrderTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Whether the hands are to end; asked twice a second, so that work is saved in between."""
+        """Whether the workers are to end; asked twice a second, so that work is saved in between."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -445,7 +445,7 @@ class OrderTry:
             raise OrderRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
-            raise OrderRefused(f"the order is of version {version}, and these hands of {own}")
+            raise OrderRefused(f"the order is of version {version}, and these workers of {own}")
         if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
             raise OrderRefused("the order names no project")
 
@@ -474,7 +474,7 @@ class OrderTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Pushes what is in the workspace once its hands are gone, and what the try has cost.
+        """Pushes what is in the workspace once its workers are gone, and what the try has cost.
 
         What cannot be, is said.
         """
@@ -499,7 +499,7 @@ class OrderTry:
     def _pushed(self, act: Callable[[], Any]) -> Any:
         """What ``act`` returns, tried again while the remote is away; the heartbeat goes on meanwhile.
 
-        Not longer than hands that leave have to wrap up: what is not pushed then is by the next worker in the folder.
+        Not longer than workers that leave have to wrap up: what is not pushed then is by the next worker in the folder.
         """
         for _ in range(360):
             try:
@@ -571,6 +571,6 @@ def serve(terms: WorkerTerms) -> int:
     logging.getLogger("temporalio.activity").disabled = True  # it would print a traceback of what is said in a line
 
     async def run() -> int:
-        return await HandsWorker(terms).run()
+        return await RemoteWorker(terms).run()
 
     return asyncio.run(run())

@@ -1,4 +1,4 @@
-"""What the server keeps of an order: one activity, tried again where its hands are gone, and a way to stop it.
+"""What the server keeps of an order: one activity, tried again where its workers are gone, and a way to stop it.
 
 This code is replayed from histories: it never changes under its name (SC-58). Nothing of ours is imported.
 """
@@ -55,7 +55,7 @@ class OrderWorkflow:
 
     @workflow.signal
     def stop(self, why: str) -> None:
-        """The hands wrap up and report."""
+        """The workers wrap up and report."""
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()

@@ -317,7 +317,7 @@ class FeatureProject:
 
         With ``workers`` so many agents work at once, each in a workspace of its own, and the answer is another
         one; their work lands on ``branch``, the one that is checked out where none is named; ``lend`` makes the
-        engine that lends the hands. Without, what such a run that died had proven lands first.
+        engine that runs the workers. Without, what such a run that died had proven lands first.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs
@@ -374,7 +374,7 @@ class FeatureProject:
         """What the next session would get; nothing on disk changes (UAH-048, UAH-049).
 
         With ``workers``, what each of them would begin with and why: ``parallel``, and its ``lines`` for a person. Of
-        whom ``lend`` would lend hands nobody is asked.
+        whom ``lend`` would make an engine for, nobody is asked.
         """
         if workers:
             from agent_harness.protocols.features.parallel import run

@@ -238,7 +238,7 @@ class TaskList:
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
         for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
         so many agents work at once, each in a workspace of its own, and the answer is another one; their work lands on
-        ``branch``, the one that is checked out where none is named. ``lend`` makes the engine that lends the hands.
+        ``branch``, the one that is checked out where none is named. ``lend`` makes the engine that runs the workers.
         """
         import os
         from contextlib import suppress

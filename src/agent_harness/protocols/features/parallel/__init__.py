@@ -1,1 +1,1 @@
-"""Feature projects worked by several agents at once: the port of ``agent_harness.parallel``, and what its hands do."""
+"""Feature projects with several agents at once: the port for ``agent_harness.parallel``, and what its workers do."""

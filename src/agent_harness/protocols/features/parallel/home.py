@@ -36,7 +36,7 @@ from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger, now
 from agent_harness.session.ledger import ClaimVerdict
 
-HANDS = "agent_harness.protocols.features.parallel.hands:carry_out"
+EXECUTOR = "agent_harness.protocols.features.parallel.hands:carry_out"
 SUITE = "the suite"
 LEAST_USD = 0.0001
 """Costs are rounded to that."""
@@ -52,7 +52,7 @@ _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "terminat
 class FeatureHome:
     """The project in its folder, which its coordinator has locked."""
 
-    hands = HANDS
+    executor = EXECUTOR
     paper_files: tuple[str, ...] = ("verdicts",)
     paper_folders: tuple[str, ...] = ("counts", "parallel")
     checks_each = checks_bounced = False  # a session judges with the suite

@@ -81,7 +81,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
             home.baseline()
         home.hold()
         try:
-            done = begun.carry_out(
+            done = begun.execute(
                 home,
                 settings,
                 sandbox=project.config.sandbox.model_dump(mode="json"),
@@ -187,7 +187,7 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing.
 
-    ``elsewhere``: the hands would be those of other machines.
+    ``elsewhere``: the workers would be those of other machines.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)

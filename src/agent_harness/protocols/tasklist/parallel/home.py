@@ -48,7 +48,7 @@ from agent_harness.session.parallel_settings import ParallelSettings
 
 Changed = TypeVar("Changed")
 
-HANDS = "agent_harness.protocols.tasklist.hands:carry_out"
+EXECUTOR = "agent_harness.protocols.tasklist.hands:carry_out"
 RENEW_SECONDS = 60.0
 LEAST_USD = 0.0001  # rows are rounded to that
 OTHERS = 100  # open tasks whose proofs are protected in a workspace
@@ -60,7 +60,7 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 class TaskListHome:
     """The list in the project's folder, in the session of the coordinator."""
 
-    hands = HANDS
+    executor = EXECUTOR
     checks_bounced = True  # by the validations of others
     paper_files: tuple[str, ...] = ()
     paper_folders: tuple[str, ...] = ("counts", "parallel")

@@ -75,7 +75,7 @@ def run_parallel(
         claimed = {"workers": wish.workers, **({"branch": wish.branch} if wish.branch else {})}
         try:
             push_target = publish.target_of(workspace.git, settings.push, target, folder)
-            done = begun.carry_out(
+            done = begun.execute(
                 TaskListHome(worker, int(session["session"]), claimed, attempt, push_target),
                 settings,
                 sandbox=state.config.sandbox,
@@ -125,7 +125,7 @@ def preview(
 ) -> JsonObject:
     """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing.
 
-    ``elsewhere``: the hands would be those of other machines.
+    ``elsewhere``: the workers would be those of other machines.
     """
     workspace, state = place_of(worker), worker.store.read()
     kept = existing_folder(worker.layout.tasks, worker.layout.root)

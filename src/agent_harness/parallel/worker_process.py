@@ -1,4 +1,4 @@
-"""The process that carries orders out, one after the other: ``python -m agent_harness.parallel.hands``.
+"""The process that carries orders out, one after the other: ``python -m agent_harness.parallel.worker_process``.
 
 Each line of its standard input asks for one: ``{"folder", "hands", "environment"}``. A fork of this process does it,
 which has all that it needs imported already; ``over`` is written once nothing of the order runs any more. Where a fork
@@ -38,6 +38,15 @@ class WorkspaceNotSetUp(PreflightFailed):
 
 
 LOG = "hands.log"
+EXECUTORS = {
+    f"agent_harness.{named}:carry_out": f"agent_harness.{module}:execute"
+    for named, module in (
+        ("protocols.features.parallel.hands", "protocols.features.parallel.job"),
+        ("protocols.tasklist.hands", "protocols.tasklist.parallel.job"),
+        ("testing.engine_hands", "testing.engine_job"),
+    )
+}
+"""What executes a job, by the name that its file has for it: that name stays, whatever the module is called."""
 OVER = b"over"
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
 _OURS = "agent_harness."
@@ -60,12 +69,12 @@ def main() -> int:
     while not is_told and (line := sys.stdin.buffer.readline()):
         request = json.loads(line)
         with suppress(ImportError):  # the fork says so in its log
-            import_module(request["hands"].partition(":")[0])
+            import_module(_executor(request["hands"])[0])
         gc.freeze()
         known, told = os.pipe()
         fork = os.fork()
         if not fork:
-            _become_hands(prctl, request, told)
+            _become_worker(prctl, request, told)
         os.close(told)
         with open(known, "rb") as pipe:
             more = pipe.read()
@@ -79,7 +88,7 @@ def main() -> int:
     return 0
 
 
-def _become_hands(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
+def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
     """In the fork: one order, with its own environment and log; then its modules are told. Never returns."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
@@ -131,7 +140,7 @@ def carried_out(folder: str) -> int:
     """
     order = WorkOrder.from_record(files.read_json(os.path.join(folder, ORDER)))
     try:
-        result = carry_out(order, folder)
+        result = execute(order, folder)
     except HarnessError as error:
         traceback.print_exc()
         if order.kind == ATTEMPT and error.code != NOT_SET_UP and not Workspace(order.workspace).is_whole(order.base):
@@ -143,18 +152,24 @@ def carried_out(folder: str) -> int:
     return 0
 
 
-def carry_out(order: WorkOrder, folder: str) -> JsonObject:
+def _executor(named: str) -> tuple[str, str]:
+    """Return module and function for the name in a job's file."""
+    module, _, name = EXECUTORS.get(named, named).partition(":")
+    return module, name
+
+
+def execute(order: WorkOrder, folder: str) -> JsonObject:
     """What the protocol says of it, and where the work is."""
     home, workspace = Git(order.home), Workspace(order.workspace)
-    module, _, name = order.hands.partition(":")
+    module, name = _executor(order.executor)
     with workspace.locked():
         if order.kind == ATTEMPT and not workspace.at_rest:
             workspace.rescue(home, workspace.name, order.own)  # somebody was killed where nobody looked
         workspace.at_rest = False
         if order.fresh:
             _remove(order, workspace, home)
-        hands = getattr(import_module(module), name)
-        result = _worked(order, workspace, lambda: hands(workspace, order, folder))
+        execute_of_protocol = getattr(import_module(module), name)
+        result = _worked(order, workspace, lambda: execute_of_protocol(workspace, order, folder))
         if order.kind != ATTEMPT:
             return result
         if not workspace.is_whole(order.base):

@@ -11,7 +11,7 @@ from agent_harness.parallel.items import WorkOrder
 from agent_harness.parallel.workspaces import Workspace
 
 
-def carry_out(_place: Workspace, order: WorkOrder, _folder: str) -> JsonObject:
+def execute(_place: Workspace, order: WorkOrder, _folder: str) -> JsonObject:
     """As the order's papers say."""
     match order.papers["do"]:
         case "die":

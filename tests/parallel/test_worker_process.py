@@ -9,16 +9,16 @@ import psutil
 import pytest
 
 from agent_harness.kernel import files
-from agent_harness.parallel.engine import HandsProcess
-from agent_harness.parallel.hands import LOG
+from agent_harness.parallel.engine import WorkerProcess
 from agent_harness.parallel.items import ORDER, RESULT, VERIFY, WorkOrder
+from agent_harness.parallel.worker_process import LOG
 from agent_harness.testing.repo import Repo
 
 
 class Slot:
     """One workspace, and what orders there come to."""
 
-    def __init__(self, base: Path, hands: HandsProcess) -> None:
+    def __init__(self, base: Path, hands: WorkerProcess) -> None:
         self.base, self.hands = base, hands
         self.repo = Repo.with_files(base / "project", {"a.txt": "a\n"})
         (base / "places").mkdir()
@@ -37,14 +37,14 @@ class Slot:
             home=str(self.repo.path),
             base=self.repo.git("rev-parse", "HEAD").strip(),
             branch="refs/heads/main",
-            hands="tests.parallel.odd_hands:carry_out",
+            executor="tests.parallel.odd_job:execute",
             own=(),
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
             papers={"do": do, "note": str(self.base / "left")},
         )
         files.write_json(str(folder / ORDER), order.as_record())
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HARNESS_SLOT": "1"}
-        self.hands.carry_out(order, str(folder), environment | told, lambda: False)
+        self.hands.execute(order, str(folder), environment | told, lambda: False)
         return files.read_json(str(folder / RESULT)) if (folder / RESULT).exists() else {}
 
     def log(self, name: str) -> str:
@@ -53,7 +53,7 @@ class Slot:
 
 @pytest.fixture
 def slot(tmp_path: Path) -> Iterator[Slot]:
-    with closing(HandsProcess()) as hands:
+    with closing(WorkerProcess()) as hands:
         yield Slot(tmp_path, hands)
 
 

@@ -1,4 +1,4 @@
-"""What hands do for a feature project in a workspace: today's session on one feature, from state of its own.
+"""What workers do for a feature project in a workspace: today's session on one feature, from state of its own.
 
 Or the suite on what is to land. A process of its own does it for each order, so nothing of the coordinator is imported
 here.
@@ -45,7 +45,7 @@ OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "ver
 """What an earlier order may have left in the folder that the workspace has in the user's state."""
 
 
-def carry_out(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     """A session, or a run of the suite, in a workspace that stands at the order's base."""
     if order.kind == ATTEMPT:
         return _attempt(workspace, order, folder)
@@ -132,7 +132,7 @@ def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
 
 
 def _say(line: str) -> None:
-    """Into the log of the hands."""
+    """Into the log of the workers."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What hands do for orders of the conformance suite of engines: nothing of any protocol.
+"""What workers do for orders of the conformance suite of engines: nothing of any protocol.
 
 ``papers`` say it: ``append`` a line to a file (how often it was begun), ``file`` and ``content`` to commit, ``seconds``
 to take, ``log_bytes`` to print.
@@ -13,7 +13,7 @@ from agent_harness.parallel.items import ACCEPTED, WorkOrder
 from agent_harness.parallel.workspaces import Workspace
 
 
-def carry_out(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     """A commit with one file; the head of the result."""
     papers = order.papers
     if begun := papers.get("append"):

@@ -1,4 +1,4 @@
-"""What hands do for a task list in a workspace: today's run, with a list of its own in which one task can be claimed.
+"""What workers do for a task list in a workspace: today's run, with a list of its own in which one task can be claimed.
 
 Or the validations of what is to land. A process of its own does it for each order, so nothing of the coordinator is
 imported here.
@@ -32,7 +32,7 @@ from agent_harness.verification.runner import lending
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
-def carry_out(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     """An attempt, or a run of validations, in a workspace that stands at the order's base."""
     if order.kind == ATTEMPT:
         return _attempt(workspace, order, folder)
@@ -95,7 +95,7 @@ def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
 
 
 def _say(line: str) -> None:
-    """Into the log of the hands."""
+    """Into the log of the workers."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
