@@ -1,6 +1,6 @@
 """What a Temporal development server and a worker add to a run, on this machine and on loopback.
 
-An empty order is one whose workers write one line. It is carried out by processes of this machine, and over the server:
+An empty job is one whose workers write one line. It is carried out by processes of this machine, and over the server:
 what is more then is parcels, server and worker. Times of a worker that goes are from the signal until the workers
 of another one have begun.
 """
@@ -22,12 +22,12 @@ import timing
 
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.engine import Engine, LocalEngine
-from agent_harness.parallel.items import ATTEMPT, RESULT, WorkOrder
+from agent_harness.parallel.items import ATTEMPT, RESULT, Job
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.temporal_server import TemporalServer, program
 
 HEARTBEAT = 30  # the least, so that this does not take minutes
-ORDERS = 300
+JOBS = 300
 AT_ONCE = 8
 ALONE = 10
 
@@ -82,8 +82,8 @@ class _Machines:
         _until(lambda: "workers wait" in (home / "log").read_text())
         return found
 
-    def order(self, name: str, **papers: object) -> WorkOrder:
-        return WorkOrder(
+    def job(self, name: str, **papers: object) -> Job:
+        return Job(
             id=f"run/{name}/1",
             kind=ATTEMPT,
             item=name,
@@ -99,16 +99,16 @@ class _Machines:
             papers={"append": str(self.begun), "file": f"{name}.txt", "content": name, **papers},
         )
 
-    def at(self, order: WorkOrder) -> str:
-        return str(self.folder / "parallel/orders" / order.id.replace("/", "."))
+    def at(self, job: Job) -> str:
+        return str(self.folder / "parallel/jobs" / job.id.replace("/", "."))
 
-    def submit(self, name: str, **papers: object) -> WorkOrder:
-        order = self.order(name, **papers)
-        self.engine.submit(order, self.at(order), {})
-        return order
+    def submit(self, name: str, **papers: object) -> Job:
+        job = self.job(name, **papers)
+        self.engine.submit(job, self.at(job), {})
+        return job
 
-    def begun_times(self, order: WorkOrder) -> int:
-        return self.begun.read_text().splitlines().count(order.id) if self.begun.exists() else 0
+    def begun_times(self, job: Job) -> int:
+        return self.begun.read_text().splitlines().count(job.id) if self.begun.exists() else 0
 
     def measured(self) -> Mapping[str, float]:
         first = self.worker()
@@ -122,9 +122,9 @@ class _Machines:
         left = self._begun_elsewhere("left", first, signal.SIGTERM)
         self.worker()
         killed = self._begun_elsewhere("killed", second, signal.SIGKILL)
-        told = f"an empty order: {over:.2f} s over the server, {here:.2f} s by a process of this machine"
+        told = f"an empty job: {over:.2f} s over the server, {here:.2f} s by a process of this machine"
         print(told, file=sys.stderr, flush=True)
-        return {"engine-order": over / here, **sizes, "engine-left": left, "engine-killed": killed}
+        return {"engine-job": over / here, **sizes, "engine-left": left, "engine-killed": killed}
 
     def _local(self) -> Engine:
         (self.folder / "parallel/places").mkdir()
@@ -133,21 +133,21 @@ class _Machines:
         return found
 
     def _seconds(self, engine: Engine, name: str) -> float:
-        """The median of empty orders, one after the other; the first is not counted."""
+        """The median of empty jobs, one after the other; the first is not counted."""
         found: list[float] = []
         for n in range(ALONE + 1):
-            order = self.order(f"{name}{n}")
+            job = self.job(f"{name}{n}")
             began = time.perf_counter()
-            engine.submit(order, self.at(order), {})
+            engine.submit(job, self.at(job), {})
             self.ended.get()
             found.append(time.perf_counter() - began)
-            if not Path(self.at(order), RESULT).exists():
-                raise SystemExit(f"{order.id} ended without a result")
+            if not Path(self.at(job), RESULT).exists():
+                raise SystemExit(f"{job.id} ended without a result")
         return statistics.median(found[1:])
 
     def _all_end_once(self) -> None:
-        """E9: so many orders, each of which is carried out and reported once."""
-        left = [f"n{n}" for n in range(ORDERS)]
+        """E9: so many jobs, each of which is carried out and reported once."""
+        left = [f"n{n}" for n in range(JOBS)]
         under: set[str] = set()
         wanted = sorted(f"run/{name}/1" for name in left)
         while left or under:
@@ -155,27 +155,27 @@ class _Machines:
                 under.add(self.submit(left.pop()).id)
             under.remove(self.ended.get())
         begun = sorted(line for line in self.begun.read_text().split() if line.startswith("run/n"))
-        ended = [order for order in wanted if Path(self.at(self.order(order.split("/")[1])), RESULT).exists()]
+        ended = [job for job in wanted if Path(self.at(self.job(job.split("/")[1])), RESULT).exists()]
         if begun != wanted or ended != wanted or not self.ended.empty():
-            raise SystemExit(f"of {ORDERS} orders {len(begun)} began, and {len(ended)} have a result")
+            raise SystemExit(f"of {JOBS} jobs {len(begun)} began, and {len(ended)} have a result")
 
     def _server(self) -> psutil.Process:
         return next(each for each in psutil.Process().children() if str(self.server.port) in each.cmdline()[:9])
 
     def _begun_elsewhere(self, name: str, worker: "subprocess.Popen[bytes]", by: signal.Signals) -> float:
-        """Seconds from the signal until the order has begun a second time, by another worker."""
-        while True:  # until one of its orders is at the worker that is to go
-            order = self.submit(f"{name}{time.monotonic_ns()}", seconds=600.0)
-            _until(lambda told=order: self.begun_times(told))
+        """Seconds from the signal until the job has begun a second time, by another worker."""
+        while True:  # until one of its jobs is at the worker that is to go
+            job = self.submit(f"{name}{time.monotonic_ns()}", seconds=600.0)
+            _until(lambda told=job: self.begun_times(told))
             if any("parallel.worker_process" in " ".join(each.cmdline()) for each in _below(worker.pid)):
                 break
-            self.engine.recall(order.id, "the wrong worker has it")
+            self.engine.recall(job.id, "the wrong worker has it")
             self.ended.get()
         began = time.monotonic()
         worker.send_signal(by)
-        _until(lambda: self.begun_times(order) > 1)
+        _until(lambda: self.begun_times(job) > 1)
         took = time.monotonic() - began
-        self.engine.recall(order.id, "enough")
+        self.engine.recall(job.id, "enough")
         self.ended.get()
         return took
 

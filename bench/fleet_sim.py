@@ -176,16 +176,16 @@ class Day:
         match step:
             case decision.StartAttempt():
                 item, fence = step.item.id, project.rules.work(step.item.id).fence + 1
-                order = f"r/{item}/{fence}"
+                job = f"r/{item}/{fence}"
                 project.note(
-                    "ordered", item=item, order=order, fence=fence, slot="w1", base=project.head, touches=(), reason=""
+                    "ordered", item=item, order=job, fence=fence, slot="w1", base=project.head, touches=(), reason=""
                 )
                 project.attempts += 1
                 self.count["attempts"] += 1
                 seconds = MEDIAN_SECONDS * self.choose.lognormvariate(0.0, SPREAD)
                 self.agent_seconds += seconds
                 self.test_seconds += RUNS_AN_ATTEMPT * project.suite
-                self._later(number, seconds, "attempt", item, order)
+                self._later(number, seconds, "attempt", item, job)
             case decision.RunChecks():
                 project.checking = True
                 self.count["checks"] += 1
@@ -217,9 +217,9 @@ class Day:
             case decision.AskPerson() | decision.PushLanded():
                 raise AssertionError(f"{project.name} asks a person: {step}")
 
-    def _attempt_ended(self, project: Project, _: int, item: str, order: str) -> None:
+    def _attempt_ended(self, project: Project, _: int, item: str, job: str) -> None:
         project.attempts -= 1
-        known = {"item": item, "order": order, "fence": 0}
+        known = {"item": item, "order": job, "fence": 0}
         chance = self.choose.random()
         if chance < self.words.kills:
             self.count["lost"] += 1
@@ -229,7 +229,7 @@ class Day:
         else:
             if project.rules.work(item).mend:
                 project.bad.discard(item)
-            project.note("ended", **known, status=ACCEPTED, commit=f"c-{order}")
+            project.note("ended", **known, status=ACCEPTED, commit=f"c-{job}")
 
     def _checked(self, project: Project, _: int, prefix: str, *only: str) -> None:
         project.checking = False
@@ -272,7 +272,7 @@ def main() -> int:
     day = Day(words)
     day.run()
     took, seconds = time.perf_counter() - began, words.hours * 3600
-    orders = day.count["attempts"] + day.count["checks"]
+    jobs = day.count["attempts"] + day.count["checks"]
     rates = {
         "attempts": day.count["attempts"] / seconds,
         "landings": day.count["landings"] / seconds,
@@ -291,7 +291,7 @@ def main() -> int:
         if not 0.8 <= rate / expected <= 1.2:
             problems.append(f"{name}: {rate:.2f} where the page says {expected:.2f}")
     items = sum(len(each.items) for each in day.projects)
-    print(f"{items} items: {day.count['landings']} landed, {day.count['attempts']} attempts, {orders} orders,")
+    print(f"{items} items: {day.count['landings']} landed, {day.count['attempts']} attempts, {jobs} orders,")
     print(f"{day.count['checks']} runs of checks, {day.count['bounces']} sent back, {day.count['lost']} lost attempts,")
     print(f"${day.count['attempts'] * USD_AN_ATTEMPT:,.0f} of models at ${USD_AN_ATTEMPT:.0f} an attempt")
     if twice := sum(each.twice for each in day.projects):

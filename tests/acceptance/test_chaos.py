@@ -1,4 +1,4 @@
-"""A task list worked in parallel while hands and the coordinator are killed at random moments.
+"""A task list worked in parallel while workers and the coordinator are killed at random moments.
 
 Whatever dies, every task lands once, no commit of the branch's first parents fails what has landed by then, and no
 process goes on. ``HARNESS_KILL_SEED`` sets the moments.
@@ -45,7 +45,7 @@ echo $n > out/$n.txt
 
 
 def hands_of(pid: int) -> list[psutil.Process]:
-    """The processes that carry orders out for a coordinator, at this moment."""
+    """The processes that carry jobs out for a coordinator, at this moment."""
     found = []
     for each in psutil.Process(pid).children(recursive=True):
         try:
@@ -69,9 +69,12 @@ def left_over(path: Path) -> list[str]:
 
 
 def work_while_killing(
-    project: TaskListProject, agent: str, *, workers: int, hands: int, coordinators: int, choose: random.Random
+    project: TaskListProject, agent: str, *, workers: int, processes: int, coordinators: int, choose: random.Random
 ) -> list[int]:
-    """Repeats the run until it ends by itself; its exit codes. So many hands and coordinators are killed meanwhile."""
+    """Repeats the run until it ends by itself; its exit codes.
+
+    So many workers and coordinators are killed meanwhile.
+    """
     words = [
         sys.executable,
         "-m",
@@ -83,7 +86,7 @@ def work_while_killing(
         agent,
         "--json",
     ]
-    kills = ["hands"] * hands + ["coordinator"] * coordinators
+    kills = ["process"] * processes + ["coordinator"] * coordinators
     choose.shuffle(kills)
     codes: list[int] = []
     while True:
@@ -148,24 +151,28 @@ def every_commit_is_green(project: TaskListProject, scratch: Path) -> None:
             assert (scratch / f"out/{number}.txt").read_text() == f"{number}\n", (commit, item)
 
 
-def torture(path: Path, *, size: int, workers: int, hands: int, coordinators: int, seconds: float, seed: int) -> None:
+def torture(
+    path: Path, *, size: int, workers: int, processes: int, coordinators: int, seconds: float, seed: int
+) -> None:
     project = chaos_project(path, size)
     starts = path / "starts"
     agent = project.agent(AGENT.format(starts=starts, seconds=seconds))
     choose = random.Random(seed)
-    codes = work_while_killing(project, agent, workers=workers, hands=hands, coordinators=coordinators, choose=choose)
+    codes = work_while_killing(
+        project, agent, workers=workers, processes=processes, coordinators=coordinators, choose=choose
+    )
     said = (path / "run.log").read_text()[-6000:]
     assert codes[-1] == 0, f"seed {seed}: {codes}\n{said}"
     nothing_is_lost_or_twice(project, size)
     every_commit_is_green(project, path / "scratch")
     begun = len(starts.read_text().splitlines())
-    assert begun <= size + hands + coordinators * workers, f"{begun} starts"
+    assert begun <= size + processes + coordinators * workers, f"{begun} starts"
     assert left_over(path) == []
 
 
 def test_a_small_list_survives_the_death_of_hands_and_coordinator(tmp_path: Path) -> None:
     """SC-5, SC-11..15, SC-29: twelve tasks, two workers' deaths and two of the coordinator."""
-    torture(tmp_path, size=12, workers=3, hands=2, coordinators=2, seconds=0.3, seed=SEED)
+    torture(tmp_path, size=12, workers=3, processes=2, coordinators=2, seconds=0.3, seed=SEED)
 
 
 @pytest.mark.slow
@@ -173,4 +180,4 @@ def test_a_small_list_survives_the_death_of_hands_and_coordinator(tmp_path: Path
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(SEED, SEED + int(os.environ.get("HARNESS_CHAOS_SEEDS", "5"))))
 def test_two_hundred_tasks_survive_twelve_and_four_deaths(tmp_path: Path, seed: int) -> None:
-    torture(tmp_path, size=200, workers=8, hands=12, coordinators=4, seconds=0.3, seed=seed)
+    torture(tmp_path, size=200, workers=8, processes=12, coordinators=4, seconds=0.3, seed=seed)

@@ -1,6 +1,6 @@
 """A task list worked over Temporal while workers, the server and home are killed at random moments.
 
-Whatever dies, every task lands once by one accepted order, no commit of the branch's first parents fails what has
+Whatever dies, every task lands once by one accepted job, no commit of the branch's first parents fails what has
 landed by then, and no process goes on. ``HARNESS_KILL_SEED`` sets the moments, ``HARNESS_CHAOS_TASKS`` the size of the
 slow one, ``HARNESS_CHAOS_SEEDS`` how many seeds it has.
 """
@@ -106,7 +106,7 @@ def torture(
 
 
 def one_order_of_each_counts(found: Fleet, size: int) -> None:
-    """In the journals of all runs: as many orders of a task are accepted as were sent back, and one more."""
+    """In the journals of all runs: as many jobs of a task are accepted as were sent back, and one more."""
     folders = Path(os.environ["XDG_STATE_HOME"]).glob("agent-harness/projects/*/parallel")
     paths = [path for folder in folders for path in [*folder.glob("runs/*.jsonl"), folder / "ledger.jsonl"]]
     events = [json.loads(line) for path in paths for line in path.read_text().splitlines()]

@@ -12,7 +12,7 @@ import pytest
 from agent_harness.engines import engine_for
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.engine import Engine, LocalEngine
-from agent_harness.testing.engine_conformance import CHECKS, EngineUnderTest, e9_many_empty_orders_end_once_each
+from agent_harness.testing.engine_conformance import CHECKS, EngineUnderTest, e9_many_empty_jobs_end_once_each
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.temporal_server import TemporalServer, program
 
@@ -97,7 +97,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]
 @pytest.mark.timeout(1800)
 def test_processes_of_this_machine_carry_out_three_hundred_orders(tmp_path: Path) -> None:
     """E9."""
-    e9_many_empty_orders_end_once_each(Here(tmp_path, many=300))
+    e9_many_empty_jobs_end_once_each(Here(tmp_path, many=300))
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_temporal_carries_out_three_hundred_orders(
     monkeypatch.setenv("HARNESS_TIME_SCALE", "0.1")
     under = Elsewhere(tmp_path, server, many=300)
     try:
-        e9_many_empty_orders_end_once_each(under)
+        e9_many_empty_jobs_end_once_each(under)
     finally:
         under.close()
 

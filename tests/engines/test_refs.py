@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.engines.shipping import OrderRefused, Parcels, RemoteAway, refs_of
+from agent_harness.engines.shipping import JobRefused, Parcels, RemoteAway, refs_of
 from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, Job
 from agent_harness.session import parallel_settings
 from agent_harness.testing.repo import Repo
 
@@ -28,8 +28,8 @@ def remote_of(path: Path) -> Repo:
     return found
 
 
-def order_of(home: Repo, workspace: Path) -> WorkOrder:
-    return WorkOrder(
+def job_of(home: Repo, workspace: Path) -> Job:
+    return Job(
         id="run/a/1",
         kind=ATTEMPT,
         item="a",
@@ -48,28 +48,26 @@ def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tm
     home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
     away = Repo.with_files(tmp_path / "away", {"b.txt": "b\n"}, user_settings=True)
     remote = remote_of(tmp_path / "remote")
-    order = order_of(home, tmp_path / "place")
+    job = job_of(home, tmp_path / "place")
     plain = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)
     with pytest.raises(RemoteAway, match=r"parallel\.refs: refs/heads/harness"):
-        plain.send(order)
+        plain.send(job)
     ours = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT, refs=BRANCHES)
-    head = ours.send(order)
+    head = ours.send(job)
     theirs = Parcels(git=Git(away.path), remote=str(remote.path), project=PROJECT, refs=refs_of({"refs": BRANCHES}))
     folder = tmp_path / "order"
     folder.mkdir()
     taken = theirs.take(head, str(folder), str(tmp_path / "there"))
-    assert (taken.id, taken.base) == (order.id, order.base)
-    theirs.save(order.id, 1, "saved", 1, taken.base)
-    assert theirs.saved(order.id) == taken.base
-    files.write_json(
-        str(folder / "result.json"), {"status": ACCEPTED, "commit": taken.base, "id": order.id, "fence": 1}
-    )
+    assert (taken.id, taken.base) == (job.id, job.base)
+    theirs.save(job.id, 1, "saved", 1, taken.base)
+    assert theirs.saved(job.id) == taken.base
+    files.write_json(str(folder / "result.json"), {"status": ACCEPTED, "commit": taken.base, "id": job.id, "fence": 1})
     found = theirs.answer(taken, 1, str(folder), clock.now())
     there = remote.git("for-each-ref", "--format=%(refname)").split()
     assert there and all(ref.startswith(f"{BRANCHES}/") for ref in there)
     into = tmp_path / "result"
     into.mkdir()
-    ours.receive(order, found, str(into))
+    ours.receive(job, found, str(into))
     assert files.read_json(str(into / "result.json"))["status"] == ACCEPTED
     ours.collect(lambda *_: None)
     assert remote.git("for-each-ref") == ""
@@ -82,14 +80,14 @@ def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, works
     home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
     remote = Repo(tmp_path / "remote")
     parcels = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)
-    order, folder, into = order_of(home, tmp_path / "place"), tmp_path / "order", tmp_path / "result"
+    job, folder, into = job_of(home, tmp_path / "place"), tmp_path / "order", tmp_path / "result"
     (folder / "sessions").mkdir(parents=True)
     (folder / "sessions/1.log").write_text("said\n")
     into.mkdir()
-    known = {"status": "partial", "id": order.id, "fence": 1, "sessions": str(folder / "sessions")}
+    known = {"status": "partial", "id": job.id, "fence": 1, "sessions": str(folder / "sessions")}
     named = workspace.format(elsewhere=tmp_path / "elsewhere", folder=folder)
     files.write_json(str(folder / "result.json"), known | {"logs": named})
-    parcels.receive(order, parcels.answer(order, 1, str(folder), clock.now()), str(into))
+    parcels.receive(job, parcels.answer(job, 1, str(folder), clock.now()), str(into))
     found = files.read_json(str(into / "result.json"))
     assert Path(found["sessions"], "1.log").read_text() == "said\n"
     assert "logs" not in found or Path(found["logs"]).resolve().is_relative_to(into)
@@ -99,7 +97,7 @@ def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, works
     "head", [{"refs": "refs/tags"}, {"refs": "refs/heads/../x"}, {"refs": 3}, {"refs": "refs/heads/"}, {"refs": "-f"}]
 )
 def test_what_is_no_place_for_orders_is_refused(head: Mapping[str, object]) -> None:
-    with pytest.raises(OrderRefused):
+    with pytest.raises(JobRefused):
         refs_of(head)
     said: list[str] = []
     assert parallel_settings.read(head, {}, where="x", say=said.append).refs == "refs/harness"

@@ -1,6 +1,6 @@
 """Histories that a real server has kept are replayed by the workflow code of today. SC-58.
 
-`HARNESS_RECORD_HISTORIES=1 make test-engine ARGS="-k record"` writes those of orders, for a new name of a workflow.
+`HARNESS_RECORD_HISTORIES=1 make test-engine ARGS="-k record"` writes those of jobs, for a new name of a workflow.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from agent_harness.engines.temporal import CARRY_OUT, ORDER, PLAN_QUEUE, REFUSED
-from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
+from agent_harness.engines.temporal import CARRY_OUT, JOB, PLAN_QUEUE, REFUSED
+from agent_harness.engines.temporal.workflow import JobWorkflow, SliceWorkflow
 from agent_harness.testing.temporal_server import TemporalServer
 
 GOLDEN = Path(__file__).parent.parent / "golden/temporal"
@@ -25,7 +25,7 @@ GOLDEN = Path(__file__).parent.parent / "golden/temporal"
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
 def test_recorded_histories_fit_the_workflow_code(path: Path) -> None:
     history = WorkflowHistory.from_json(f"recorded-{path.stem}", path.read_text())
-    asyncio.run(Replayer(workflows=[OrderWorkflow, SliceWorkflow]).replay_workflow(history))
+    asyncio.run(Replayer(workflows=[JobWorkflow, SliceWorkflow]).replay_workflow(history))
 
 
 def test_there_are_histories() -> None:
@@ -34,7 +34,7 @@ def test_there_are_histories() -> None:
 
 @activity.defn(name=CARRY_OUT)
 async def execute(head: dict[str, Any]) -> dict[str, Any]:
-    """Hands that do what the item of the order is called after."""
+    """Workers that do what the item of the job is called after."""
     match head["item"]:
         case "again" if activity.info().attempt == 1:
             raise ApplicationError("left", type="HandsLeft")
@@ -67,13 +67,13 @@ def test_record(tmp_path: Path) -> None:
     async def record(server: TemporalServer) -> None:
         client = await Client.connect(f"127.0.0.1:{server.port}")
         async with (
-            Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow]),
+            Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow]),
             Worker(client, task_queue="harness.work.default", activities=[execute]),
         ):
             for item in ("accepted", "again", "refused", "stopped"):
                 head: dict[str, Any] = {"item": item, "project": "p", "queue": "harness.work.default", "minutes": 5}
                 head["heartbeat_seconds"] = 3.0
-                handle = await client.start_workflow(ORDER, head, id=f"recorded-{item}", task_queue=PLAN_QUEUE)
+                handle = await client.start_workflow(JOB, head, id=f"recorded-{item}", task_queue=PLAN_QUEUE)
                 if item == "stopped":
                     await asyncio.sleep(2)
                     await handle.signal("stop", "a person")
@@ -83,7 +83,7 @@ def test_record(tmp_path: Path) -> None:
                     assert item == "refused", error
                 history = _of_no_machine(json.loads((await handle.fetch_history()).to_json()))
                 text = json.dumps(history, indent=1)
-                (GOLDEN / f"order-v1-{item}.json").write_text(text + "\n")
+                (GOLDEN / f"job-v1-{item}.json").write_text(text + "\n")
 
     with TemporalServer(tmp_path) as server:
         asyncio.run(record(server))

@@ -153,7 +153,7 @@ def test_a_server_that_is_away_for_less_than_the_heartbeat_costs_nothing(
 
 
 def test_a_home_that_is_killed_finds_its_orders_again(fleet: Callable[..., Fleet]) -> None:
-    """E2: the hands go on meanwhile; the next run takes the result in, and begins nothing twice."""
+    """E2: the workers go on meanwhile; the next run takes the result in, and begins nothing twice."""
     found = fleet(job("a"), job("b"))
     found.worker("--slots", "2")
     run = found.begin(slow(found, 4))
@@ -200,7 +200,7 @@ def _answers(pid: int) -> bool:
 
 
 def test_a_worker_that_is_told_to_end_hands_its_order_on(fleet: Callable[..., Fleet]) -> None:
-    """SC-54, SC-52: it leaves with 0, and the next hands begin with what was done."""
+    """SC-54, SC-52: it leaves with 0, and the next workers begin with what was done."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(
@@ -220,7 +220,7 @@ def test_a_worker_that_is_told_to_end_hands_its_order_on(fleet: Callable[..., Fl
 
 
 def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callable[..., Fleet]) -> None:
-    """SC-54: the agent does not hear the first word; what it had done is where the next hands begin."""
+    """SC-54: the agent does not hear the first word; what it had done is where the next workers begin."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first", HARNESS_TIME_SCALE="1")
     run = found.begin(
@@ -232,7 +232,7 @@ def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callabl
     until(lambda: pids(found, "a"))
     time.sleep(0.5)
     first.terminate()
-    until(lambda: "No new orders" in found.log("first"))
+    until(lambda: "No new jobs" in found.log("first"))
     first.terminate()
     until(lambda: "Told again" in found.log("first"))
     found.worker("--slots", "1", name="second")
@@ -243,7 +243,7 @@ def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callabl
 
 
 def test_a_worker_keeps_nothing_that_the_remote_has(fleet: Callable[..., Fleet]) -> None:
-    """Folders of orders and refs go with the result; workspaces stay."""
+    """Folders of jobs and refs go with the result; workspaces stay."""
     found = fleet(job("a"), job("b"))
     found.worker("--slots", "1")
     assert found.run(f"{WORKS}; echo mine > stray", 1).code == 0, found.log()
@@ -257,7 +257,7 @@ def test_a_worker_keeps_nothing_that_the_remote_has(fleet: Callable[..., Fleet])
 
 
 def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet: Callable[..., Fleet]) -> None:
-    """The remote is away when the hands are done, and the worker is killed: its candidate is a rescue at home."""
+    """The remote is away when the workers are done, and the worker is killed: its candidate is a rescue at home."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found, 3), 1)
@@ -311,7 +311,7 @@ def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fl
 
 
 def test_a_worker_that_is_told_to_end_does_not_wait_for_a_remote_that_is_away(fleet: Callable[..., Fleet]) -> None:
-    """SC-54: its hands are done, and nobody takes the result; the next worker in its folder pushes it."""
+    """SC-54: its workers are done, and nobody takes the result; the next worker in its folder pushes it."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found, 3), 1)
@@ -345,7 +345,7 @@ def test_a_result_that_the_remote_has_lost_is_made_anew(fleet: Callable[..., Fle
 
 
 def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
-    """No attempt is spent on a full disk: the order waits there, and begins elsewhere when that worker ends."""
+    """No attempt is spent on a full disk: the job waits there, and begins elsewhere when that worker ends."""
     small = tmp_path / "small"
     small.mkdir()
     mounted = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=64m tmpfs "{small}" && exec "$@"', "sh")
@@ -367,7 +367,7 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
 def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_back(
     fleet: Callable[..., Fleet],
 ) -> None:
-    """SC-41: it is said each minute, there and at home; the order goes on elsewhere, with its work, uncounted."""
+    """SC-41: it is said each minute, there and at home; the job goes on elsewhere, with its work, uncounted."""
     found = fleet(job("a"), job("b"), job("c"))
     free, go = found.path / "free", found.path / "go"
     free.write_text("1000")
@@ -383,7 +383,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     until(lambda: sum(bool(pids(found, each)) for each in "abc") == 2)
     free.write_text("499")
     until(lambda: "is given back, since memory is scarce" in found.log("scarce"))
-    until(lambda: found.log("scarce").count("No further order is taken: less than 1000 MB") >= 2)
+    until(lambda: found.log("scarce").count("No further job is taken: less than 1000 MB") >= 2)
     assert found.log("scarce").count(": begins (try") == 2
     limits = json.loads(found.work.harness("status", "--json").out)["parallel"]["limits"]
     assert limits == [f"{socket.gethostname()}: less than 1000 MB of memory are free"]
@@ -407,7 +407,7 @@ def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[...
     ran = found.run(f'echo begin >> "{log}"; sleep 2; {WORKS}; echo end >> "{log}"', 2)
     assert ran.code == 0, (ran, found.log())
     assert log.read_text().split() == ["begin", "end"] * 2
-    assert "No further order is taken: less than 1000000000 MB of memory are free" in found.log()
+    assert "No further job is taken: less than 1000000000 MB of memory are free" in found.log()
     assert found.landed() == ["a", "b"]
 
 
@@ -440,7 +440,7 @@ def test_ctrl_c_does_not_wait_for_an_order_that_cannot_be_pushed(fleet: Callable
 def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result_in(
     fleet: Callable[..., Fleet],
 ) -> None:
-    """SC-3: hands have a result that they cannot push; home ends, and they end what they had begun when told so."""
+    """SC-3: workers have a result that they cannot push; home ends, and they end what they had begun when told so."""
     found = fleet(job("a"))
     worker = found.worker("--slots", "1", HARNESS_TIME_SCALE="1")
     waits = f'while [ ! -e "{found.path}/go" ]; do sleep 0.1; done'
@@ -481,7 +481,7 @@ def test_hands_that_are_recalled_do_not_wait_for_their_work_to_be_saved(fleet: C
 def test_what_was_spent_while_home_was_away_counts_once_though_no_result_was_accepted(
     fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """SC-42, E8: the server forgets the order, whose hands have pushed what they had; the next run counts it."""
+    """SC-42, E8: the server forgets the job, whose workers have pushed what they had; the next run counts it."""
     with TemporalServer(tmp_path_factory.mktemp("forgetful")) as server:
         found = fleet(job("a"))
         found.server = server
@@ -640,14 +640,14 @@ def test_the_fleet_says_whose_orders_come_first(fleet: Callable[..., Fleet]) -> 
 
 
 async def _priority_of(server: TemporalServer, ending: str) -> Any:
-    """Of the activity of the order whose id ends so, as the server has it."""
+    """Of the activity of the job whose id ends so, as the server has it."""
     client = await Client.connect(f"127.0.0.1:{server.port}")
     async for each in client.list_workflows():
         if each.id.endswith(ending):
             async for event in client.get_workflow_handle(each.id, run_id=each.run_id).fetch_history_events():
                 if event.HasField("activity_task_scheduled_event_attributes"):
                     return event.activity_task_scheduled_event_attributes.priority
-    raise AssertionError(f"no order ends in {ending}")
+    raise AssertionError(f"no job ends in {ending}")
 
 
 def test_a_lost_database_loses_no_work(fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -850,7 +850,7 @@ def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
         found = Fleet(tmp_path_factory.mktemp("fleet"), server, job("a"))
         try:
             worker = found.worker("--slots", "1")
-            until(lambda: "hands wait for orders" in found.log())
+            until(lambda: "workers wait for jobs" in found.log())
             server.kill()
             away = f"127.0.0.1:{server.port} is away; what is under way goes on"
             until(lambda: found.log().count(away) >= 2)

@@ -134,13 +134,13 @@ def test_four_features_of_which_one_needs_another_land_once_and_the_books_are_at
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["attempts"], answer["bounces"]) == (0, "done", 4, 0), ran.text
     assert (sorted(landed(made)), made.passing()) == (["1", "2", "3", "4"], [1, 2, 3, 4])
-    order = landed(made)
-    assert order.index("3") < order.index("1")
+    job = landed(made)
+    assert job.index("3") < job.index("1")
     assert made.changes() == ["?? mine.txt"]
     books_are_whole(made, 4, 0.25)
     assert answer["cost_usd"] == pytest.approx(1.0)
     assert len(made.baseline["passing_tests"]) == 4
-    assert [row["feature_id"] for row in made.events("feature_completed")] == [int(i) for i in reversed(order)]
+    assert [row["feature_id"] for row in made.events("feature_completed")] == [int(i) for i in reversed(job)]
     assert all(made.progress.count(f"FEATURE: #{n} ") == 1 for n in (1, 2, 3, 4))
     assert made.harness("verify", "--all").code == 0
     green_all_along(made)

@@ -1,4 +1,4 @@
-"""A feature project worked in parallel while hands and the coordinator are killed at random moments.
+"""A feature project worked in parallel while workers and the coordinator are killed at random moments.
 
 Whatever dies, each feature lands once with one verdict on a commit of the branch, what was spent is counted once, and
 no process goes on. ``HARNESS_KILL_SEED`` sets the moments, ``HARNESS_CHAOS_SEEDS`` how many seeds the slow one has.
@@ -35,10 +35,13 @@ def script(made: FeatureListProject, names: list[str], starts: Path, seconds: fl
 
 
 def work_while_killing(
-    made: FeatureListProject, spec: str, *, workers: int, hands: int, coordinators: int, choose: random.Random
+    made: FeatureListProject, spec: str, *, workers: int, processes: int, coordinators: int, choose: random.Random
 ) -> list[int]:
-    """Repeats the run until it ends by itself; its exit codes. So many hands and coordinators are killed meanwhile."""
-    kills = ["hands"] * hands + ["coordinator"] * coordinators
+    """Repeats the run until it ends by itself; its exit codes.
+
+    So many workers and coordinators are killed meanwhile.
+    """
+    kills = ["process"] * processes + ["coordinator"] * coordinators
     choose.shuffle(kills)
     made.environ["HARNESS_TIME_SCALE"] = "0.1"
     codes: list[int] = []
@@ -68,7 +71,7 @@ def work_while_killing(
 def books_add_up(made: FeatureListProject, size: int, begun: int) -> None:
     """Each session has one record, each dollar counts once, each feature has one verdict on a commit of the branch."""
     rows = made.log("sessions.jsonl")
-    assert len({row["order"] for row in rows}) == len(rows)
+    assert len({row["job"] for row in rows}) == len(rows)
     assert len({row["session_id"] for row in rows}) == len(rows)
     assert sorted(row["feature_id"] for row in rows if row["feature_completed"]) == [*range(1, size + 1)]
     cumulative = made.read(".harness/costs.yaml")["cumulative"]
@@ -82,19 +85,23 @@ def books_add_up(made: FeatureListProject, size: int, begun: int) -> None:
     assert {made.git("rev-parse", row["commit"]) for row in accepted} <= history
 
 
-def torture(path: Path, *, size: int, workers: int, hands: int, coordinators: int, seconds: float, seed: int) -> None:
+def torture(
+    path: Path, *, size: int, workers: int, processes: int, coordinators: int, seconds: float, seed: int
+) -> None:
     names = [f"m{n}" for n in range(1, size + 1)]
     needs: dict[str, Any] = {f"m{n}": {"depends_on": [n - 3]} for n in range(4, size + 1, 4)}
     made = project(path, *names, **needs)
     starts = path / "starts"
     spec = script(made, names, starts, seconds)
     choose = random.Random(seed)
-    codes = work_while_killing(made, spec, workers=workers, hands=hands, coordinators=coordinators, choose=choose)
+    codes = work_while_killing(
+        made, spec, workers=workers, processes=processes, coordinators=coordinators, choose=choose
+    )
     assert codes[-1] == 0, f"seed {seed}: {codes}\n{(path / 'started.out').read_text()[-6000:]}"
     assert (sorted(map(int, landed(made))), made.passing()) == ([*range(1, size + 1)],) * 2
     assert made.changes() == []
     begun = len(starts.read_text().splitlines())
-    assert begun <= size + hands + coordinators * workers, f"{begun} starts"
+    assert begun <= size + processes + coordinators * workers, f"{begun} starts"
     books_add_up(made, size, begun)
     assert all(made.progress.count(f"FEATURE: #{n} ") == 1 for n in range(1, size + 1))
     assert made.harness("verify", "--all").code == 0
@@ -105,8 +112,8 @@ def torture(path: Path, *, size: int, workers: int, hands: int, coordinators: in
 @pytest.mark.scenario
 @pytest.mark.kill
 def test_a_small_project_survives_the_death_of_hands_and_coordinator(tmp_path: Path) -> None:
-    """SC-5, SC-11..15, SC-29: six features, two hands' deaths and two of the coordinator."""
-    torture(tmp_path, size=6, workers=3, hands=2, coordinators=2, seconds=0.3, seed=SEED)
+    """SC-5, SC-11..15, SC-29: six features, two workers' deaths and two of the coordinator."""
+    torture(tmp_path, size=6, workers=3, processes=2, coordinators=2, seconds=0.3, seed=SEED)
 
 
 @pytest.mark.slow
@@ -114,4 +121,4 @@ def test_a_small_project_survives_the_death_of_hands_and_coordinator(tmp_path: P
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("seed", range(SEED, SEED + int(os.environ.get("HARNESS_CHAOS_SEEDS", "3"))))
 def test_twenty_four_features_survive_eight_and_four_deaths(tmp_path: Path, seed: int) -> None:
-    torture(tmp_path, size=24, workers=4, hands=8, coordinators=4, seconds=0.5, seed=seed)
+    torture(tmp_path, size=24, workers=4, processes=8, coordinators=4, seconds=0.5, seed=seed)

@@ -3,7 +3,7 @@
 MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``files``, when the files of a landing are there
 and the branch is where it was; ``moved``, when the branch was moved and nothing written down; ``settled``, when the
 truth file was written and the ledger not yet; ``joined``, when the branch was moved to what is on top of the remote's
-and nothing written down; ``booked``, when the costs of an order are at home, and ``paid``, when its budget is settled.
+and nothing written down; ``booked``, when the costs of a job are at home, and ``paid``, when its budget is settled.
 The first such moment counts; of an event or of the last two the Nth, as ``after:TYPE@N``.
 """
 

@@ -1,4 +1,4 @@
-"""What hands do in the tests of their process: loaded there by its name."""
+"""What workers do in the tests of their process: loaded there by its name."""
 
 import os
 import signal
@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.items import Job
 from agent_harness.parallel.workspaces import Workspace
 
 
-def execute(_place: Workspace, order: WorkOrder, _folder: str) -> JsonObject:
-    """As the order's papers say."""
-    match order.papers["do"]:
+def execute(_place: Workspace, job: Job, _folder: str) -> JsonObject:
+    """As the job's papers say."""
+    match job.papers["do"]:
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)
         case "leave":
             left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-            Path(order.papers["note"]).write_text(str(left.pid))
+            Path(job.papers["note"]).write_text(str(left.pid))
         case "fail":
             raise ValueError("as it was told")
     told = {name: os.environ.get(name) for name in ("HARNESS_SLOT", "ONCE")}

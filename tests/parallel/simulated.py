@@ -1,4 +1,4 @@
-"""A parallel run without hands: the real rules under a virtual clock, with attempts, conflicts and verdicts as values.
+"""A parallel run without workers: the real rules under a virtual clock, where attempts and verdicts are values.
 
 It plays the coordinator: each event is applied to the plan and kept, and after a death the plan is folded from the
 events alone. What it says of a run: when it ended, how often checks were run, and what has landed.
@@ -75,7 +75,7 @@ class Simulated:
         self.plan = plan.fold(self.events)
         self.start()
         for item in self.plan.in_state(plan.WORKING):
-            self.note("lost", item=item, order=self.plan.work(item).order, fence=0, with_coordinator=True)
+            self.note("lost", item=item, order=self.plan.work(item).job, fence=0, with_coordinator=True)
 
     def items(self) -> list[OpenItem]:
         """What has not landed, the first few of it; every seventh needs the one before the one before."""
@@ -121,9 +121,9 @@ class Simulated:
         self.number += 1
         self.under.append((self.now + seconds, self.number, kind, words))
 
-    def end_attempt(self, item: str, order: str) -> None:
+    def end_attempt(self, item: str, job: str) -> None:
         chance = self.choose.random()
-        known = {"item": item, "order": order, "fence": 0}
+        known = {"item": item, "order": job, "fence": 0}
         if chance < self.world.lost:
             self.note("lost", **known, with_coordinator=False)
         elif chance < self.world.lost + self.world.rejected:
@@ -131,7 +131,7 @@ class Simulated:
         else:
             if self.plan.work(item).mend:
                 self.mended.add(item)
-            self.note("ended", **known, status=ACCEPTED, commit=f"c-{order}")
+            self.note("ended", **known, status=ACCEPTED, commit=f"c-{job}")
 
     def end_checks(self, number: str, prefix: str, *only: str) -> None:
         batches = self.plan.under_way
@@ -163,7 +163,7 @@ class Simulated:
     def do(self, step: decision.Step) -> None:
         match step:
             case decision.StartAttempt():
-                self.order(step)
+                self.job(step)
             case decision.CombineCandidates():
                 self.combine(step.items, step.on)
             case decision.RunChecks():
@@ -184,12 +184,12 @@ class Simulated:
             case decision.AskPerson():
                 self.note("blocked", reason=step.reason)
 
-    def order(self, step: decision.StartAttempt) -> None:
+    def job(self, step: decision.StartAttempt) -> None:
         item, fence = step.item.id, self.plan.work(step.item.id).fence + 1
-        order = f"r/{item}/{fence}"
-        known = {"item": item, "order": order, "fence": fence, "slot": "w1", "base": self.head}
+        job = f"r/{item}/{fence}"
+        known = {"item": item, "order": job, "fence": fence, "slot": "w1", "base": self.head}
         self.note("ordered", **known, touches=(), reason=step.reason)
-        self.begin(self.world.seconds, "attempt", item, order)
+        self.begin(self.world.seconds, "attempt", item, job)
 
     def combine(self, items: tuple[str, ...], on: str) -> None:
         members: list[str] = []

@@ -1,4 +1,4 @@
-"""What a journal has counted of an order, whatever is told of its tries, how often, and in whichever order."""
+"""What a journal has counted of a job, whatever is told of its tries, how often, and in whichever job."""
 
 from itertools import permutations
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_what_a_try_has_said_is_kept_whoever_asks_next(tmp_path: Path) -> None:
     assert (money.tries("run/a/1"), money.spent("run/a/1")) == ({"1": 0.5, "2": 0.25}, 0.75)
     money.note_late("run/a/1", "3", 0.5)
     money.begin(0.0)
-    late = LateCost(order="run/a/1", attempt="3", spent=0.5)
+    late = LateCost(job="run/a/1", attempt="3", spent=0.5)
     assert money.late() == [late]
     money.forget_late(late)
     money.forget_late(late)

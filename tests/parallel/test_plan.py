@@ -27,8 +27,8 @@ def begun(**settings: int) -> RunPlan:
 
 
 def ordered(found: RunPlan, item: str = "a", fence: int = 1) -> RunPlan:
-    order = {"item": item, "order": f"r/{item}/{fence}", "fence": fence, "slot": "w1", "base": "h", "touches": ()}
-    found.apply({"type": "ordered", **order})
+    job = {"item": item, "order": f"r/{item}/{fence}", "fence": fence, "slot": "w1", "base": "h", "touches": ()}
+    found.apply({"type": "ordered", **job})
     return found
 
 
@@ -123,8 +123,8 @@ def test_a_bounce_is_mended_twice_then_made_anew_then_it_waits() -> None:
 
 def test_a_candidate_keeps_what_it_was_proven_on_while_a_later_attempt_at_its_mend_is_lost() -> None:
     found = applied(ready("a"), BOUNCED)
-    order = {"item": "a", "order": "r/a/2", "fence": 2, "slot": "w1", "base": "later", "touches": ()}
-    applied(found, {"type": "ordered", **order}, {**LOST, "order": "r/a/2"})
+    job = {"item": "a", "order": "r/a/2", "fence": 2, "slot": "w1", "base": "later", "touches": ()}
+    applied(found, {"type": "ordered", **job}, {**LOST, "order": "r/a/2"})
     assert (found.work("a").commit, found.work("a").proven_on) == ("c-a", "h")
 
 

@@ -1,4 +1,4 @@
-"""The process that carries out the orders of a slot, one after the other."""
+"""The process that carries out the jobs of a slot, one after the other."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,24 +10,24 @@ import pytest
 
 from agent_harness.kernel import files
 from agent_harness.parallel.engine import WorkerProcess
-from agent_harness.parallel.items import ORDER, RESULT, VERIFY, WorkOrder
+from agent_harness.parallel.items import JOB, RESULT, VERIFY, Job
 from agent_harness.parallel.worker_process import LOG
 from agent_harness.testing.repo import Repo
 
 
 class Slot:
-    """One workspace, and what orders there come to."""
+    """One workspace, and what jobs there come to."""
 
-    def __init__(self, base: Path, hands: WorkerProcess) -> None:
-        self.base, self.hands = base, hands
+    def __init__(self, base: Path, worker: WorkerProcess) -> None:
+        self.base, self.worker = base, worker
         self.repo = Repo.with_files(base / "project", {"a.txt": "a\n"})
         (base / "places").mkdir()
 
     def ordered(self, name: str, do: str, **told: str) -> dict[str, Any]:
-        """The result of an order, empty where there is none."""
+        """The result of a job, empty where there is none."""
         folder = self.base / name
         folder.mkdir()
-        order = WorkOrder(
+        job = Job(
             id=f"run/{name}/1",
             kind=VERIFY,
             item="",
@@ -42,9 +42,9 @@ class Slot:
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
             papers={"do": do, "note": str(self.base / "left")},
         )
-        files.write_json(str(folder / ORDER), order.as_record())
+        files.write_json(str(folder / JOB), job.as_record())
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HARNESS_SLOT": "1"}
-        self.hands.execute(order, str(folder), environment | told, lambda: False)
+        self.worker.execute(job, str(folder), environment | told, lambda: False)
         return files.read_json(str(folder / RESULT)) if (folder / RESULT).exists() else {}
 
     def log(self, name: str) -> str:
@@ -53,8 +53,8 @@ class Slot:
 
 @pytest.fixture
 def slot(tmp_path: Path) -> Iterator[Slot]:
-    with closing(WorkerProcess()) as hands:
-        yield Slot(tmp_path, hands)
+    with closing(WorkerProcess()) as worker:
+        yield Slot(tmp_path, worker)
 
 
 def test_a_slot_keeps_its_process_and_each_order_has_variables_of_its_own(slot: Slot) -> None:
@@ -74,7 +74,7 @@ def test_hands_that_are_killed_or_fail_lose_their_order_alone(slot: Slot) -> Non
 
 
 def test_what_an_order_leaves_behind_is_ended_before_it_is_over(slot: Slot) -> None:
-    """E14: the result counts, and nothing of the order runs when the next one begins."""
+    """E14: the result counts, and nothing of the job runs when the next one begins."""
     assert slot.ordered("leaving", "leave")["status"] == "green"
     assert not psutil.pid_exists(int((slot.base / "left").read_text()))
     assert slot.ordered("next", "work")["status"] == "green"

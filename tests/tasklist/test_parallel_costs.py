@@ -19,7 +19,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.engine import LocalEngine
-from agent_harness.parallel.items import WorkOrder
+from agent_harness.parallel.items import Job
 from agent_harness.parallel.ledger import project_id
 from agent_harness.protocols.tasklist.api import TaskList
 from agent_harness.supervision.dispatch import RefusalPolicy
@@ -50,7 +50,7 @@ def kill_worker(home: int) -> None:
             if "agent_harness.parallel.worker_process" in each.cmdline():
                 each.kill()
                 return
-    raise AssertionError("no hands are at work")
+    raise AssertionError("no workers are at work")
 
 
 def rows(work: TaskListProject) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ MOMENTS = [
 def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_counts_it(
     tmp_path: Path, moment: str | None
 ) -> None:
-    """SC-42: hands are killed after $0.20; so is the coordinator, with them or at a moment of what follows."""
+    """SC-42: workers are killed after $0.20; so is the coordinator, with them or at a moment of what follows."""
     work = project(tmp_path, job("a"))
     words = ["run", "--workers", "1", "--agent", agent(work, tmp_path, f"touch {tmp_path}/spent; sleep 600"), "--json"]
     command = [sys.executable, str(DYING), moment or "never", *words]
@@ -95,8 +95,8 @@ def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_co
     if moment != "before:closed":
         spent = {each["order"]: each["cost_usd"] for kind in ("lost", "ended") for each in events(work, kind)}
         assert {each["order"]: each["cost_usd"] for each in rows(work)} == {
-            order: cost
-            for order, cost in spent.items()
+            job: cost
+            for job, cost in spent.items()
             if cost  # an order may die before its agent begins
         }
     assert work.harness("run", "--agent", work.agent("exit 1", name="none.sh")).code == 0
@@ -129,9 +129,9 @@ class LateEngine(LocalEngine):
         super().open(done)
         threading.Thread(target=self._tell, args=(done, ended), daemon=True).start()
 
-    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
-        self._folders[order.id] = Path(folder)
-        super().submit(order, folder, environment)
+    def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
+        self._folders[job.id] = Path(folder)
+        super().submit(job, folder, environment)
 
     def _tell(self, done: "queue.SimpleQueue[str]", told: "queue.SimpleQueue[str]") -> None:
         self._late = done.get()
@@ -200,7 +200,7 @@ def test_what_recalled_and_dropped_attempts_cost_counts_once(tmp_path: Path) -> 
 
 
 class UnacceptedEngine(LocalEngine):
-    """Gives the first order up for lost; its result lies at the remote, as of hands that nobody asks any more."""
+    """Gives the first order up for lost; its result lies at the remote, as of workers that nobody asks any more."""
 
     is_local = False
 
@@ -208,30 +208,30 @@ class UnacceptedEngine(LocalEngine):
         super().__init__()
         self.folder, self._away, self._loses = folder, away, not away.exists()
         self.parcels = Parcels(git=git, remote=str(remote.path), project=project_id(folder))
-        self._orders: dict[str, tuple[WorkOrder, str]] = {}
+        self._jobs: dict[str, tuple[Job, str]] = {}
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
         done: queue.SimpleQueue[str] = queue.SimpleQueue()
         super().open(done)
         threading.Thread(target=self._tell, args=(done, ended), daemon=True).start()
 
-    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
-        self._orders[order.id] = (order, folder)
-        super().submit(order, folder, environment)
+    def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
+        self._jobs[job.id] = (job, folder)
+        super().submit(job, folder, environment)
 
-    def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
+    def known(self, jobs: Sequence[Job]) -> dict[str, str]:
         self.parcels.collect(SharedBudget(self.folder).note_late)
-        return super().known(orders)
+        return super().known(jobs)
 
     def _tell(self, done: "queue.SimpleQueue[str]", told: "queue.SimpleQueue[str]") -> None:
         while True:
             ended = done.get()
             if self._loses:
                 self._loses = False
-                order, folder = self._orders[ended]
-                subprocess.run(["git", "clone", "-q", order.home, str(self._away)], check=True)
+                job, folder = self._jobs[ended]
+                subprocess.run(["git", "clone", "-q", job.home, str(self._away)], check=True)
                 git = Git(self._away)
-                replace(self.parcels, git=git).answer(order, 1, folder, clock.now())
+                replace(self.parcels, git=git).answer(job, 1, folder, clock.now())
                 Path(folder, "result.json").unlink()
                 Path(self.folder, "spending", f"{ended.replace('/', '.')}.json").unlink()
             told.put(ended)

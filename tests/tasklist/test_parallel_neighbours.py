@@ -89,8 +89,8 @@ def test_what_a_version_before_had_proven_under_a_name_without_the_project_lands
     old = "refs/harness/work/task-001"
     one.repo.git("update-ref", f"{old}/1", foreign if moment == "over" else proven)
     one.repo.git("update-ref", f"{old}/5", foreign)
-    (order,) = (folder_of(one) / "orders").glob("*/order.json")
-    order.write_text(json.dumps({k: v for k, v in json.loads(order.read_text()).items() if k != "project"}))
+    (job,) = (folder_of(one) / "orders").glob("*/order.json")
+    job.write_text(json.dumps({k: v for k, v in json.loads(job.read_text()).items() if k != "project"}))
     if moment == "rebuild":
         (folder_of(one) / "ledger.jsonl").unlink()
     ran = one.harness(*words)

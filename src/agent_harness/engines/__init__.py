@@ -1,6 +1,6 @@
 """Engines that run workers on other machines for ``harness run --workers N --engine URL``.
 
-Imported for such a run alone. ``engine_for`` is the door; ``address`` reads URLs, ``shipping`` brings orders and
+Imported for such a run alone. ``engine_for`` is the door; ``address`` reads URLs, ``shipping`` brings jobs and
 results through git, ``temporal`` talks to a Temporal server. ``scale.md`` 9.
 """
 
@@ -15,9 +15,9 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """What carries the orders of a run out; ``None`` for the processes of this machine.
+    """What carries the jobs of a run out; ``None`` for the processes of this machine.
 
-    ``folder`` is that of parallel runs of the project; ``refs`` where its orders lie at a remote. ``UsageError`` for an
+    ``folder`` is that of parallel runs of the project; ``refs`` where its jobs lie at a remote. ``UsageError`` for an
     address that is none, ``ToolMissing`` without the extra ``temporal``.
     """
     address = address_of(url)

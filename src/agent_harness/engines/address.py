@@ -17,11 +17,11 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 class EngineAddress:
     """Where the workers of a run are, as ``--engine`` names it.
 
-    ``heartbeat`` is the seconds of silence after which workers count as gone, and an order begins elsewhere: longer
+    ``heartbeat`` is the seconds of silence after which workers count as gone, and a job begins elsewhere: longer
     than the outage of the server that shall cost nothing (SC-53). ``pool`` may name several, by commas: the next
-    one is asked where the one before has refused an order. ``remote`` is the git remote through which code goes;
+    one is asked where the one before has refused a job. ``remote`` is the git remote through which code goes;
     ``exchange``, where there is none, a folder that all machines have under this path. ``priority`` (1 first, 5
-    last) and ``weight`` say which orders of several projects come first where workers are few.
+    last) and ``weight`` say which jobs of several projects come first where workers are few.
     """
 
     host: str

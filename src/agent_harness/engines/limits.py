@@ -22,7 +22,7 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """What an order tells workers: of keys, and of accounts of other machines."""
+    """What a job tells workers: of keys, and of accounts of other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 

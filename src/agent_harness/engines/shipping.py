@@ -1,4 +1,4 @@
-"""Orders and results as commits on private refs of a remote that both sides reach.
+"""Jobs and results as commits on private refs of a remote that both sides reach.
 
     refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
@@ -26,12 +26,12 @@ from agent_harness.kernel.json import JsonObject, jsontext, number_below
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
-from agent_harness.parallel.items import ACCEPTED, ORDER, RESULT, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, JOB, RESULT, Job
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.worker_process import EXECUTORS
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
-ORDERS, RESULTS = "refs/harness/orders", "refs/harness/results"
+JOBS, RESULTS = "refs/harness/orders", "refs/harness/results"
 PRIVATE = "where a remote takes branches alone: parallel.refs: refs/heads/harness"
 MOST_BYTES = 256 << 20
 SECONDS = 600.0
@@ -41,8 +41,8 @@ _FOLDERS = ("sessions", "logs")
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
-class OrderRefused(Refused):
-    """This order is nothing that these workers carry out."""
+class JobRefused(Refused):
+    """This job is nothing that these workers carry out."""
 
     code = "order_refused"
 
@@ -57,13 +57,13 @@ def refs_of(head: Mapping[str, object]) -> str:
     """Where the parcels that a head speaks of lie at the remote. ``OrderRefused`` for what is no such place."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
-        raise OrderRefused(f"{found!r} is no place for orders")
+        raise JobRefused(f"{found!r} is no place for jobs")
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parcels:
-    """The orders and results of one project, between a repository here and the remote."""
+    """The jobs and results of one project, between a repository here and the remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
@@ -79,55 +79,55 @@ class Parcels:
 
     # ---- at home
 
-    def send(self, order: WorkOrder) -> JsonObject:
-        """Pushes an order, unless it is there; the ``ref`` and the ``sha`` of its commit. Repeatable."""
-        ref = f"{ORDERS}/{self.project}/{order.id}"
+    def send(self, job: Job) -> JsonObject:
+        """Pushes a job, unless it is there; the ``ref`` and the ``sha`` of its commit. Repeatable."""
+        ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
-            sha = self._packed(order)
+            sha = self._packed(job)
             self.git.update_ref(ref, sha)
         self._push(f"{ref}:{ref}")
         return {"ref": ref, "sha": sha}
 
-    def _packed(self, order: WorkOrder) -> str:
-        papers = {name: value for name, value in order.papers.items() if name not in order.paper_files}
+    def _packed(self, job: Job) -> str:
+        papers = {name: value for name, value in job.papers.items() if name not in job.paper_files}
         if isinstance(papers.get("log"), list):
             papers["log"] = [redact(str(line)) for line in papers["log"]]
-        whole = replace(order, papers=papers, lend=()).as_record()
+        whole = replace(job, papers=papers, lend=()).as_record()
         exclude = self.git.repository_text("exclude")
         told: JsonObject = {"order": whole, "identity": [*self.git.identity], "exclude": exclude}
         told |= {"limits": limits.known_here(), "host": socket.gethostname()}
-        contents = {ORDER: jsontext.spaced(told).encode("utf-8", "replace")}
-        for name in order.paper_files:
+        contents = {JOB: jsontext.spaced(told).encode("utf-8", "replace")}
+        for name in job.paper_files:
             with suppress(OSError, HarnessError):
-                contents[f"files/{name}"] = files.read_bytes(str(order.papers[name]))
-        parents = [order.base]
+                contents[f"files/{name}"] = files.read_bytes(str(job.papers[name]))
+        parents = [job.base]
         if seed := papers.get("seed"):
-            parents.append(self.git.commit_tree(str(seed), [order.base], "Work to go on with"))
+            parents.append(self.git.commit_tree(str(seed), [job.base], "Work to go on with"))
         parents += [str(each) for each in (papers.get("rescues") or {}).values()]
-        return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Order {order.id}")
+        return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
-    def receive(self, order: WorkOrder, head: Mapping[str, object], folder: str) -> None:
+    def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
         """Fetches the result that the engine has accepted, and puts it where one of this machine would be.
 
         Its candidate and rescues are refs of the project then, and ``result.json`` comes last. ``UnsafeTree`` for a
         result that is none.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
-        if not ref.startswith(f"{RESULTS}/{self.project}/{order.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
-            raise UnsafeTree(f"the result of {order.id} names {ref!r}, which is none of its own")
+        if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
+            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which is none of its own")
         if self.git.commit_of(sha) is None:
             self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
             raise UnsafeTree(f"{ref} is not the commit {sha[:10]} that was reported")
         contents = _contents(self.git, sha)
         result = _object(contents.pop(RESULT, b""))
-        if result.get("id") != order.id or result.get("fence") != order.fence:
-            raise UnsafeTree(f"{ref} holds no result of {order.id}")
+        if result.get("id") != job.id or result.get("fence") != job.fence:
+            raise UnsafeTree(f"{ref} holds no result of {job.id}")
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
-        contents.pop(ORDER, None)  # home knows what it has ordered
+        contents.pop(JOB, None)  # home knows what it has ordered
         for path, content in contents.items():
             _write(os.path.join(folder, path), content)
         for name in _FOLDERS:
@@ -135,11 +135,11 @@ class Parcels:
             if _PATH.fullmatch(inside):
                 result[name] = os.path.join(folder, inside)
         commits = result.pop("rescue_commits", None) or []
-        held = {*self._behind(sha), order.base}
-        kept = [self._keep(order.name, str(each)) for each in commits if each in held]
+        held = {*self._behind(sha), job.base}
+        kept = [self._keep(job.name, str(each)) for each in commits if each in held]
         result["rescues"] = [*kept, *(str(each) for each in result.pop("kept_there", None) or [])]
         if result.get("status") == ACCEPTED and result.get("commit") in held:
-            candidate = ProjectRefs(self.project).candidate(order.name, order.fence)
+            candidate = ProjectRefs(self.project).candidate(job.name, job.fence)
             self.git.update_ref(candidate, str(result["commit"]))
         files.write_json(os.path.join(folder, RESULT), result)
         self.git.update_ref(ref, None)  # ``collect`` has nothing to do with it any more
@@ -156,30 +156,30 @@ class Parcels:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Takes home what lies at the remote for orders that are not at work, and clears it away there.
+        """Takes home what lies at the remote for jobs that are not at work, and clears it away there.
 
         What of it nobody has counted (results too late, work that was saved) becomes a rescue; the refs of these.
-        Before it is cleared away ``count`` hears what such a try had spent: order, try, US dollars; maybe again.
+        Before it is cleared away ``count`` hears what such a try had spent: job, try, US dollars; maybe again.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
-        known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{ORDERS}/{self.project}/{only}*")
+        known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{JOBS}/{self.project}/{only}*")
         over: list[str] = []
         for ref, sha in sorted(known.items()):
-            order = "/".join(ref.split("/")[4:7])
-            if order in at_work or (only and order != only) or not _ID.fullmatch(order):
+            job = "/".join(ref.split("/")[4:7])
+            if job in at_work or (only and job != only) or not _ID.fullmatch(job):
                 continue
             over.append(ref)
             is_here = self.git.commit_of(sha) is not None
             if ref.startswith(mine) and not (is_here and self.git.commit_of(ref) != sha):
                 self._fetch(f"+{ref}:{ref}")
                 commits, spent = self._new_in(ref, sha)
-                found += [self._keep(order.split("/")[1], each) for each in commits]
+                found += [self._keep(job.split("/")[1], each) for each in commits]
                 if spent > 0.0:
-                    count(order, _try_of(ref), spent)
+                    count(job, _try_of(ref), spent)
         if over:
             self._push(*(f":{ref}" for ref in over))
-        for ref in {*self.git.refs_below(mine), *self.git.refs_below(f"{ORDERS}/{self.project}/")}:
+        for ref in {*self.git.refs_below(mine), *self.git.refs_below(f"{JOBS}/{self.project}/")}:
             if "/".join(ref.split("/")[4:7]) not in at_work and (not only or f"/{only}" in ref):
                 self.git.update_ref(ref, None)
         return found
@@ -252,55 +252,55 @@ class Parcels:
 
     # ---- where the workers are
 
-    def take(self, head: Mapping[str, object], folder: str, workspace: str) -> WorkOrder:
-        """Fetches an order into ``folder``: the order as it is carried out here, in ``workspace``.
+    def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
+        """Fetches a job into ``folder``: the job as it is carried out here, in ``workspace``.
 
         ``OrderRefused`` for one that is not what it says it is.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
-        if not ref.startswith(f"{ORDERS}/{self.project}/"):
-            raise OrderRefused(f"{ref!r} is no ref of an order")
+        if not ref.startswith(f"{JOBS}/{self.project}/"):
+            raise JobRefused(f"{ref!r} is no ref of a job")
         if self.git.commit_of(sha) is None:
             self._fetch(f"+{ref}:{ref}")
         if self.git.commit_of(sha) is None:
-            raise OrderRefused(f"{ref} is not the commit that was announced")
+            raise JobRefused(f"{ref} is not the commit that was announced")
         contents = _contents(self.git, sha)
-        told = _object(contents.get(ORDER, b""))
+        told = _object(contents.get(JOB, b""))
         try:
-            order = WorkOrder.from_record(told["order"])
+            job = Job.from_record(told["order"])
             name, address = (str(each) for each in told["identity"])
         except (KeyError, TypeError, ValueError) as error:
-            raise OrderRefused(f"{ref} holds no order ({error!r})") from None
-        self._refuse_odd(order, ref)
+            raise JobRefused(f"{ref} holds no job ({error!r})") from None
+        self._refuse_odd(job, ref)
         for key, value in (("user.name", name), ("user.email", address)):
             self.git.run("config", "--local", key, " ".join(value.split()))
         _write(os.path.join(self.git.shared_dir(), "info", "exclude"), str(told.get("exclude") or "").encode())
         limits.take_in(told.get("limits"), told.get("host"), of_others=False)
-        papers = dict(order.papers)
-        for each in order.paper_folders:
+        papers = dict(job.papers)
+        for each in job.paper_folders:
             papers[each] = os.path.join(folder, "state", os.path.basename(each))
             os.makedirs(papers[each], mode=0o700, exist_ok=True)
-        for each in order.paper_files:
+        for each in job.paper_files:
             papers[each] = os.path.join(folder, "files", os.path.basename(each))
             if content := contents.get(f"files/{each}"):
                 _write(papers[each], content)
-        if order.elsewhere_usd and "parallel" in papers:
-            SharedBudget(str(papers["parallel"])).begin(order.elsewhere_usd)
-        return replace(order, home=str(self.git.top()), workspace=workspace, papers=papers, lend=())
+        if job.elsewhere_usd and "parallel" in papers:
+            SharedBudget(str(papers["parallel"])).begin(job.elsewhere_usd)
+        return replace(job, home=str(self.git.top()), workspace=workspace, papers=papers, lend=())
 
-    def _refuse_odd(self, order: WorkOrder, ref: str) -> None:
-        if not _ID.fullmatch(order.id) or ref != f"{ORDERS}/{self.project}/{order.id}" or ".." in order.id:
-            raise OrderRefused(f"{ref} holds the order {order.id!r}")
-        if order.executor not in EXECUTORS or not order.branch.startswith("refs/heads/"):
-            raise OrderRefused(f"{order.executor!r} is not a job that workers execute")
-        if self.git.commit_of(order.base) is None or order.name != order.id.split("/")[1]:
-            raise OrderRefused(f"{order.id} does not begin at a commit that came with it")
-        if order.project not in ("", self.project):
-            raise OrderRefused(f"{order.id} is of the project {order.project!r}")
+    def _refuse_odd(self, job: Job, ref: str) -> None:
+        if not _ID.fullmatch(job.id) or ref != f"{JOBS}/{self.project}/{job.id}" or ".." in job.id:
+            raise JobRefused(f"{ref} holds the job {job.id!r}")
+        if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
+            raise JobRefused(f"{job.executor!r} is not a job that workers execute")
+        if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:
+            raise JobRefused(f"{job.id} does not begin at a commit that came with it")
+        if job.project not in ("", self.project):
+            raise JobRefused(f"{job.id} is of the project {job.project!r}")
 
-    def saved(self, order_id: str) -> str | None:
+    def saved(self, job_id: str) -> str | None:
         """The work of an earlier try as it was saved last; ``None`` where there is none."""
-        refs = self.remote_refs(f"{RESULTS}/{self.project}/{order_id}/*")
+        refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
             return None
@@ -308,39 +308,39 @@ class Parcels:
         self._fetch(f"+{last}:{last}")
         return self.git.commit_of(last)
 
-    def save(self, order_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
+    def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
         """Pushes unfinished work, and what the try has ``spent`` by then, in US dollars; the ref of the work."""
-        ref = f"{RESULTS}/{self.project}/{order_id}/{attempt}.{kind}-{number}"
-        self._push(f"{commit}:{ref}", *self._account(order_id, attempt, spent))
+        ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
+        self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
-    def _account(self, order_id: str, attempt: int, spent: float) -> list[str]:
+    def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
         """What is to be pushed of what a try has spent: nothing where that is nothing."""
         if spent <= 0.0:
             return []
-        tree = _tree(self.git, {RESULT: jsontext.spaced({"id": order_id, "cost_usd": spent}).encode()})
-        sha = self.git.commit_tree(tree, [], f"Spent for {order_id}")
-        return [f"+{sha}:{RESULTS}/{self.project}/{order_id}/{attempt}.spent"]
+        tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
+        sha = self.git.commit_tree(tree, [], f"Spent for {job_id}")
+        return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
-    def leave(self, order_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
+    def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
         """Pushes work of a try of which no result tells, unless it is there, and what it had ``spent``; its new refs.
 
         Repeatable.
         """
-        mine = f"{RESULTS}/{self.project}/{order_id}/{attempt}"
+        mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:
             return []
         numbers = [_order_of_saving(ref)[2] for ref in there if ref.startswith(f"{mine}.left-")]
         new = [each for each in dict.fromkeys(commits) if each not in there.values()]
-        if not new and (account := self._account(order_id, attempt, spent)):
+        if not new and (account := self._account(job_id, attempt, spent)):
             self._push(*account)
         return [
-            self.save(order_id, attempt, "left", number, commit, spent=spent)
+            self.save(job_id, attempt, "left", number, commit, spent=spent)
             for number, commit in enumerate(new, max(numbers, default=0) + 1)
         ]
 
-    def answer(self, order: WorkOrder, attempt: int, folder: str, began: datetime) -> JsonObject:
+    def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
         """Pushes the result in ``folder`` with all that it speaks of: the head of it. ``RemoteAway``.
 
         What has become known of rate limits since the try ``began`` goes along.
@@ -351,7 +351,7 @@ class Parcels:
         kept = [str(each) for each in result.pop("rescues", None) or []]
         commits = [sha for ref in kept if ref.startswith("refs/") and (sha := git.commit_of(ref))]
         result |= {"rescue_commits": commits, "kept_there": [each for each in kept if not each.startswith("refs/")]}
-        result |= {"folder": folder, "base": order.base, "host": socket.gethostname()}
+        result |= {"folder": folder, "base": job.base, "host": socket.gethostname()}
         result["limits"] = limits.news_of(began)
         contents: dict[str, bytes] = {}
         left_out: list[str] = []
@@ -360,7 +360,7 @@ class Parcels:
             for name in sorted(names):
                 path = os.path.join(at, name)
                 inside = os.path.relpath(path, folder)
-                if inside in (RESULT, ORDER) or inside.partition("/")[0] in ("state", "files") or os.path.islink(path):
+                if inside in (RESULT, JOB) or inside.partition("/")[0] in ("state", "files") or os.path.islink(path):
                     continue
                 size = os.path.getsize(path)
                 if total + size > MOST_BYTES // 2:
@@ -372,9 +372,9 @@ class Parcels:
         told = result | ({"left_out": left_out} if left_out else {})
         contents[RESULT] = jsontext.spaced(told).encode("utf-8", "replace")
         is_done = result.get("status") == ACCEPTED and git.commit_of(str(result.get("commit")))
-        parents = [str(result["commit"]) if is_done else order.base, *commits]
-        sha = git.commit_tree(_tree(git, contents), [*dict.fromkeys(parents)], f"Result of {order.id}")
-        ref = f"{RESULTS}/{self.project}/{order.id}/{attempt}"
+        parents = [str(result["commit"]) if is_done else job.base, *commits]
+        sha = git.commit_tree(_tree(git, contents), [*dict.fromkeys(parents)], f"Result of {job.id}")
+        ref = f"{RESULTS}/{self.project}/{job.id}/{attempt}"
         self._push(f"{sha}:{ref}")
         return {"ref": ref, "sha": sha, "status": result.get("status"), "try": attempt}
 

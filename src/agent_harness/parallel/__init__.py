@@ -8,6 +8,6 @@ workspaces       a repository and work tree for each agent, which borrows the pr
 landing      candidates on top of a head, as objects; the branch moved
 requests     what a person may ask of a run: what follows, and how it gets to the coordinator
 run          a run before its coordinator, and what it would begin with
-coordinator  the one writer of the plan: orders out, results in, landings
-workers        the process that carries one order out, in a workspace
+coordinator  the one writer of the plan: jobs out, results in, landings
+workers        the process that carries one job out, in a workspace
 """

@@ -1,10 +1,10 @@
-"""The one writer of a parallel run: gives orders to workers, takes results in, lands what is verified.
+"""The one writer of a parallel run: gives jobs to workers, takes results in, lands what is verified.
 
     fold the ledger -> [ ask the plan -> carry its steps out, each event on the disk first -> wait for workers ]* ->
     close
 
 Workers are processes on lifelines of this one: whatever ends it ends them. The next coordinator folds the same ledger:
-a result that is there counts, an order without one is lost and its item open again, a landing that was written down is
+a result that is there counts, a job without one is lost and its item open again, a landing that was written down is
 carried out to its end.
 """
 
@@ -31,16 +31,16 @@ from agent_harness.parallel.engine import UNKNOWN, WRAP_UP_SECONDS, Engine, Loca
 from agent_harness.parallel.items import (
     ACCEPTED,
     ATTEMPT,
+    JOB,
     NOT_SET_UP,
-    ORDER,
     PARKED,
     PARTIAL,
     RESULT,
     VERIFY,
     Home,
-    WorkOrder,
-    order_folder,
-    result_of_order,
+    Job,
+    job_folder,
+    result_of_job,
 )
 from agent_harness.parallel.landing import candidates
 from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
@@ -86,9 +86,9 @@ class RunTerms:
 
 @dataclass(kw_only=True)
 class _Under:
-    """An order under way."""
+    """A job under way."""
 
-    order: WorkOrder
+    job: Job
     recalled: bool = False
     title: str = ""
     since: str = field(default_factory=clock.timestamp)
@@ -114,7 +114,7 @@ class Coordinator:
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
         self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
-        self._of_host: dict[str, HostSeat] = {}  # what orders have of this machine
+        self._of_host: dict[str, HostSeat] = {}  # what jobs have of this machine
         memory = terms.settings.min_free_mb << 20
         self._seats = slots.RunSeats(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
@@ -144,7 +144,7 @@ class Coordinator:
             branch=self._branch,
             ledger=self._ledger,
             refs=self._refs,
-            order=self._order_checks,
+            job=self._job_checks,
             say=self._say,
             stop=self._terms.stop,
         )
@@ -163,7 +163,7 @@ class Coordinator:
             run = process.new_run_id()[:8]
             carried = [each for each in self._plan.carried() if self._is_left(each)]
             self._ledger.put_away()
-        self._forget_orders({each["order"] for each in carried} | {work.order for work in self._plan.works.values()})
+        self._forget_jobs({each["order"] for each in carried} | {work.job for work in self._plan.works.values()})
         known = {"v": VERSION, "run": run, "branch": self._branch, "workers": self._terms.workers, "carried": carried}
         known["project"] = self._refs.project
         wished = self._terms.settings
@@ -173,8 +173,8 @@ class Coordinator:
         known |= {"unpushed": unpushed} if unpushed else {}
         known |= {"unaudited": True} if is_unaudited else {}
         self._ledger.note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
-        self._home.adopt([self._plan.work(item).order for item in self._plan.in_state(*_HELD)])
-        at_work = [self._plan.work(item).order for item in self._plan.in_state(plan.WORKING)]
+        self._home.adopt([self._plan.work(item).job for item in self._plan.in_state(*_HELD)])
+        at_work = [self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)]
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
@@ -185,13 +185,13 @@ class Coordinator:
         """Names what a version up to 1.2.1 has kept as this project's; what is not known to be its own is said."""
         if not candidates.old_names(self._git):
             return
-        works = [work for work in self._plan.works.values() if work.order]
-        proven = {work.order: {work.commit, *work.before} - {""} for work in works}
+        works = [work for work in self._plan.works.values() if work.job]
+        proven = {work.job: {work.commit, *work.before} - {""} for work in works}
         needed = {work.commit for work in works if work.state in (plan.READY, plan.LANDING) or work.mend}
         for work in works:
-            result = result_of_order(self._folder, work.order)
+            result = result_of_job(self._folder, work.job)
             if work.state == plan.WORKING and result.get("status") == ACCEPTED:
-                proven[work.order] |= {str(result.get("commit"))}
+                proven[work.job] |= {str(result.get("commit"))}
                 needed |= {str(result.get("commit"))}
         if left := candidates.taken_over(self._git, self._refs, proven, needed):
             self._say(f"Kept by an older version, maybe of another project here: {', '.join(left)}")
@@ -205,8 +205,8 @@ class Coordinator:
         candidates.let_go(self._git, self._refs, [plan.ItemProgress(**known)])
         return False
 
-    def _forget_orders(self, kept: set[str]) -> None:
-        paths = {order_folder(self._folder, each) for each in kept if each}
+    def _forget_jobs(self, kept: set[str]) -> None:
+        paths = {job_folder(self._folder, each) for each in kept if each}
         folder = os.path.join(self._folder, "orders")
         with suppress(FileNotFoundError):
             for entry in os.scandir(folder) if not os.path.islink(folder) else ():
@@ -214,7 +214,7 @@ class Coordinator:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
-        """Ends what a coordinator that was killed left running, rescues it, and takes its orders in."""
+        """Ends what a coordinator that was killed left running, rescues it, and takes its jobs in."""
         rescues: dict[str, list[str]] = {}
         for workspace in workspaces.existing(os.path.join(self._folder, "places")):
             record = files.read_json_if_any(workspace.record)
@@ -223,25 +223,25 @@ class Coordinator:
                 name = str(record.get("name") or workspace.name)
                 rescues[str(record.get("order"))] = self._rescued(workspace, name)
         at_work = self._plan.in_state(plan.WORKING)
-        orders = [found for item in at_work if (found := self._submitted(self._plan.work(item).order))]
-        known = self._engine.known(orders)
-        still = {each.id: each for each in orders if known.get(each.id, UNKNOWN) != UNKNOWN}
+        jobs = [found for item in at_work if (found := self._submitted(self._plan.work(item).job))]
+        known = self._engine.known(jobs)
+        still = {each.id: each for each in jobs if known.get(each.id, UNKNOWN) != UNKNOWN}
         for item in at_work:
             work = self._plan.work(item)
-            if files.read_json_if_any(os.path.join(order_folder(self._folder, work.order), RESULT)):
-                self._take(item, work.order, work.fence)
-            elif order := still.get(work.order):
+            if files.read_json_if_any(os.path.join(job_folder(self._folder, work.job), RESULT)):
+                self._take(item, work.job, work.fence)
+            elif job := still.get(work.job):
                 self._say(f"{work.slot} {item}: goes on ({self._engine.name})")
-                self._money.allow(order.id, order.allowance_usd)
-                self._begin(_Under(order=order))
+                self._money.allow(job.id, job.allowance_usd)
+                self._begin(_Under(job=job))
             else:
-                self._lose(item, work.order, work.fence, rescues.get(work.order, []), with_coordinator=True)
+                self._lose(item, work.job, work.fence, rescues.get(work.job, []), with_coordinator=True)
         self._take_collected()
 
-    def _submitted(self, order_id: str) -> WorkOrder | None:
-        """The order as it was written down; none where nothing of it is there."""
-        record = files.read_json_if_any(os.path.join(order_folder(self._folder, order_id), ORDER))
-        return WorkOrder.from_record(record) if record.get("id") == order_id else None
+    def _submitted(self, job_id: str) -> Job | None:
+        """The job as it was written down; none where nothing of it is there."""
+        record = files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), JOB))
+        return Job.from_record(record) if record.get("id") == job_id else None
 
     def _rescued(self, workspace: Workspace, name: str) -> list[str]:
         until = time.monotonic() + 30.0
@@ -323,7 +323,7 @@ class Coordinator:
     def _end_needless(self, is_over: bool) -> None:
         """Recalls what nobody waits for any more: attempts of a run that ends, checks of what will not land so."""
         for under in self._under.values():
-            if is_over and under.order.kind == ATTEMPT:
+            if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
             elif under.checks and under.checks.trial and self._is_given_up(under.checks.batch):
                 self._recall(under, "it will not land so")
@@ -333,12 +333,12 @@ class Coordinator:
     def _leave_elsewhere(self) -> None:
         """A run that is told to end waits for remote workers as long as for its own, and for no remote or server then.
 
-        Their orders go on, and the next run takes their results in. ``KeyboardInterrupt``: as when it is told twice.
+        Their jobs go on, and the next run takes their results in. ``KeyboardInterrupt``: as when it is told twice.
         """
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
-        left = [each.order.id for each in self._under.values()]
-        are_elsewhere = not self._engine.is_local and all(each.order.kind == ATTEMPT for each in self._under.values())
+        left = [each.job.id for each in self._under.values()]
+        are_elsewhere = not self._engine.is_local and all(each.job.kind == ATTEMPT for each in self._under.values())
         if left and are_elsewhere and now > self._leave_by:
             self._say(f"{', '.join(left)}: not reported yet; the next run takes in what comes of it")
             raise KeyboardInterrupt
@@ -349,10 +349,10 @@ class Coordinator:
     def _recall(self, under: _Under, why: str) -> None:
         if not under.recalled:
             under.recalled = True
-            (self._engine if under.order.kind == ATTEMPT else self._here).recall(under.order.id, why)
+            (self._engine if under.job.kind == ATTEMPT else self._here).recall(under.job.id, why)
 
     def _facts(self, may_begin: bool) -> decision.Facts:
-        attempts = [each for each in self._under.values() if each.order.kind == ATTEMPT]
+        attempts = [each for each in self._under.values() if each.job.kind == ATTEMPT]
         checks = [each.checks for each in self._under.values() if each.checks]
         known = self._plan.under_way
         is_due = any(not each.trial or (known and each.batch == known[0].id) for each in checks)
@@ -455,14 +455,14 @@ class Coordinator:
 
     def _view(self) -> JsonObject:
         in_the_way = self._lander.in_the_way
-        known, attempts = self._plan, [each for each in self._under.values() if each.order.kind == ATTEMPT]
-        attempts.sort(key=lambda each: int(each.order.slot[1:]))
-        heard = self._home.heard([each.order for each in attempts])
+        known, attempts = self._plan, [each for each in self._under.values() if each.job.kind == ATTEMPT]
+        attempts.sort(key=lambda each: int(each.job.slot[1:]))
+        heard = self._home.heard([each.job for each in attempts])
         elsewhere = self._engine.heard()
         for each in attempts:
-            if tries := elsewhere.get(each.order.id, {}).get("tries_usd"):
-                self._money.hear(each.order.id, tries)
-        heard |= {each.order.item: elsewhere[each.order.id] for each in attempts if each.order.id in elsewhere}
+            if tries := elsewhere.get(each.job.id, {}).get("tries_usd"):
+                self._money.hear(each.job.id, tries)
+        heard |= {each.job.item: elsewhere[each.job.id] for each in attempts if each.job.id in elsewhere}
         spent, reserved = self._money.standing()
         short = (f"{each.get('host')}: {each['short']}"[:300] for each in elsewhere.values() if each.get("short"))
         return {
@@ -470,7 +470,7 @@ class Coordinator:
             "engine": self._engine.name,
             "owner": owner.current().as_record(),
             "at": clock.timestamp(),
-            "workers": [_shown(each, heard.get(each.order.item, {})) for each in attempts],
+            "workers": [_shown(each, heard.get(each.job.item, {})) for each in attempts],
             "queue": queue_rows(known),
             "landed": len(known.landed),
             "bounced": known.bounces,
@@ -492,10 +492,10 @@ class Coordinator:
         self._mail_at = time.monotonic() + MAIL_SECONDS
         self._read_mail()
         for under in self._under.values():
-            order = under.order
-            if order.kind == ATTEMPT and not under.recalled and not self._home.holds(order.id, order.item):
-                self._ledger.note("recalled", item=order.item, order=order.id, slot=order.slot, why="taken_back")
-                self._say(f"{order.slot} {order.item}: it is not this run's any more; it ends, and its work is kept")
+            job = under.job
+            if job.kind == ATTEMPT and not under.recalled and not self._home.holds(job.id, job.item):
+                self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="taken_back")
+                self._say(f"{job.slot} {job.item}: it is not this run's any more; it ends, and its work is kept")
                 self._recall(under, "the project does not show it as this run's any more")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
@@ -586,7 +586,7 @@ class Coordinator:
         lander, moved = self._lander, True
         match step:
             case decision.StartAttempt():
-                moved = self._order(step)
+                moved = self._job(step)
             case decision.CombineCandidates():
                 moved = lander.combine_ahead(step.items, step.on) if step.on else lander.combine(step.items)
             case decision.RunChecks():
@@ -604,35 +604,35 @@ class Coordinator:
                 self._ledger.note("blocked", reason=step.reason)
         return moved
 
-    def _order(self, step: decision.StartAttempt) -> bool:
+    def _job(self, step: decision.StartAttempt) -> bool:
         if not self._can_pay():
             return False
         item, work, base = step.item, self._plan.work(step.item.id), self._lander.branch.tip
         if not base:
             self._ledger.note("blocked", reason=BRANCH_GONE)
             return True
-        is_beside = any(each.order.kind == ATTEMPT for each in self._under.values())
-        told = self._of_order(item.id)
+        is_beside = any(each.job.kind == ATTEMPT for each in self._under.values())
+        told = self._of_job(item.id)
         seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
         if self._engine.is_local and seated is None:
             return False
-        busy = {each.order.slot for each in self._under.values()} | {*self._plan.shut}
+        busy = {each.job.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         start, mend = self._lander.begun_on(work, item, base)
         papers = self._home.papers(item.id, mend)
         if seated:
             papers |= seated[1]
         fence = work.fence + 1
-        order = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=start, papers=papers)
+        job = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=start, papers=papers)
         if not self._engine.is_local:
-            order = self._with_allowance(order, len(busy))
-        known = {"item": item.id, "order": order.id, "fence": fence, "slot": slot, "base": base}
+            job = self._with_allowance(job, len(busy))
+        known = {"item": item.id, "order": job.id, "fence": fence, "slot": slot, "base": base}
         self._ledger.note("ordered", **known, touches=[*item.touches], reason=step.reason)
-        if order.allowance_usd is None:
-            self._money.elsewhere(order.id, 0.0)
+        if job.allowance_usd is None:
+            self._money.elsewhere(job.id, 0.0)
         if seated:
-            self._of_host[order.id] = seated[0]
-        self._under[order.id] = under = _Under(order=order, title=item.title)
+            self._of_host[job.id] = seated[0]
+        self._under[job.id] = under = _Under(job=job, title=item.title)
         self._ordered.append((under, step.reason))
         return True
 
@@ -641,21 +641,21 @@ class Coordinator:
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
-            self._home.claim([under.order for under, _ in ordered])
+            self._home.claim([under.job for under, _ in ordered])
         for under, reason in ordered:
             self._begin(under)
-            self._say(f"{under.order.slot} {under.order.item}: {under.title} ({reason})")
+            self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
-    def _with_allowance(self, order: WorkOrder, busy: int) -> WorkOrder:
+    def _with_allowance(self, job: Job, busy: int) -> Job:
         """Whoever works elsewhere sees no spending but its own: what it may spend is reserved before it begins."""
         most = self._terms.max_cost_usd
         if most is None:
-            return order
+            return job
         allowance = max(0.0, self._money.left(most)) / max(1, self._plan.workers - busy)
-        self._money.allow(order.id, allowance)
-        return replace(order, allowance_usd=allowance, elsewhere_usd=most - allowance)
+        self._money.allow(job.id, allowance)
+        return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
-    def _of_order(self, item: str) -> JsonObject:
+    def _of_job(self, item: str) -> JsonObject:
         """What ``harness limits --host`` says of a seat."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
@@ -663,17 +663,15 @@ class Coordinator:
         """Takes the youngest attempt back where memory is scarce for a minute, unless it is the only one. SC-41."""
         if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
             return
-        at_work = [each for each in self._under.values() if each.order.kind == ATTEMPT and not each.recalled]
+        at_work = [each for each in self._under.values() if each.job.kind == ATTEMPT and not each.recalled]
         if len(at_work) > 1 and self._engine.is_local:
-            order = at_work[-1].order
-            self._ledger.note("recalled", item=order.item, order=order.id, slot=order.slot, why="memory")
-            self._say(f"{order.slot} {order.item}: is taken back, since memory is scarce; its work is kept")
+            job = at_work[-1].job
+            self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="memory")
+            self._say(f"{job.slot} {job.item}: is taken back, since memory is scarce; its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
-    def _written(
-        self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, papers: JsonObject
-    ) -> WorkOrder:
-        return WorkOrder(
+    def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, papers: JsonObject) -> Job:
+        return Job(
             id=f"{self._plan.run}/{name}/{fence if kind == ATTEMPT else f'v{fence}'}",  # an item may be called "head"
             kind=kind,
             item=item,
@@ -694,63 +692,63 @@ class Coordinator:
             paper_folders=tuple(name for name in self._home.paper_folders if name in papers),
         )
 
-    def _order_checks(self, checks: CheckRun) -> None:
-        seat = self._seats.for_checks(self._of_order(checks.name))
+    def _job_checks(self, checks: CheckRun) -> None:
+        seat = self._seats.for_checks(self._of_job(checks.name))
         if seat is None:
             return
         papers = self._home.check_papers(checks.checks)
         number = len(self._ledger.events)
-        busy = {each.order.slot for each in self._under.values()}
+        busy = {each.job.slot for each in self._under.values()}
         slot = next(each for n in count(1) if (each := f"v{n}") not in busy)
         base = checks.commit
-        order = self._written(VERIFY, "", checks.name, fence=number, slot=slot, base=base, papers=papers)
-        self._of_host[order.id] = seat
-        self._begin(_Under(order=order, checks=checks))
+        job = self._written(VERIFY, "", checks.name, fence=number, slot=slot, base=base, papers=papers)
+        self._of_host[job.id] = seat
+        self._begin(_Under(job=job, checks=checks))
 
     def _begin(self, under: _Under) -> None:
-        told = {**self._ports.variables(under.order.slot, self._plan.workers)}
+        told = {**self._ports.variables(under.job.slot, self._plan.workers)}
         told[owner.HOME_REPOSITORY] = os.fspath(self._git.top())
-        self._under[under.order.id] = under
-        engine = self._engine if under.order.kind == ATTEMPT else self._here
-        engine.submit(under.order, order_folder(self._folder, under.order.id), told)
+        self._under[under.job.id] = under
+        engine = self._engine if under.job.kind == ATTEMPT else self._here
+        engine.submit(under.job, job_folder(self._folder, under.job.id), told)
 
     # ---- results
 
-    def _ended(self, order_id: str) -> None:
-        under = self._under.pop(order_id, None)
+    def _ended(self, job_id: str) -> None:
+        under = self._under.pop(job_id, None)
         if under is None:
-            self._take_late(order_id)
+            self._take_late(job_id)
             return
-        if seat := self._of_host.pop(order_id, None):
+        if seat := self._of_host.pop(job_id, None):
             seat.release()
-        order = under.order
-        if order.kind == VERIFY:
+        job = under.job
+        if job.kind == VERIFY:
             self._take_checks(under)
             return
-        if not files.read_json_if_any(os.path.join(order_folder(self._folder, order_id), RESULT)):
-            workspace = Workspace(order.workspace)
-            is_damaged = self._engine.is_local and os.path.isdir(order.workspace) and not workspace.is_whole(order.base)
-            rescues = self._rescued(workspace, order.name)
+        if not files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), RESULT)):
+            workspace = Workspace(job.workspace)
+            is_damaged = self._engine.is_local and os.path.isdir(job.workspace) and not workspace.is_whole(job.base)
+            rescues = self._rescued(workspace, job.name)
             reason = WORKSPACE_DAMAGED if is_damaged else ""
-            self._lose(order.item, order_id, order.fence, rescues, with_coordinator=under.recalled, reason=reason)
+            self._lose(job.item, job_id, job.fence, rescues, with_coordinator=under.recalled, reason=reason)
         else:
-            self._take(order.item, order_id, order.fence, recalled=under.recalled)
+            self._take(job.item, job_id, job.fence, recalled=under.recalled)
         self._take_collected()
-        self._look_at_home(order)
+        self._look_at_home(job)
 
     def _aside(self) -> str | None:
         """Return the folder for files that are replaced when an agent changed them; ``None`` if no agent can."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
-    def _look_at_home(self, order: WorkOrder) -> None:
+    def _look_at_home(self, job: Job) -> None:
         """Says what of the project was changed while an attempt was made, and what of that is put back."""
-        found = self._watch.look(order.name, fetching=self._lander.is_pushing)
+        found = self._watch.look(job.name, fetching=self._lander.is_pushing)
         own = self._home.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
         if not changed:
             return
-        known = {"item": order.item, "order": order.id, "slot": order.slot, "changed": changed[:100]}
+        known = {"item": job.item, "order": job.id, "slot": job.slot, "changed": changed[:100]}
         self._ledger.note("home_touched", **known, put_back=put_back)
         told = f"meanwhile this was changed in {self._git.top()}: {_some(changed)}"
         if put_back:
@@ -759,30 +757,30 @@ class Coordinator:
             told += f"; what was there is kept in {_some(kept)}" if kept else ""
         told += ". If it was not you, it was an agent"
         self._put_back.update(put_back)
-        self._say(f"{order.slot} {order.item}: {told}")
-        self._home.note_touched(order.item, told)
+        self._say(f"{job.slot} {job.item}: {told}")
+        self._home.note_touched(job.item, told)
 
-    def _take(self, item: str, order: str, fence: int, *, recalled: bool = False) -> None:
+    def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
         """Takes a result in: books first, which may be repeated, then the event that says so."""
         work = self._plan.work(item)
-        if work.order != order:
-            self._take_late(order)
+        if work.job != job:
+            self._take_late(job)
             return
-        result = result_of_order(self._folder, order)
+        result = result_of_job(self._folder, job)
         status, commit = str(result.get("status")), str(result.get("commit") or "")
-        ref = self._refs.candidate(order.split("/")[1], fence)
+        ref = self._refs.candidate(job.split("/")[1], fence)
         if status == ACCEPTED and not (self._git.commit_of(ref) == commit and self._git.ancestor(work.base, commit)):
             result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
             status = PARTIAL
         files_of_mend = [*(work.mend or {}).get("files", [])]
-        tries = most_of_each(self._money.tries(order), _told_cost(result))
-        spent = max(sum(tries.values()), self._money.spent(order))
-        self._home.ended(order, item, result, result.get("rescues") or [], spent)
-        known = {"item": item, "order": order, "fence": fence, "status": status, "commit": commit}
+        tries = most_of_each(self._money.tries(job), _told_cost(result))
+        spent = max(sum(tries.values()), self._money.spent(job))
+        self._home.ended(job, item, result, result.get("rescues") or [], spent)
+        known = {"item": item, "order": job, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
         known |= {} if self._engine.is_local else {"elsewhere": True, "tries_usd": tries}
         self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
-        self._money.settle(order, spent)
+        self._money.settle(job, spent)
         if status != ACCEPTED:
             self._lander.lessons.changed(item, work.base, result.get("rescues") or [])
         elif self._lander.lessons.overlap.paths:  # by whose files it may be met until it has landed
@@ -795,51 +793,51 @@ class Coordinator:
         if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
             self._lander.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
 
-    def _take_late(self, order: str) -> None:
+    def _take_late(self, job: str) -> None:
         """An attempt that was over, maybe given up for lost, and is told of again: what it cost more counts, once."""
-        if events := self._ledger.of_order(order):
-            told = _told_cost(result_of_order(self._folder, order))
-            self._count_late(order, events, CountedCost.of(events).with_more(told))
+        if events := self._ledger.of_job(job):
+            told = _told_cost(result_of_job(self._folder, job))
+            self._count_late(job, events, CountedCost.of(events).with_more(told))
 
     def _take_collected(self) -> None:
-        """Counts what the engine has found of tries of orders that are over, also of those of an earlier run, once."""
-        at_work = {self._plan.work(item).order for item in self._plan.in_state(plan.WORKING)}
+        """Counts what the engine has found of tries of jobs that are over, also of those of an earlier run, once."""
+        at_work = {self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)}
         for each in self._money.late():
-            if each.order in at_work:
+            if each.job in at_work:
                 continue
-            events = self._ledger.of_order(each.order)
+            events = self._ledger.of_job(each.job)
             known = CountedCost.of(events)
             after = known.with_more({each.attempt: each.spent})
             if not events:
-                self._say(f"${each.spent:.2f} were spent for {each.order}, which no journal knows: not in the costs")
+                self._say(f"${each.spent:.2f} were spent for {each.job}, which no journal knows: not in the costs")
             elif after != known:
-                self._count_late(each.order, events, after)
+                self._count_late(each.job, events, after)
             self._money.forget_late(each)
 
-    def _count_late(self, order: str, events: list[JsonObject], counted: CountedCost) -> None:
+    def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
         """Books first, which may be repeated; then the event that says so."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
-        self._home.costs_more(order, str(about["item"]), counted.spent, more)
-        self._ledger.note("late_result", **about, order=order, cost_usd=more, tries_usd=counted.tries)
-        self._money.settle(order, more)
+        self._home.costs_more(job, str(about["item"]), counted.spent, more)
+        self._ledger.note("late_result", **about, order=job, cost_usd=more, tries_usd=counted.tries)
+        self._money.settle(job, more)
         if more > 0.0:
-            self._say(f"{about['item']}: ${more:.2f} more were spent for {order} than was known")
+            self._say(f"{about['item']}: ${more:.2f} more were spent for {job} than was known")
 
     def _lose(
-        self, item: str, order: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
+        self, item: str, job: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
     ) -> None:
-        spent, tries = self._money.spent(order), self._money.tries(order)
-        self._home.ended(order, item, None, rescues, spent)
-        known = {"item": item, "order": order, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
+        spent, tries = self._money.spent(job), self._money.tries(job)
+        self._home.ended(job, item, None, rescues, spent)
+        known = {"item": item, "order": job, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
         self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
-        self._money.settle(order, spent)
+        self._money.settle(job, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         why = "the repository of its workspace is destroyed" if reason == WORKSPACE_DAMAGED else "nothing came back"
-        self._say(f"{item}: {why} of {order}{kept}" if not reason else f"{item}: {why} ({order}){kept}")
+        self._say(f"{item}: {why} of {job}{kept}" if not reason else f"{item}: {why} ({job}){kept}")
 
     def _take_checks(self, under: _Under) -> None:
-        folder = order_folder(self._folder, under.order.id)
+        folder = job_folder(self._folder, under.job.id)
         found = files.read_json_if_any(os.path.join(folder, RESULT))
         shutil.rmtree(folder, ignore_errors=True)
         if under.checks:
@@ -859,8 +857,8 @@ def _told_cost(result: JsonObject) -> dict[str, float]:
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
     """An attempt, with what its session says that it does; one that says nothing any more is being saved."""
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
-    order, heard = under.order, under.heard
-    known = {"slot": order.slot, "host": owner.current().host, "item": order.item, "title": under.title}
+    job, heard = under.job, under.heard
+    known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}
     phase = str(heard.get("phase", "setup"))
-    known |= {"order": order.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
+    known |= {"order": job.id, "phase": PHASES.get(phase, phase), "since": heard.get("since", under.since)}
     return known | {name: heard.get(name) for name in ("tokens", "cost_usd", "last", "can")}

@@ -16,7 +16,7 @@ from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgr
 
 @dataclass(frozen=True, kw_only=True)
 class StartAttempt:
-    """Order an attempt."""
+    """Job an attempt."""
 
     item: OpenItem
     reason: str
@@ -32,7 +32,7 @@ class CombineCandidates:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChecks:
-    """Order a run of checks: of a batch under way, or of a head."""
+    """Job a run of checks: of a batch under way, or of a head."""
 
     batch: int = 0
     trial: Trial | None = None
@@ -79,7 +79,7 @@ Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | BounceItem | 
 class Facts:
     """What the plan does not know."""
 
-    items: Sequence[OpenItem]  # that may be worked on, in the protocol's order
+    items: Sequence[OpenItem]  # that may be worked on, in the protocol's job
     slots: int  # free places for attempts
     checking: bool  # a run of checks is under way that the next step of the landing waits for
     may_begin: bool  # no stop was asked for, and no limit is reached
@@ -192,7 +192,7 @@ def pick(
 def choices(
     plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> Iterator[ItemChoice]:
-    """Of each item, in the protocol's order, whether it is among the next so many, and why or why not.
+    """Of each item, in the protocol's job, whether it is among the next so many, and why or why not.
 
     What ``learned`` speaks against comes after all others, and begins where a slot would be idle without it.
     """

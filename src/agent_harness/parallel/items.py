@@ -1,7 +1,7 @@
 """What a protocol offers for working its items in parallel, and the values that coordinator and workers exchange.
 
-An *item* is a task or a feature. An *order* is one attempt at an item in a workspace, or one run of checks on a commit
-that is to land; its number among the orders of its item is its *fence*. Values travel as JSON in a folder of their own
+An *item* is a task or a feature. An *job* is one attempt at an item in a workspace, or one run of checks on a commit
+that is to land; its number among the jobs of its item is its *fence*. Values travel as JSON in a folder of their own
 (``orders/ID/order.json``, ``result.json``), code as git objects.
 """
 
@@ -17,16 +17,16 @@ from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.landing.refs import ProjectRefs
 
 ATTEMPT, VERIFY = "attempt", "verify"
-"""Kinds of orders."""
+"""Kinds of jobs."""
 
 ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected", "parked", "failed"
 """How an attempt ends: proven; nothing counted; a failed attempt; a question for a person; it could not begin."""
 
 NOT_SET_UP = "not_set_up"
-"""The reason of an order that could not begin, not even in a new workspace."""
+"""The reason of a job that could not begin, not even in a new workspace."""
 
-ORDER, RESULT = "order.json", "result.json"
-"""In the folder of an order."""
+JOB, RESULT = "order.json", "result.json"
+"""In the folder of a job."""
 
 GREEN, RED, BROKEN = "green", "red", "broken"
 """How a run of checks ends; ``broken`` is the machine's fault and convicts nobody."""
@@ -58,7 +58,7 @@ _KEYS = {"workspace": "place", "executor": "hands"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkOrder:
+class Job:
     """What workers are to do in one workspace."""
 
     id: str  # RUN/ITEM/FENCE
@@ -98,7 +98,7 @@ class WorkOrder:
         return {"v": 1} | {_KEYS.get(name, name): value for name, value in values.items()}
 
     @classmethod
-    def from_record(cls, record: JsonObject) -> "WorkOrder":
+    def from_record(cls, record: JsonObject) -> "Job":
         """The same, read back; members that this version does not know are passed over."""
         keys = {name: _KEYS.get(name, name) for name in cls.__dataclass_fields__}
         known: dict[str, Any] = {name: record[key] for name, key in keys.items() if key in record}
@@ -122,14 +122,14 @@ def result_of(record: JsonObject) -> JsonObject:
     return found
 
 
-def order_folder(folder: str, order: str) -> str:
-    """Where papers and result of an order are, below the folder of the project's parallel runs."""
-    return os.path.join(folder, "orders", order.replace("/", "."))
+def job_folder(folder: str, job: str) -> str:
+    """Where papers and result of a job are, below the folder of the project's parallel runs."""
+    return os.path.join(folder, "orders", job.replace("/", "."))
 
 
-def result_of_order(folder: str, order: str) -> JsonObject:
+def result_of_job(folder: str, job: str) -> JsonObject:
     """What came of an attempt; as ``result_of`` has it."""
-    return result_of(files.read_json_if_any(os.path.join(order_folder(folder, order), RESULT)))
+    return result_of(files.read_json_if_any(os.path.join(job_folder(folder, job), RESULT)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ class Landing:
     """One member of a batch, as it goes to the branch."""
 
     item: str
-    order: str
+    job: str
     commit: str  # that the branch has of it
     result: JsonObject  # of its attempt
 
@@ -156,14 +156,14 @@ class Home(Protocol):
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
-        """What may be worked on now, in the protocol's own order; what waits for others is left out."""
+        """What may be worked on now, in the protocol's own job; what waits for others is left out."""
         ...
 
     def stopped(self) -> tuple[int, str] | None:
         """Exit code and reason where nothing new may be begun: halted by a question, paused, a limit of its own."""
         ...
 
-    def claim(self, orders: Sequence[WorkOrder]) -> None:
+    def claim(self, jobs: Sequence[Job]) -> None:
         """Shows the items as worked on."""
         ...
 
@@ -175,21 +175,21 @@ class Home(Protocol):
         """Makes these claims of a coordinator that is gone those of this one; all others of such are given back."""
         ...
 
-    def holds(self, order: str, item: str) -> bool:
-        """Whether the project still shows the item as that of the order."""
+    def holds(self, job: str, item: str) -> bool:
+        """Whether the project still shows the item as that of the job."""
         ...
 
     def ended(
-        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+        self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Takes the books of an order home, once; ``None`` for one that is lost. What is accepted waits for landing.
+        """Takes the books of a job home, once; ``None`` for one that is lost. What is accepted waits for landing.
 
         ``spent_usd`` is what it counts for in the run's budget, in US dollars: the project's record says so much of it.
         """
         ...
 
-    def costs_more(self, order: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Books what an order that is over has spent beyond what the record says of it: ``more_usd``, US dollars.
+    def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
+        """Books what a job that is over has spent beyond what the record says of it: ``more_usd``, US dollars.
 
         ``spent_usd`` is all that it has spent, by which a repetition is known.
         """
@@ -262,7 +262,7 @@ class Home(Protocol):
         """To be called often: renews what has a lease."""
         ...
 
-    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+    def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
         """What the attempts under way say that they do, by item, as ``session/now.py`` has it."""
         ...
 

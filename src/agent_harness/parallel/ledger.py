@@ -96,17 +96,17 @@ class Ledger:
             raise StateDamaged(told, hint=REBUILD) from None
         return self.plan
 
-    def of_order(self, order: str) -> list[JsonObject]:
-        """The events of an order: of this run, and before them what the journals of earlier ones have of it.
+    def of_job(self, job: str) -> list[JsonObject]:
+        """The events of a job: of this run, and before them what the journals of earlier ones have of it.
 
-        These are read where the order is none of this run's own.
+        These are read where the job is none of this run's own.
         """
-        mine = [each for each in self.events if each.get("order") == order]
+        mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
             return mine
         paths = (os.path.join(self._runs, name) for name in sorted(os.listdir(self._runs)))
         found = (each for path in paths for each in readable(path, os.path.dirname(self.path)))
-        return [*(each for each in found if each.get("order") == order), *mine]
+        return [*(each for each in found if each.get("order") == job), *mine]
 
     def note(self, kind: str, **members: object) -> JsonObject:
         """Adds one event, which is on the disk before the plan knows of it."""

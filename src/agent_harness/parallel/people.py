@@ -14,7 +14,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import rebuild, requests, snapshot, workspace_setup, workspaces
-from agent_harness.parallel.items import result_of_order
+from agent_harness.parallel.items import result_of_job
 from agent_harness.parallel.landing import candidates, told_gone
 from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
@@ -224,7 +224,7 @@ class ParallelRuns:
             snapshot.change(self.snapshot, queue=rows)
         follows = f"harness run --workers {found.workers}"
         follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
-        known = {"run": found.run, "items": [each.item for each in found.orders], "landed": found.landed}
+        known = {"run": found.run, "items": [each.item for each in found.jobs], "landed": found.landed}
         return {**known, "rescues": found.rescues, "kept": found.kept, "said": found.told(), "next": follows}
 
     def _refuse_readable(self) -> None:
@@ -254,13 +254,13 @@ def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenR
     unsure: list[str] = []
     for item in known.in_state(WORKING):
         work = known.work(item)
-        result = result_of_order(folder, work.order)
+        result = result_of_job(folder, work.job)
         if elsewhere and known.engine and not result.get("status"):
             unsure.append(item)
             continue
         told = {name: result.get(name) for name in ("status", "commit", "reason", "cost_usd")}
         event = {"type": "ended", **told} if told["status"] else {"type": "lost", "with_coordinator": True}
-        known.apply({"item": item, "order": work.order, "fence": work.fence, **event})
+        known.apply({"item": item, "order": work.job, "fence": work.fence, **event})
     if known.closed or not known.run:
         carried, known = known.carried(), RunPlan()
         begun = {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}

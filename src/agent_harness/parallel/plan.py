@@ -29,7 +29,7 @@ MOVES: dict[tuple[str, str], str] = {
     (LANDING, "landed"): LANDED,
     (LANDED, "reopened"): OPEN,
 }
-"""(state, event or how an attempt ended) -> state; an event of an order that is not the item's last changes nothing."""
+"""(state, event or how an attempt ended) -> state; an event of a job that is not the item's last changes nothing."""
 
 LOST_TIMES = 3
 """Attempts in a row of which nothing came back, not even that they had failed: then the item waits for a person."""
@@ -42,10 +42,10 @@ class ItemProgress:
     """What the plan knows of one item."""
 
     state: str = OPEN
-    fence: int = 0  # of its last order
-    order: str = ""
+    fence: int = 0  # of its last job
+    job: str = ""
     slot: str = ""
-    base: str = ""  # the commit that its order begins at
+    base: str = ""  # the commit that its job begins at
     commit: str = ""  # the candidate: of the last attempt that was accepted
     before: tuple[str, ...] = ()  # candidates before that, which did not land
     proven_on: str = ""  # the commit that the candidate began at
@@ -57,7 +57,7 @@ class ItemProgress:
     own: str = ""  # the commit on the branch that has its work, where that is to be mended
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
-    recalled: str = ""  # the order that a person has ended, or that the machine had no memory for
+    recalled: str = ""  # the job that a person has ended, or that the machine had no memory for
 
 
 @dataclass
@@ -186,7 +186,7 @@ class RunPlan:
         for each in event.get("carried", ()):
             work = self.work(each["item"])
             work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
-            work.order, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
+            work.job, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
             work.since, work.lost, work.own = each.get("since", ""), each.get("lost", 0), each.get("own", "")
             if each.get("held"):
                 self.held[each["item"]] = None
@@ -203,7 +203,7 @@ class RunPlan:
                 "bounces": 0 if work.state == LANDED else work.bounces,
                 "mend": None if work.state == LANDED else work.mend,
                 "own": "" if work.state == LANDED else work.own,
-                "order": work.order,
+                "order": work.job,
                 "base": work.proven_on,
                 "commit": work.commit,
                 "ready": work.state in (READY, LANDING),
@@ -219,13 +219,13 @@ class RunPlan:
 
     def _on_ordered(self, event: JsonObject) -> None:
         work = self._move(event["item"], "ordered")
-        work.fence, work.order, work.slot, work.base = event["fence"], event["order"], event["slot"], event["base"]
+        work.fence, work.job, work.slot, work.base = event["fence"], event["order"], event["slot"], event["base"]
         work.touches = tuple(event["touches"])
         self.attempts += 1
 
     def _is_last(self, event: JsonObject) -> bool:
         work = self.work(event["item"])
-        return (work.state, work.order) == (WORKING, event["order"])
+        return (work.state, work.job) == (WORKING, event["order"])
 
     def _on_ended(self, event: JsonObject) -> None:
         self.spent_usd += event.get("cost_usd") or 0.0

@@ -1,6 +1,6 @@
 """A ledger from what is on the disk, where there is none, or none that can be read: ``harness queue rebuild``.
 
-What the project shows as an order's is that order's again: its result, where there is one, is taken in by the next run
+What the project shows as a job's is that job's again: its result, where there is one, is taken in by the next run
 as any other, and what came to nothing is lost. A candidate that the branch has already, by its trailers, is carried to
 its end instead of landing again. Candidates that are nobody's become rescues.
 
@@ -20,7 +20,7 @@ from agent_harness.kernel import files, process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import ledger as journals
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, ORDER, PARKED, RESULT, result_of_order
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, JOB, PARKED, RESULT, result_of_job
 from agent_harness.parallel.landing import candidates, trailers
 from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
@@ -33,7 +33,7 @@ SENT_BACK = "sent_back"
 """Why a candidate is to be mended, where that is not known any more."""
 UNKNOWN = (
     "how often an item was sent back, and what it had to mend: its next attempt begins on the branch",
-    "which candidates a person had held, and their order beyond when they were proven",
+    "which candidates a person had held, and their job beyond when they were proven",
     "what attempts have cost of which nothing is left, and what `harness scale` had said",
     "which landing was not pushed yet: the next one takes it along",
 )
@@ -50,8 +50,8 @@ class LeftRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOrder:
-    """An order as its folder has it."""
+class LeftJob:
+    """A job as its folder has it."""
 
     id: str
     item: str
@@ -81,7 +81,7 @@ class Rebuilt:
     run: str
     workers: int
     before: EarlierJournal
-    orders: list[LeftOrder] = field(default_factory=list)  # that the project shows as such
+    jobs: list[LeftJob] = field(default_factory=list)  # that the project shows as such
     landed: list[str] = field(default_factory=list)  # items of these that the branch has
     rescues: list[str] = field(default_factory=list)
     carried: list[JsonObject] = field(default_factory=list)  # what is known of each item
@@ -91,8 +91,8 @@ class Rebuilt:
 
     def told(self) -> list[str]:
         """What a person is told."""
-        ready = [each.item for each in self.orders if each.commit and each.item not in self.landed]
-        lost = [each.item for each in self.orders if not each.since]
+        ready = [each.item for each in self.jobs if each.commit and each.item not in self.landed]
+        lost = [each.item for each in self.jobs if not each.since]
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
         held = [each["item"] for each in self.carried if each["held"]]
         rows = {
@@ -120,7 +120,7 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Whether there are orders, and no ledger that tells of them."""
+    """Whether there are jobs, and no ledger that tells of them."""
     with suppress(OSError):
         return not os.path.exists(os.path.join(folder, "ledger.jsonl")) and bool(
             os.listdir(os.path.join(folder, "orders"))
@@ -144,20 +144,20 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     """
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
-    proven = {order: {commit} for order, commit in _accepted(folder).items()}
+    proven = {job: {commit} for job, commit in _accepted(folder).items()}
     candidates.taken_over(
         git, refs, proven, [commit for each in left.claims.values() for commit in proven.get(each, ())]
     )
-    known = _orders(folder, git, refs)
+    known = _jobs(folder, git, refs)
     on_branch = trailers.landed_on(git, branch)
     asked = left.workers if left.claims or not before.plan.asked else before.plan.asked
     found = Rebuilt(run=process.new_run_id()[:8], workers=asked, before=before)
     mine = [each for each in known if left.claims.get(each.item) == each.id and not _is_sent_back(before.plan, each)]
     position = _positions_in_queue(before.plan)
-    found.orders = sorted(mine, key=lambda each: (each.since == 0, position(each.item), each.since, each.item))
-    found.landed = [each.item for each in found.orders if each.commit in on_branch]
+    found.jobs = sorted(mine, key=lambda each: (each.since == 0, position(each.item), each.since, each.item))
+    found.landed = [each.item for each in found.jobs if each.commit in on_branch]
     found.carried = _carried(git, known, on_branch, before.plan, left)
-    held = {each.commit for each in found.orders} | {each["commit"] for each in found.carried if each["mend"]}
+    held = {each.commit for each in found.jobs} | {each["commit"] for each in found.carried if each["mend"]}
     found.rescues = candidates.nobodys(git, git.refs_below(refs.work), kept={*on_branch, *held})
     found.unpushed = _unpushed(git, branch, on_branch, before)
     stops = {item: before.plan.work(item) for item in before.plan.in_state(PARKED)}
@@ -172,11 +172,11 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
     ledger.append("run", **identity, **kept, workers=asked, **_SETTINGS, head=head, carried=found.carried)
     if not before.plan.closed and before.plan.workers != before.plan.asked:
         ledger.append("scaled", workers=before.plan.workers)
-    for each in found.orders:
+    for each in found.jobs:
         _write(ledger, each)
     for item, why in found.parked.items():
         ledger.append("parked", item=item, reason=why)
-    _write_landing(ledger, git, branch, {each.item: on_branch.get(each.commit, "") for each in found.orders})
+    _write_landing(ledger, git, branch, {each.item: on_branch.get(each.commit, "") for each in found.jobs})
     ledger.folded()
     ledger.close()
     found.kept = _kept(folder)
@@ -226,8 +226,8 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
 
 def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
     """Where an item was in the queue; those that were not in it come last."""
-    order = [item for batch in plan.under_way for item in batch.members] + plan.queue
-    return lambda item: order.index(item) if item in order else len(order)
+    job = [item for batch in plan.under_way for item in batch.members] + plan.queue
+    return lambda item: job.index(item) if item in job else len(job)
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
@@ -243,34 +243,34 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 
 
 def _carried(
-    git: Git, known: list[LeftOrder], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
+    git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """What is known of each item: by its last order, and by what was told of it before."""
+    """What is known of each item: by its last job, and by what was told of it before."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.bounced]):
-        work, order = plan.work(item), last.get(item)
-        has_landed = work.state == LANDED or work.commit in on_branch or (order and order.commit in on_branch)
+        work, job = plan.work(item), last.get(item)
+        has_landed = work.state == LANDED or work.commit in on_branch or (job and job.commit in on_branch)
         bounces = 0 if has_landed else max(work.bounces, left.bounced.get(item, 0))
-        row: JsonObject = {"item": item, "fence": work.fence, "order": work.order, "base": work.proven_on}
+        row: JsonObject = {"item": item, "fence": work.fence, "order": work.job, "base": work.proven_on}
         row |= {"commit": work.commit, "bounces": bounces, "mend": None, "ready": False, "since": ""}
         row |= {"held": item in plan.held and not has_landed, "lost": work.lost}
         if work.mend and not has_landed and _is_kept(git, work.proven_on, work.commit):
             row["mend"] = work.mend
-        if order and order.fence > work.fence:
-            row |= {"fence": order.fence, "order": order.id}
-            if order.commit:
-                is_back = bounces > work.bounces and left.claims.get(item) != order.id and not has_landed
-                row |= {"base": order.base, "commit": order.commit}
+        if job and job.fence > work.fence:
+            row |= {"fence": job.fence, "order": job.id}
+            if job.commit:
+                is_back = bounces > work.bounces and left.claims.get(item) != job.id and not has_landed
+                row |= {"base": job.base, "commit": job.commit}
                 row["mend"] = {"why": SENT_BACK} if is_back and bounces <= plan.mends else None
         rows.append(row)
     return rows
 
 
-def _is_sent_back(plan: RunPlan, order: LeftOrder) -> bool:
+def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
     """Whether its candidate is not to land as it is, though whoever was killed has not given the item back yet."""
-    work = plan.works.get(order.item)
-    return work is not None and (work.state, work.order) == (OPEN, order.id) and work.bounces > 0
+    work = plan.works.get(job.item)
+    return work is not None and (work.state, work.job) == (OPEN, job.id) and work.bounces > 0
 
 
 def _is_kept(git: Git, *commits: str) -> bool:
@@ -281,27 +281,27 @@ def _is_kept(git: Git, *commits: str) -> bool:
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """The folders of orders by their paths, with what their names say."""
+    """The folders of jobs by their paths, with what their names say."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
 
 
 def _accepted(folder: str) -> dict[str, str]:
-    """The commits that results of orders call proven."""
-    results = ((match, result_of_order(folder, "/".join(match.groups()))) for match in _folders(folder).values())
+    """The commits that results of jobs call proven."""
+    results = ((match, result_of_job(folder, "/".join(match.groups()))) for match in _folders(folder).values())
     found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
-    return {order: str(result.get("commit")) for order, result in found.items()}
+    return {job: str(result.get("commit")) for job, result in found.items()}
 
 
-def _orders(folder: str, git: Git, refs: ProjectRefs) -> list[LeftOrder]:
+def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
     """The attempts whose folders are there and say what their names say."""
-    found = (_order(path, match, git, refs) for path, match in _folders(folder).items())
+    found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
 
-def _order(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> LeftOrder | None:
-    told, result = (files.read_json_if_any(os.path.join(folder, name)) for name in (ORDER, RESULT))
+def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> LeftJob | None:
+    told, result = (files.read_json_if_any(os.path.join(folder, name)) for name in (JOB, RESULT))
     run, name, fence = match["run"], match["name"], int(match["fence"])
     base = str(told.get("base"))
     is_ours = told.get("kind") == ATTEMPT and told.get("id") == f"{run}/{name}/{fence}" and told.get("name") == name
@@ -309,7 +309,7 @@ def _order(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Le
         return None
     commit = str(result.get("commit"))
     is_proven = result.get("status") == ACCEPTED and git.commit_of(refs.candidate(name, fence)) == commit
-    return LeftOrder(
+    return LeftJob(
         id=str(told["id"]),
         item=str(told.get("item")),
         name=name,
@@ -321,18 +321,18 @@ def _order(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Le
     )
 
 
-def _last(known: list[LeftOrder]) -> dict[str, LeftOrder]:
+def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
     """The last order of each item."""
-    last: dict[str, LeftOrder] = {}
+    last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
             last[each.item] = each
     return last
 
 
-def _write(ledger: Ledger, order: LeftOrder) -> None:
-    known = {"item": order.item, "order": order.id, "fence": order.fence}
-    ledger.append("ordered", **known, slot=order.slot, base=order.base, touches=[], reason="as its folder says")
+def _write(ledger: Ledger, job: LeftJob) -> None:
+    known = {"item": job.item, "order": job.id, "fence": job.fence}
+    ledger.append("ordered", **known, slot=job.slot, base=job.base, touches=[], reason="as its folder says")
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
@@ -344,7 +344,7 @@ def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, s
     plan = ledger.folded()
     for sha in line:
         work = plan.work(commits[sha])
-        known = {"item": commits[sha], "order": work.order, "status": ACCEPTED, "reason": "it is on the branch"}
+        known = {"item": commits[sha], "order": work.job, "status": ACCEPTED, "reason": "it is on the branch"}
         ledger.append("ended", **known, commit=sha)
     members = [commits[sha] for sha in line]
     head = str(git.commit_of(branch))

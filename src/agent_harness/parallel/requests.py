@@ -56,7 +56,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
         raise _unknown(item, "is held" if verb == RELEASE else "waits to land", known, "harness queue")
     if verb != DROP:
         return kind, {"item": item}
-    return kind, {"item": item, "order": plan.work(item).order, "commit": plan.work(item).commit}
+    return kind, {"item": item, "order": plan.work(item).job, "commit": plan.work(item).commit}
 
 
 def _of_queue(plan: RunPlan, verb: str) -> tuple[str, list[str]]:
@@ -76,7 +76,7 @@ def _recalled(plan: RunPlan, named: str) -> tuple[str, JsonObject]:
     if item not in items:
         known = [f"{slot} ({item})" for slot, item in slots.items()]
         raise _unknown(named, "is at work", known, "harness status", words=[*slots, *items])
-    return "recalled", {"item": item, "order": plan.work(item).order, "slot": items[item]}
+    return "recalled", {"item": item, "order": plan.work(item).job, "slot": items[item]}
 
 
 def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str] | None = None) -> UsageError:

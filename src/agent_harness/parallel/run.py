@@ -103,7 +103,7 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """``folder`` is that of the project's parallel runs; ``refs`` where orders for other machines lie."""
+        """``folder`` is that of the project's parallel runs; ``refs`` where jobs for other machines lie."""
         engine = wish.lend(git, folder, say, refs) if wish.lend else None
         return cls(wish=wish, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 

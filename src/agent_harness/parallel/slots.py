@@ -1,4 +1,4 @@
-"""What the orders of one run have of this machine, and of the accounts of their agents. SC-40, SC-41, SC-43.
+"""What the jobs of one run have of this machine, and of the accounts of their agents. SC-40, SC-41, SC-43.
 
 How many there may be at once, and who has what, is ``kernel/host/``; what an account may have is
 ``supervision/seats.py``.
@@ -36,7 +36,7 @@ class RunSeats:
         self._limits = LimitClock()
         self._is_full = False
         self.refused: RateLimit | None = None  # every account is, and this one not for the longest
-        self.why: list[str] = []  # an order could not be given in this round
+        self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
         """What was missing may be there now."""
@@ -46,11 +46,11 @@ class RunSeats:
 
     @property
     def waits(self) -> bool:
-        """Whether an order could be given in this round but for a seat, which is waited for."""
+        """Whether a job could be given in this round but for a seat, which is waited for."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSeat, JsonObject] | None:
-        """A seat, and what the papers of the order say of the agent. Beside others it needs memory and disk, too."""
+        """A seat, and what the papers of the job say of the agent. Beside others it needs memory and disk, too."""
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent begins: {short}")
             return None

@@ -3,7 +3,7 @@
 Copies, since agents install packages: what one of them does to its own ``.venv`` reaches neither the project nor
 another workspace. In a copy every text that names the project's folder (start lines of scripts, paths of editable
 installs) names the workspace instead, so that nothing in a workspace imports the project's files. A copy stays from one
-order to the next, and is made again when the project's own has changed. A command of the person's sets a workspace up
+job to the next, and is made again when the project's own has changed. A command of the person's sets a workspace up
 when it is made, and when one of the files has changed that say what is installed; another one is run before it is
 removed. SC-17, SC-18.
 """
@@ -196,7 +196,7 @@ class SetUp:
         )
 
     def as_record(self) -> JsonObject:
-        """As an order has it."""
+        """As a job has it."""
         return {**asdict(self), "key": [*self.key]}
 
     @classmethod

@@ -2,14 +2,14 @@
 
     places/w1/             the work tree, with `.git`
     places/w1.index        its index as the harness made it last: what makes the next beginning cheap
-    places/w1.lock         held by whoever carries an order out there
+    places/w1.lock         held by whoever carries a job out there
     places/w1.lent         what is copied into it of what the project has installed
     places/w1.setup        what it was set up with
-    places/w1.json         the order, and the process that carries it out
+    places/w1.json         the job, and the process that carries it out
     places/w1.rest         there while nothing in the place is missing in the project
     places/v1.ignored      the ignored files that belong to a place in which checks are run
 
-What is in a workspace belongs to whoever works there, and is believed in nothing: before the next order its `.git` is
+What is in a workspace belongs to whoever works there, and is believed in nothing: before the next job its `.git` is
 made anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is
 in a rescue of the project's: commits, stashes, changed and new files. What cannot be rescued so is set aside as it is.
 Ignored files (installed packages, caches) stay.
@@ -89,7 +89,7 @@ class Workspace:
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Whether it still has its own repository, in which the commit is that its order began at."""
+        """Whether it still has its own repository, in which the commit is that its job began at."""
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:

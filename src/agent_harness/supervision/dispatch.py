@@ -46,7 +46,7 @@ class RefusalPolicy:
         return self.wait_for_seat if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
-    def of_order(cls, papers: JsonObject) -> "RefusalPolicy":
+    def of_job(cls, papers: JsonObject) -> "RefusalPolicy":
         """Return the policy of a worker process: with a chosen account it neither waits nor lets another take over.
 
         Whoever chose the account holds its seat. A worker on another machine chooses, and takes a seat, there.

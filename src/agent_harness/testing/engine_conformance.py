@@ -21,7 +21,7 @@ import psutil
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.engine import UNKNOWN, Engine
-from agent_harness.parallel.items import ATTEMPT, RESULT, WorkOrder
+from agent_harness.parallel.items import ATTEMPT, RESULT, Job
 from agent_harness.parallel.ledger import project_id
 
 __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
@@ -29,7 +29,7 @@ __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 EXECUTOR = "agent_harness.testing.engine_hands:carry_out"
 PATIENCE_SECONDS = 120.0
 WORKSPACES = 8
-"""In which many orders are carried out, one after the other in each."""
+"""In which many jobs are carried out, one after the other in each."""
 
 
 class EngineUnderTest(Protocol):
@@ -43,16 +43,16 @@ class EngineUnderTest(Protocol):
         ...
 
     def kill_worker(self) -> None:
-        """Kills whatever carries orders out, and lets others be there."""
+        """Kills whatever carries jobs out, and lets others be there."""
         ...
 
     def many(self) -> int:
-        """How many empty orders are a lot."""
+        """How many empty jobs are a lot."""
         ...
 
 
 class _Bench:
-    """One engine that is open, and its orders."""
+    """One engine that is open, and its jobs."""
 
     def __init__(self, under: EngineUnderTest, engine: Engine) -> None:
         self.folder = under.folder
@@ -62,8 +62,8 @@ class _Bench:
         self.begun = under.folder / "begun"
         engine.open(self.ended)
 
-    def order(self, name: str, fence: int = 1, *, workspace: str | None = None, **papers: object) -> WorkOrder:
-        return WorkOrder(
+    def job(self, name: str, fence: int = 1, *, workspace: str | None = None, **papers: object) -> Job:
+        return Job(
             id=f"run/{name}/{fence}",
             kind=ATTEMPT,
             item=name,
@@ -80,36 +80,36 @@ class _Bench:
             papers={"append": str(self.begun), "file": f"{name}.txt", "content": name, **papers},
         )
 
-    def at(self, order: WorkOrder) -> str:
-        return str(self.folder / "parallel/orders" / order.id.replace("/", "."))
+    def at(self, job: Job) -> str:
+        return str(self.folder / "parallel/jobs" / job.id.replace("/", "."))
 
-    def submit(self, *orders: WorkOrder) -> None:
+    def submit(self, *jobs: Job) -> None:
         (self.folder / "parallel" / "places").mkdir(parents=True, exist_ok=True)
-        for order in orders:
-            self.engine.submit(order, self.at(order), {})
+        for job in jobs:
+            self.engine.submit(job, self.at(job), {})
 
-    def wait(self, *orders: WorkOrder) -> list[JsonObject]:
-        """The results of these, each of which is reported once; an empty one for an order that is lost."""
-        left = {order.id for order in orders}
-        until = time.monotonic() + PATIENCE_SECONDS + len(orders)
+    def wait(self, *jobs: Job) -> list[JsonObject]:
+        """The results of these, each of which is reported once; an empty one for a job that is lost."""
+        left = {job.id for job in jobs}
+        until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:
             try:
                 left.remove(self.ended.get(timeout=1.0))
             except queue.Empty:
                 continue
         assert not left, f"never reported: {sorted(left)[:5]}"
-        return [self.result(order) for order in orders]
+        return [self.result(job) for job in jobs]
 
-    def result(self, order: WorkOrder) -> JsonObject:
-        path = Path(self.at(order), RESULT)
+    def result(self, job: Job) -> JsonObject:
+        path = Path(self.at(job), RESULT)
         return json.loads(path.read_text()) if path.exists() else {}
 
-    def begun_times(self, order: WorkOrder) -> int:
-        return self.begun.read_text().splitlines().count(order.id) if self.begun.exists() else 0
+    def begun_times(self, job: Job) -> int:
+        return self.begun.read_text().splitlines().count(job.id) if self.begun.exists() else 0
 
-    def until_begun(self, *orders: WorkOrder) -> None:
+    def until_begun(self, *jobs: Job) -> None:
         until = time.monotonic() + PATIENCE_SECONDS
-        while not all(map(self.begun_times, orders)):
+        while not all(map(self.begun_times, jobs)):
             assert time.monotonic() < until, "it never began"
             time.sleep(0.05)
 
@@ -126,80 +126,80 @@ def _open(under: EngineUnderTest) -> Iterator[_Bench]:
 
 
 def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
-    """E1: one run, one report; the candidate is a commit of the project on the order's base."""
+    """E1: one run, one report; the candidate is a commit of the project on the job's base."""
     with _open(under) as bench:
-        order = bench.order("one", seconds=1.0)
-        bench.submit(order, order)
-        (result,) = bench.wait(order)
-        assert (result["status"], result["id"], result["fence"]) == ("accepted", order.id, 1), result
-        assert bench.begun_times(order) == 1
+        job = bench.job("one", seconds=1.0)
+        bench.submit(job, job)
+        (result,) = bench.wait(job)
+        assert (result["status"], result["id"], result["fence"]) == ("accepted", job.id, 1), result
+        assert bench.begun_times(job) == 1
         assert bench.git.show(str(result["commit"]), "one.txt") == b"one"
-        assert bench.git.commit_of(order.refs.candidate("one", 1)) == result["commit"]
+        assert bench.git.commit_of(job.refs.candidate("one", 1)) == result["commit"]
         assert bench.ended.empty()
 
 
-def e2_a_home_that_begins_anew_finds_its_order(under: EngineUnderTest) -> None:
+def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
     """E2: what was submitted by an engine that is gone is either known and reported, or unknown and to be lost."""
     with _open(under) as bench:
-        order = bench.order("two", seconds=3.0)
-        bench.submit(order)
-        bench.until_begun(order)
+        job = bench.job("two", seconds=3.0)
+        bench.submit(job)
+        bench.until_begun(job)
         if bench.engine.is_local:
-            bench.wait(order)
+            bench.wait(job)
     with _open(under) as bench:
-        if bench.engine.known([order]) == {order.id: UNKNOWN}:
-            assert bench.engine.is_local, "orders elsewhere go on without their home"
-            assert bench.result(order)["status"] == "accepted"
+        if bench.engine.known([job]) == {job.id: UNKNOWN}:
+            assert bench.engine.is_local, "jobs elsewhere go on without their home"
+            assert bench.result(job)["status"] == "accepted"
             return
-        bench.submit(order)
-        (result,) = bench.wait(order)
+        bench.submit(job)
+        (result,) = bench.wait(job)
         assert result["status"] == "accepted"
-        assert bench.begun_times(order) == 1
+        assert bench.begun_times(job) == 1
 
 
 def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
-    """E3: the order is begun by others, or reported without a result; never twice at once."""
+    """E3: the job is begun by others, or reported without a result; never twice at once."""
     with _open(under) as bench:
-        order = bench.order("three", seconds=4.0)
-        bench.submit(order)
-        bench.until_begun(order)
+        job = bench.job("three", seconds=4.0)
+        bench.submit(job)
+        bench.until_begun(job)
         under.kill_worker()
-        (result,) = bench.wait(order)
+        (result,) = bench.wait(job)
         assert result == {} if bench.engine.is_local else result["status"] == "accepted", result
-        assert bench.begun_times(order) == (1 if bench.engine.is_local else 2)
+        assert bench.begun_times(job) == (1 if bench.engine.is_local else 2)
 
 
-def e5_a_recalled_order_ends_and_reports(under: EngineUnderTest) -> None:
+def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
     """E5: long before it would have; what it has written is in the project's rescues, or nothing of it was."""
     with _open(under) as bench:
-        order = bench.order("five", seconds=600.0)
-        bench.submit(order)
-        bench.until_begun(order)
-        bench.engine.recall(order.id, "a person wants it")
-        (result,) = bench.wait(order)
+        job = bench.job("five", seconds=600.0)
+        bench.submit(job)
+        bench.until_begun(job)
+        bench.engine.recall(job.id, "a person wants it")
+        (result,) = bench.wait(job)
         assert result.get("status") != "accepted"
 
 
-def e9_many_empty_orders_end_once_each(under: EngineUnderTest) -> None:
+def e9_many_empty_jobs_end_once_each(under: EngineUnderTest) -> None:
     """E9: all are reported, each once, and have a result."""
     with _open(under) as bench:
-        orders = [bench.order(f"n{n}", workspace=f"w{n % WORKSPACES}") for n in range(under.many())]
-        for at in range(0, len(orders), WORKSPACES):
-            some = orders[at : at + WORKSPACES]
+        jobs = [bench.job(f"n{n}", workspace=f"w{n % WORKSPACES}") for n in range(under.many())]
+        for at in range(0, len(jobs), WORKSPACES):
+            some = jobs[at : at + WORKSPACES]
             bench.submit(*some)
             assert [each.get("status") for each in bench.wait(*some)] == ["accepted"] * len(some)
         assert bench.ended.empty()
-        assert sorted(bench.begun.read_text().split()) == sorted(order.id for order in orders)
+        assert sorted(bench.begun.read_text().split()) == sorted(job.id for job in jobs)
 
 
 def e11_long_logs_come_home(under: EngineUnderTest) -> None:
     """E11: 20 MB of them."""
     with _open(under) as bench:
-        order = bench.order("eleven", log_bytes=20 << 20)
-        bench.submit(order)
-        (result,) = bench.wait(order)
+        job = bench.job("eleven", log_bytes=20 << 20)
+        bench.submit(job)
+        (result,) = bench.wait(job)
         log = Path(str(result["logs"]), "long.txt")
-        assert log.is_relative_to(bench.at(order))
+        assert log.is_relative_to(bench.at(job))
         assert log.stat().st_size == 20 << 20
 
 
@@ -207,9 +207,9 @@ def e14_closing_leaves_no_process(under: EngineUnderTest) -> None:
     """E14: the home side has as many children as before."""
     before = {each.pid for each in psutil.Process().children(recursive=True)}
     with _open(under) as bench:
-        order = bench.order("fourteen")
-        bench.submit(order)
-        bench.wait(order)
+        job = bench.job("fourteen")
+        bench.submit(job)
+        bench.wait(job)
     until = time.monotonic() + 10.0
     while extra := {each.pid for each in psutil.Process().children(recursive=True)} - before:
         assert time.monotonic() < until, extra
@@ -218,10 +218,10 @@ def e14_closing_leaves_no_process(under: EngineUnderTest) -> None:
 
 CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
     e1_submitted_twice_is_carried_out_once,
-    e2_a_home_that_begins_anew_finds_its_order,
+    e2_a_new_coordinator_finds_its_job,
     e3_a_killed_worker_is_noticed,
-    e5_a_recalled_order_ends_and_reports,
-    e9_many_empty_orders_end_once_each,
+    e5_a_cancelled_job_ends_and_reports,
+    e9_many_empty_jobs_end_once_each,
     e11_long_logs_come_home,
     e14_closing_leaves_no_process,
 )

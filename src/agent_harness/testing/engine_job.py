@@ -1,4 +1,4 @@
-"""What workers do for orders of the conformance suite of engines: nothing of any protocol.
+"""What workers do for jobs of the conformance suite of engines: nothing of any protocol.
 
 ``papers`` say it: ``append`` a line to a file (how often it was begun), ``file`` and ``content`` to commit, ``seconds``
 to take, ``log_bytes`` to print.
@@ -9,16 +9,16 @@ import time
 from pathlib import Path
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.items import ACCEPTED, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, Job
 from agent_harness.parallel.workspaces import Workspace
 
 
-def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     """A commit with one file; the head of the result."""
-    papers = order.papers
+    papers = job.papers
     if begun := papers.get("append"):
         with Path(begun).open("a") as log:
-            log.write(f"{order.id}\n")
+            log.write(f"{job.id}\n")
     if name := papers.get("file"):
         Path(workspace.folder, name).write_text(str(papers.get("content") or ""))
     if count := int(papers.get("log_bytes") or 0):
@@ -27,10 +27,8 @@ def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     sys.stdout.write("at work\n")
     sys.stdout.flush()
     time.sleep(float(papers.get("seconds") or 0.0))
-    commit = order.base
+    commit = job.base
     if name:
         workspace.git.run("add", "--", name)
-        commit = workspace.git.commit_tree(
-            workspace.git.run("write-tree").decode().strip(), [order.base], f"Made {name}"
-        )
+        commit = workspace.git.commit_tree(workspace.git.run("write-tree").decode().strip(), [job.base], f"Made {name}")
     return {"status": ACCEPTED, "commit": commit, "message": "made", "cost_usd": 0.0, "logs": f"{folder}/logs"}

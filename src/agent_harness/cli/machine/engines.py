@@ -35,10 +35,10 @@ Examples:
   harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8""",
 )
 @click.option("--engine", "url", required=True, envvar="HARNESS_ENGINE", metavar="URL", help="temporal://HOST:PORT.")
-@click.option("--remote", "remotes", cls=Several, metavar="PATTERN", help="Remotes whose orders are taken.")
-@click.option("--exchange", metavar="DIR", help="Take orders that come through this folder.")
+@click.option("--remote", "remotes", cls=Several, metavar="PATTERN", help="Remotes whose jobs are taken.")
+@click.option("--exchange", metavar="DIR", help="Take jobs that come through this folder.")
 @click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
-@click.option("--pool", metavar="NAME", help="The pool whose orders are taken; that of the URL.")
+@click.option("--pool", metavar="NAME", help="The pool whose jobs are taken; that of the URL.")
 @click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Carry out scheduled slices of this long task.")
 @click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
 @click.option(
@@ -60,25 +60,23 @@ def worker(
     places: str | None,
     min_free_mb: int,
 ) -> int:
-    """Take orders of runs on other machines, and carry them out in places here.
+    """Take jobs of runs on other machines, and carry them out in places here.
 
-    Ends on SIGTERM or Ctrl-C: what is under way wraps up, is saved, and begins elsewhere. Whoever can submit orders to
-    the namespace can run code here as this user; only orders of a --remote that fits are taken.
+    Ends on SIGTERM or Ctrl-C: what is under way wraps up, is saved, and begins elsewhere. Whoever can submit jobs to
+    the namespace can run code here as this user; only jobs of a --remote that fits are taken.
 
     Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
     """
     address = _address(url, pool)
     if len(address.pools) > 1:
-        raise UsageError("a worker takes the orders of one pool", hint="harness worker --pool NAME")
+        raise UsageError("a worker takes the jobs of one pool", hint="harness worker --pool NAME")
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
             raise Refused(f"{shared} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(shared)}")
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
-        raise UsageError(
-            "name the remotes whose orders are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR"
-        )
+        raise UsageError("name the remotes whose jobs are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR")
     long_tasks = tuple(os.path.abspath(os.path.expanduser(each)) for each in tasks)
     for each in long_tasks:
         if not os.path.isfile(os.path.join(each, "task.json")):

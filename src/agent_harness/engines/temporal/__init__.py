@@ -1,4 +1,4 @@
-"""Orders over Temporal: ``engine`` at home, ``worker`` where the workers are, ``workflow`` between them.
+"""Jobs over Temporal: ``engine`` at home, ``worker`` where the workers are, ``workflow`` between them.
 
 Needs the extra ``temporal``; nothing of it is imported before a URL with that scheme is used. TLS, keys and profiles
 are Temporal's own: ``TEMPORAL_*`` variables and its profile file.
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from agent_harness.errors import ToolMissing
 from agent_harness.installation import command_for_extra
 
-ORDER = "harness.Order.v1"
+JOB = "harness.Order.v1"
 CARRY_OUT = "harness.carry_out.v1"
 SLICE = "harness.Slice.v1"
 SLICE_ACTIVITY = "harness.lth_slice.v1"

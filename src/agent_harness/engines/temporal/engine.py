@@ -1,4 +1,4 @@
-"""The home side: orders become workflows, their results come back through the remote."""
+"""The home side: jobs become workflows, their results come back through the remote."""
 
 import asyncio
 import os
@@ -18,17 +18,17 @@ import agent_harness
 from agent_harness.engines import exchange, limits
 from agent_harness.engines.address import EngineAddress
 from agent_harness.engines.shipping import Parcels, RemoteAway
-from agent_harness.engines.temporal import ORDER as ORDER_WORKFLOW
+from agent_harness.engines.temporal import JOB as JOB_WORKFLOW
 from agent_harness.engines.temporal import PLAN_QUEUE, REFUSED, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
-from agent_harness.engines.temporal.workflow import OrderWorkflow
+from agent_harness.engines.temporal.workflow import JobWorkflow
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.engine import ENDED, RUNNING, UNKNOWN
-from agent_harness.parallel.items import FAILED, ORDER, PARTIAL, RESULT, WorkOrder
+from agent_harness.parallel.items import FAILED, JOB, PARTIAL, RESULT, Job
 from agent_harness.parallel.ledger import project_id
 from agent_harness.session.parallel_settings import REFS
 
@@ -36,7 +36,7 @@ MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 OFFERS = 4
-"""So often an order is offered to a pool of which a worker refuses it."""
+"""So often a job is offered to a pool of which a worker refuses it."""
 
 
 class TemporalEngine:
@@ -47,7 +47,7 @@ class TemporalEngine:
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """``folder`` is that of the project's parallel runs; ``refs`` where its orders lie at a remote."""
+        """``folder`` is that of the project's parallel runs; ``refs`` where its jobs lie at a remote."""
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
@@ -60,11 +60,11 @@ class TemporalEngine:
         self._ended: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._handles: dict[str, WorkflowHandle[Any, Any]] = {}
         self._recalled: dict[str, str] = {}
-        self._unsent: dict[str, asyncio.Future[JsonObject]] = {}  # orders on their way to the remote
+        self._unsent: dict[str, asyncio.Future[JsonObject]] = {}  # jobs on their way to the remote
         self._heard: dict[str, JsonObject] = {}
-        self._costs: dict[str, dict[str, float]] = {}  # of each try of an order, as its workers said last
+        self._costs: dict[str, dict[str, float]] = {}  # of each try of a job, as its workers said last
         self._money = SharedBudget(folder)
-        self._orders: dict[str, WorkOrder] = {}
+        self._jobs: dict[str, Job] = {}
         self._loop: LoopThread | None = None
         self._client: Client | None = None
         self._worker: Any = None
@@ -94,77 +94,77 @@ class TemporalEngine:
 
     async def _take_part(self, client: Client) -> None:
         bare = UnsandboxedWorkflowRunner()
-        await Worker(client, task_queue=PLAN_QUEUE, workflows=[OrderWorkflow], workflow_runner=bare).run()
+        await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
-    def submit(self, order: WorkOrder, folder: str, environment: Mapping[str, str]) -> None:
-        """Pushes the order and starts its workflow; from then on it is watched until the result is at home."""
+    def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
+        """Pushes the job and starts its workflow; from then on it is watched until the result is at home."""
         assert self._loop is not None
-        if order.id in self._orders:
+        if job.id in self._jobs:
             return
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not os.path.exists(os.path.join(folder, ORDER)):
-            files.write_json(os.path.join(folder, ORDER), order.as_record())
-        self._orders[order.id] = order
-        self._heard[order.id] = {"phase": "waiting"}
-        self._loop.begin(self._follow(order, folder))
+        if not os.path.exists(os.path.join(folder, JOB)):
+            files.write_json(os.path.join(folder, JOB), job.as_record())
+        self._jobs[job.id] = job
+        self._heard[job.id] = {"phase": "waiting"}
+        self._loop.begin(self._follow(job, folder))
 
-    async def _follow(self, order: WorkOrder, folder: str) -> None:
-        """An order from its submission to ``result.json``; whatever is away for a while is waited for."""
+    async def _follow(self, job: Job, folder: str) -> None:
+        """A job from its submission to ``result.json``; whatever is away for a while is waited for."""
         try:
-            found = await self._offered(order)
+            found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
                 told = f"ended before it began: {found.get('why')}"
-                _write(folder, order, status=PARTIAL, reason="recalled", message=told, exit_code=0)
+                _write(folder, job, status=PARTIAL, reason="recalled", message=told, exit_code=0)
             else:
-                await self._patiently(lambda: asyncio.to_thread(self._parcels().receive, order, found, folder))
+                await self._patiently(lambda: asyncio.to_thread(self._parcels().receive, job, found, folder))
         except WorkflowFailureError as error:
             if (refusal := _refusal(error)) is not None:
                 told = f"the workers refused it: {refusal}"
-                _write(folder, order, status=FAILED, reason="order_refused", message=told, exit_code=4)
+                _write(folder, job, status=FAILED, reason="order_refused", message=told, exit_code=4)
             else:
-                self._tell(f"{order.id}: {_cause(error)}")
-        except (HarnessError, OSError, RPCError) as error:  # no result that counts: the order is lost
-            self._tell(f"{order.id}: {error}")
+                self._tell(f"{job.id}: {_cause(error)}")
+        except (HarnessError, OSError, RPCError) as error:  # no result that counts: the job is lost
+            self._tell(f"{job.id}: {error}")
         except Exception as error:  # of a message that makes no sense: not silently
-            self._tell(f"{order.id}: {error!r}")
+            self._tell(f"{job.id}: {error!r}")
         finally:
-            if order.id in self._handles and not asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            if job.id in self._handles and not asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 with suppress(HarnessError, OSError):
-                    await asyncio.to_thread(self._collected, order.id)
-            self._heard.pop(order.id, None)
-            self._ended.put(order.id)
+                    await asyncio.to_thread(self._collected, job.id)
+            self._heard.pop(job.id, None)
+            self._ended.put(job.id)
 
-    async def _offered(self, order: WorkOrder) -> JsonObject:
-        """The head of the result. Who refuses an order is not asked alone: others of the pool, then the next pool.
+    async def _offered(self, job: Job) -> JsonObject:
+        """The head of the result. Who refuses a job is not asked alone: others of the pool, then the next pool.
 
         SC-56. ``WorkflowFailureError`` of the last offer.
         """
-        sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._parcels().send, order)))
-        self._unsent[order.id] = sending
-        if order.id in self._recalled:
+        sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._parcels().send, job)))
+        self._unsent[job.id] = sending
+        if job.id in self._recalled:
             sending.cancel()
         try:
             parcel = await sending
         except asyncio.CancelledError:
-            if order.id not in self._recalled or asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            if job.id not in self._recalled or asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
-            return {"status": "stopped", "why": self._recalled[order.id]}
+            return {"status": "stopped", "why": self._recalled[job.id]}
         finally:
-            del self._unsent[order.id]
+            del self._unsent[job.id]
         offers = self._offers()
         for number, pool in enumerate(offers):
-            handle = await self._patiently(lambda at=number, to=pool: self._started(order, parcel, at, to))
-            self._handles[order.id] = handle
-            if order.id in self._recalled:
-                await self._signal(order.id)
-            watching = asyncio.ensure_future(self._listen(order.id, handle))
+            handle = await self._patiently(lambda at=number, to=pool: self._started(job, parcel, at, to))
+            self._handles[job.id] = handle
+            if job.id in self._recalled:
+                await self._signal(job.id)
+            watching = asyncio.ensure_future(self._listen(job.id, handle))
             try:
                 found: JsonObject = await self._patiently(handle.result)
                 return found
             except WorkflowFailureError as error:
                 if _refusal(error) is None or number + 1 == len(offers):
                     raise
-                self._tell(f"{order.id}: {pool} refused it ({_refusal(error)})")
+                self._tell(f"{job.id}: {pool} refused it ({_refusal(error)})")
             finally:
                 watching.cancel()
         raise AssertionError("an address has a pool")
@@ -173,9 +173,9 @@ class TemporalEngine:
         """The pools that are asked, one after the other; each several times, since several workers listen there."""
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
-    def _collected(self, order_id: str) -> None:
-        for ref in self._parcels().collect(self._money.note_late, only=order_id):
-            self._tell(f"{order_id}: work that nobody counted is in {ref}")
+    def _collected(self, job_id: str) -> None:
+        for ref in self._parcels().collect(self._money.note_late, only=job_id):
+            self._tell(f"{job_id}: work that nobody counted is in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
         """What ``act`` returns, tried again for as long as the server or the remote is away."""
@@ -199,13 +199,13 @@ class TemporalEngine:
             self._said = text
             self._say(text)
 
-    async def _started(self, order: WorkOrder, parcel: JsonObject, offer: int, pool: str) -> WorkflowHandle[Any, Any]:
+    async def _started(self, job: Job, parcel: JsonObject, offer: int, pool: str) -> WorkflowHandle[Any, Any]:
         assert self._client is not None
         head = {
             "v": 1,
-            "id": order.id,
+            "id": job.id,
             "project": self._project,
-            "item": order.item[:200],
+            "item": job.item[:200],
             "ref": parcel["ref"],
             "sha": parcel["sha"],
             "remote": self._remote,
@@ -217,10 +217,10 @@ class TemporalEngine:
             "priority": self._address.priority,
             "weight": self._address.weight,
         }
-        name = self._workflow_id(order.id, offer)
+        name = self._workflow_id(job.id, offer)
         try:
             return await self._client.start_workflow(
-                ORDER_WORKFLOW,
+                JOB_WORKFLOW,
                 head,
                 id=name,
                 task_queue=PLAN_QUEUE,
@@ -230,10 +230,10 @@ class TemporalEngine:
         except WorkflowAlreadyStartedError:  # it has ended; its result is still to be had
             return self._client.get_workflow_handle(name)
 
-    def _workflow_id(self, order_id: str, offer: int) -> str:
-        return f"harness/{self._project}/{order_id}{f'~{offer}' if offer else ''}"
+    def _workflow_id(self, job_id: str, offer: int) -> str:
+        return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
-    async def _listen(self, order_id: str, handle: WorkflowHandle[Any, Any]) -> None:
+    async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
         """Keeps what the workers say with their heartbeats."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
@@ -242,32 +242,32 @@ class TemporalEngine:
                     payloads = pending.heartbeat_details.payloads
                     found = (await described.data_converter.decode(payloads))[0] if payloads else {"phase": "waiting"}
                     limits.take_in(found.pop("limits", None), found.get("host"), of_others=True)
-                    costs = self._costs.setdefault(order_id, {})
+                    costs = self._costs.setdefault(job_id, {})
                     costs[str(pending.attempt)] = number_below(found.get("cost_usd"), MOST_USD) or 0.0
-                    self._heard[order_id] = {**found, "tries_usd": dict(costs)}
+                    self._heard[job_id] = {**found, "tries_usd": dict(costs)}
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
-    def recall(self, order_id: str, reason: str) -> None:
+    def recall(self, job_id: str, reason: str) -> None:
         """A signal to its workflow, which cancels the activity; one that is not at the remote yet begins nowhere."""
-        if self._loop is None or order_id not in self._orders:
+        if self._loop is None or job_id not in self._jobs:
             return
-        self._recalled[order_id] = reason
-        self._loop.begin(self._signal(order_id))
+        self._recalled[job_id] = reason
+        self._loop.begin(self._signal(job_id))
 
-    async def _signal(self, order_id: str) -> None:
-        if sending := self._unsent.get(order_id):
+    async def _signal(self, job_id: str) -> None:
+        if sending := self._unsent.get(job_id):
             sending.cancel()
-        elif order_id in self._handles:
+        elif job_id in self._handles:
             with suppress(RPCError):
-                await self._handles[order_id].signal("stop", self._recalled[order_id])
+                await self._handles[job_id].signal("stop", self._recalled[job_id])
 
-    def known(self, orders: Sequence[WorkOrder]) -> dict[str, str]:
-        """Asks the server, and takes home what lies at the remote for orders that are over (SC-14)."""
+    def known(self, jobs: Sequence[Job]) -> dict[str, str]:
+        """Asks the server, and takes home what lies at the remote for jobs that are over (SC-14)."""
         assert self._loop is not None
         found: dict[str, str] = {}
-        for each in orders:
-            found[each.id] = self._loop.do(self._patiently(lambda order_id=each.id: self._status(order_id)))
-        at_work = frozenset(order_id for order_id, how in found.items() if how != UNKNOWN)
+        for each in jobs:
+            found[each.id] = self._loop.do(self._patiently(lambda job_id=each.id: self._status(job_id)))
+        at_work = frozenset(job_id for job_id, how in found.items() if how != UNKNOWN)
         try:
             for ref in self._parcels().collect(self._money.note_late, at_work):
                 self._tell(f"work that nobody counted is in {ref}")
@@ -275,12 +275,12 @@ class TemporalEngine:
             self._tell(error.message)
         return found
 
-    async def _status(self, order_id: str) -> str:
+    async def _status(self, job_id: str) -> str:
         assert self._client is not None
         found = UNKNOWN
         for number in range(len(self._offers())):
             try:
-                described = await self._client.get_workflow_handle(self._workflow_id(order_id, number)).describe()
+                described = await self._client.get_workflow_handle(self._workflow_id(job_id, number)).describe()
             except RPCError as error:
                 if error.status == RPCStatusCode.NOT_FOUND:
                     break
@@ -289,7 +289,7 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """What the last heartbeats said; ``tries_usd`` is what each try of an order had spent."""
+        """What the last heartbeats said; ``tries_usd`` is what each try of a job had spent."""
         return dict(self._heard)
 
     def close(self) -> None:
@@ -310,7 +310,7 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Why workers took no order; ``None`` for any other failure."""
+    """Why workers took no job; ``None`` for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
@@ -334,7 +334,7 @@ def remote_url(git: Git, name: str) -> str:
     return url
 
 
-def _write(folder: str, order: WorkOrder, **found: object) -> None:
+def _write(folder: str, job: Job, **found: object) -> None:
     """A result that no workers have made: nothing of it counts."""
     found["uncounted"] = True
-    files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": order.id, "fence": order.fence, **found})
+    files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

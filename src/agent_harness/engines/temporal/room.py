@@ -1,7 +1,7 @@
 """Whether a worker's machine has room for one more agent: the coordinator's question, asked on the worker.
 
-Beside an order that is under way no other one is taken while memory or disk are short: none is asked for, so that other
-workers have it. While less than half of the memory is free for a minute, the order that began last is to be given back.
+Beside a job that is under way no other one is taken while memory or disk are short: none is asked for, so that other
+workers have it. While less than half of the memory is free for a minute, the job that began last is to be given back.
 The only order of a worker is always taken, and not given back. SC-41.
 """
 
@@ -26,10 +26,10 @@ SAY_SECONDS = 60.0
 
 
 class MachineRoom(CustomSlotSupplier):
-    """The slots of one worker; the SDK asks for an order once it has one of them."""
+    """The slots of one worker; the SDK asks for a job once it has one of them."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """``folder`` on the disk where workspaces are; ``most`` orders at once."""
+        """``folder`` on the disk where workspaces are; ``most`` jobs at once."""
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most
@@ -47,18 +47,18 @@ class MachineRoom(CustomSlotSupplier):
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Whether an order is to be given back now: once a minute at most; to be asked all the time."""
+        """Whether a job is to be given back now: once a minute at most; to be asked all the time."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """What is to be said now of why no further order is taken: once a minute while so many are ``at_work``."""
+        """What is to be said now of why no further job is taken: once a minute while so many are ``at_work``."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
         if time.monotonic() < self._say_at:
             return None
         self._say_at = time.monotonic() + clock.scaled(SAY_SECONDS)
-        return f"No further order is taken: {short}"
+        return f"No further job is taken: {short}"
 
     # ---- as the SDK asks
 

@@ -1,11 +1,11 @@
-"""Where the workers are: ``harness worker`` takes orders of a pool and carries them out in workspaces of its own.
+"""Where the workers are: ``harness worker`` takes jobs of a pool and carries them out in workspaces of its own.
 
     DIR/PROJECT/project/           the repository that stands for the project here; workspaces borrow its objects
     DIR/PROJECT/places/w1 ...      as at home
     DIR/PROJECT/orders/ID.TRY/     order.json, papers, result.json, as at home, until the remote has all of it
     DIR/worker.lock                one worker a folder
 
-Whoever can submit to the namespace can run code here: it takes orders of remotes that fit ``--remote`` alone, and of
+Whoever can submit to the namespace can run code here: it takes jobs of remotes that fit ``--remote`` alone, and of
 its own version. A worker that is killed leaves its workspaces; the next one in the folder pushes what was left in them.
 """
 
@@ -40,12 +40,12 @@ from temporalio.worker import (
 import agent_harness
 from agent_harness.engines import limits
 from agent_harness.engines.address import EngineAddress
-from agent_harness.engines.shipping import ORDERS, OrderRefused, Parcels, RemoteAway, refs_of
+from agent_harness.engines.shipping import JOBS, JobRefused, Parcels, RemoteAway, refs_of
 from agent_harness.engines.temporal import CARRY_OUT, PLAN_QUEUE, REFUSED, WORKER_LEFT, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
 from agent_harness.engines.temporal.room import LOOK_SECONDS, MachineRoom
 from agent_harness.engines.temporal.schedules import SliceWorker
-from agent_harness.engines.temporal.workflow import OrderWorkflow, SliceWorkflow
+from agent_harness.engines.temporal.workflow import JobWorkflow, SliceWorkflow
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, files, owner, process, snapshot, trusted_state
 from agent_harness.kernel.git import Git, end_transfers
@@ -54,7 +54,7 @@ from agent_harness.kernel.lock import LockFile
 from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.engine import WorkerProcess
-from agent_harness.parallel.items import ORDER, RESULT, WorkOrder
+from agent_harness.parallel.items import JOB, RESULT, Job
 from agent_harness.parallel.workspace_setup import PortBlocks
 from agent_harness.parallel.workspaces import Workspace
 from agent_harness.session import now
@@ -64,7 +64,7 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""What must be free where workspaces are, before an order begins: without it whatever is tried would fail."""
+"""What must be free where workspaces are, before a job begins: without it whatever is tried would fail."""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
 """That a push may take once nobody wraps up any more."""
@@ -77,11 +77,11 @@ class WorkerTerms:
     """Under which workers are lent."""
 
     address: EngineAddress
-    remotes: tuple[str, ...]  # patterns of the URLs whose orders are taken
+    remotes: tuple[str, ...]  # patterns of the URLs whose jobs are taken
     folder: str
     slots: int
     say: Callable[[str], None]
-    min_free_mb: int  # beside an order under way no other one begins with less memory free
+    min_free_mb: int  # beside a job under way no other one begins with less memory free
     long_tasks: tuple[str, ...] = ()  # folders whose slices are carried out here
 
 
@@ -97,7 +97,7 @@ class RemoteWorker:
         self._ports = PortBlocks(PORTS)
         self._leaving = asyncio.Event()
         self._hurried = asyncio.Event()
-        self._tries: dict[OrderTry, None] = {}  # in the order in which they came
+        self._tries: dict[JobTry, None] = {}  # in the order in which they came
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
@@ -133,11 +133,11 @@ class RemoteWorker:
     async def _serve(self, client: Client) -> None:
         address = self._terms.address
         bare = UnsandboxedWorkflowRunner()  # the code has no effects, and replays of recorded histories keep it so
-        known = [OrderWorkflow, SliceWorkflow]
+        known = [JobWorkflow, SliceWorkflow]
         workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=known, workflow_runner=bare)]
         if self._terms.remotes:
             workers.append(self._hands(client))
-            self._say(f"{self._terms.slots} workers wait for orders of pool {address.pool} at {address.target}")
+            self._say(f"{self._terms.slots} workers wait for jobs of pool {address.pool} at {address.target}")
         if roots := self._terms.long_tasks:
             slices = SliceWorker(client, roots, self._say)
             queue_name = slice_queue(socket.gethostname())
@@ -150,7 +150,7 @@ class RemoteWorker:
             await self._leaving.wait()
             for watch in watching:
                 watch.cancel()
-            self._say("No new orders; what is under way wraps up, is saved and begins elsewhere.")
+            self._say("No new jobs; what is under way wraps up, is saved and begins elsewhere.")
             ending = asyncio.ensure_future(self._end_hanging())
         ending.cancel()
         end_transfers()
@@ -177,7 +177,7 @@ class RemoteWorker:
             task_queue=work_queue(self._terms.address.pool),
             activities=[self.execute],
             tuner=tuner,
-            activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),  # it looks for room before each order
+            activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),  # it looks for room before each job
             max_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
             default_heartbeat_throttle_interval=timedelta(seconds=clock.scaled(BEAT_SECONDS)),
             graceful_shutdown_timeout=timedelta(seconds=clock.scaled(WRAP_UP_SECONDS) + 60),
@@ -196,7 +196,7 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is away; what is under way goes on")
 
     async def _watch_room(self) -> None:
-        """Says once a minute why no further order is taken; gives the youngest back where memory is scarce. SC-41."""
+        """Says once a minute why no further job is taken; gives the youngest back where memory is scarce. SC-41."""
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
@@ -207,14 +207,14 @@ class RemoteWorker:
                 youngest.leave("is short of memory, and has given it back")
             await asyncio.sleep(LOOK_SECONDS)
 
-    # ---- an order
+    # ---- a job
 
     @activity.defn(name=CARRY_OUT)
     async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
-        """One try at an order; the head of its result."""
+        """One try at a job; the head of its result."""
         info = activity.info()
         slot = self._free.get_nowait()
-        task = OrderTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
+        task = JobTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
         self._tries[task] = None
         working = asyncio.ensure_future(asyncio.to_thread(task.work, self._ports))
         leaving = asyncio.ensure_future(self._leaving.wait())
@@ -226,13 +226,13 @@ class RemoteWorker:
                         {working, leaving}, timeout=clock.scaled(BEAT_SECONDS) / 2, return_when="FIRST_COMPLETED"
                     )
                 except asyncio.CancelledError:
-                    task.recall()  # the home side asks for it, or the server has given the order to somebody else
+                    task.recall()  # the home side asks for it, or the server has given the job to somebody else
                 if leaving.done() and not working.done():
                     task.leave("has left")
                     with suppress(asyncio.CancelledError):
                         await asyncio.wait({working}, timeout=clock.scaled(BEAT_SECONDS) / 2)
             return working.result()
-        except OrderRefused as error:
+        except JobRefused as error:
             self._say(f"{task.id}: refused: {error.message}")
             raise ApplicationError(
                 f"{socket.gethostname()}: {error.message}", type=REFUSED, non_retryable=True
@@ -269,7 +269,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """What a worker that was killed has left comes to the remote, where home finds it; its orders are over."""
+        """What a worker that was killed has left comes to the remote, where home finds it; its jobs are over."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -301,21 +301,21 @@ class RemoteWorker:
                 workspace.at_rest = True
 
     def _push_left(self, git: Git, parcels: Parcels, folder: str) -> None:
-        record = files.read_json_if_any(os.path.join(folder, ORDER))
+        record = files.read_json_if_any(os.path.join(folder, JOB))
         attempt = folder.rpartition(".")[2]
         if record and attempt.isdecimal():
-            order = WorkOrder.from_record(record)
-            refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{order.name}/")
-            refs |= git.refs_below(order.refs.candidate(order.name, ""))
-            for ref in parcels.leave(order.id, int(attempt), [*refs.values()], _spent(order, folder)):
-                self._say(f"{order.id}: what its workers had left is in {ref}")
-            _forget(git, order, folder, [*refs])
+            job = Job.from_record(record)
+            refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{job.name}/")
+            refs |= git.refs_below(job.refs.candidate(job.name, ""))
+            for ref in parcels.leave(job.id, int(attempt), [*refs.values()], _spent(job, folder)):
+                self._say(f"{job.id}: what its workers had left is in {ref}")
+            _forget(git, job, folder, [*refs])
         else:
             shutil.rmtree(folder)
 
 
-class OrderTry:
-    """One try at one order, in a thread of its own."""
+class JobTry:
+    """One try at one job, in a thread of its own."""
 
     def __init__(
         self,
@@ -325,7 +325,7 @@ class OrderTry:
         slot: str,
         *,
         room: MachineRoom,
-        tries: Mapping["OrderTry", None],
+        tries: Mapping["JobTry", None],
     ) -> None:
         """``tries`` are all of the worker, in the order in which they came."""
         self.id = str(head.get("id"))
@@ -339,7 +339,7 @@ class OrderTry:
         self._head = head
         self._try = attempt
         self._recalled = False
-        self._order: WorkOrder | None = None
+        self._job: Job | None = None
         self._parcels: Parcels | None = None
         self._saves = 0
         self._saving: threading.Thread | None = None
@@ -353,7 +353,7 @@ class OrderTry:
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """The work is saved, and the order begins elsewhere; ``why`` says what of this machine."""
+        """The work is saved, and the job begins elsewhere; ``why`` says what of this machine."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
@@ -362,13 +362,13 @@ class OrderTry:
     def hurry(self) -> None:
         """Its workers end now, and no remote that is away is waited for."""
         self._hurried.set()
-        if self._order is not None:
-            process.end_orphans(files.read_json_if_any(Workspace(self._order.workspace).record).get("process") or {})
+        if self._job is not None:
+            process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
         """What the heartbeat says, at most a kilobyte of it; limits too, since workers may wait for their end."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
-        for each in _told_by(self._order) if self._order is not None else ():
+        for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
             found |= {name: each.get(name) for name in ("phase", "since", "tokens", "cost_usd")} | {"last": last}
         found |= {"phase": "waiting"} if self._waits else {}
@@ -387,33 +387,33 @@ class OrderTry:
         folder = os.path.join(root, "orders", f"{self.id.replace('/', '.')}.{self._try}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._folder = folder
-        order = parcels.take(self._head, folder, os.path.join(root, "places", self.slot))
-        told = {"remote": parcels.remote, "refs": parcels.refs, "own": [*order.own]}
+        job = parcels.take(self._head, folder, os.path.join(root, "places", self.slot))
+        told = {"remote": parcels.remote, "refs": parcels.refs, "own": [*job.own]}
         files.write_json(os.path.join(root, "remote.json"), told)
-        if self._try > 1 and (saved := parcels.saved(order.id)):
-            order = _continued(git, order, saved)
-        os.makedirs(os.path.dirname(order.workspace), mode=0o700, exist_ok=True)
-        files.write_json(os.path.join(folder, ORDER), order.as_record())
-        self._order = order
-        self._terms.say(f"{self.slot} {order.id}: begins (try {self._try})")
-        told = {**os.environ, **ports.variables(self.slot, self._terms.slots), owner.HOME_REPOSITORY: order.home}
+        if self._try > 1 and (saved := parcels.saved(job.id)):
+            job = _continued(git, job, saved)
+        os.makedirs(os.path.dirname(job.workspace), mode=0o700, exist_ok=True)
+        files.write_json(os.path.join(folder, JOB), job.as_record())
+        self._job = job
+        self._terms.say(f"{self.slot} {job.id}: begins (try {self._try})")
+        told = {**os.environ, **ports.variables(self.slot, self._terms.slots), owner.HOME_REPOSITORY: job.home}
         self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
         with closing(WorkerProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as workers:
-            workers.execute(order, folder, told, self._is_over, attempt=self._try)
+            workers.execute(job, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
-            raise HarnessError(f"nothing came back of {order.id}", hint="harness queue")
+            raise HarnessError(f"nothing came back of {job.id}", hint="harness queue")
         if self.is_leaving and not _is_proven(folder):
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
-        head = self._pushed(lambda: parcels.answer(order, self._try, folder, self._began))
+        head = self._pushed(lambda: parcels.answer(job, self._try, folder, self._began))
         kept = [str(each) for each in files.read_json_if_any(os.path.join(folder, RESULT)).get("rescues") or []]
-        _forget(git, order, folder, [each for each in kept if each.startswith("refs/")])
-        self._terms.say(f"{self.slot} {order.id}: {head['status']}")
+        _forget(git, job, folder, [each for each in kept if each.startswith("refs/")])
+        self._terms.say(f"{self.slot} {job.id}: {head['status']}")
         return head
 
     def _wait_for_room(self) -> None:
-        """Waits while the disk is full; after five minutes, or when told to end, the order begins elsewhere.
+        """Waits while the disk is full; after five minutes, or when told to end, the job begins elsewhere.
 
         So does, at once, one that comes beside others while there is no room for it: it had been asked for before.
         """
@@ -442,33 +442,33 @@ class OrderTry:
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
         if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
-            raise OrderRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
+            raise JobRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
-            raise OrderRefused(f"the order is of version {version}, and these workers of {own}")
+            raise JobRefused(f"the job is of version {version}, and these workers of {own}")
         if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
-            raise OrderRefused("the order names no project")
+            raise JobRefused("the job names no project")
 
     def _save(self) -> None:
-        """Takes the work as it is, and pushes it in a thread: whoever recalls the order does not wait for a remote."""
-        order, parcels = self._order, self._parcels
-        assert order is not None and parcels is not None
+        """Takes the work as it is, and pushes it in a thread: whoever recalls the job does not wait for a remote."""
+        job, parcels = self._job, self._parcels
+        assert job is not None and parcels is not None
         self._saves += 1
-        number, spent = self._saves, _spent(order, self._folder)
+        number, spent = self._saves, _spent(job, self._folder)
         try:
-            workspace, ref = Workspace(order.workspace), f"{_SAVED}-{number}"
-            taken = snapshot.take(workspace.git, ref, exclude=order.own, message=f"Work on {order.name}, saved")
-            workspaces.take_home(workspace.git, Git(order.home), taken.commit, f"{_SAVED}/{order.name}")
+            workspace, ref = Workspace(job.workspace), f"{_SAVED}-{number}"
+            taken = snapshot.take(workspace.git, ref, exclude=job.own, message=f"Work on {job.name}, saved")
+            workspaces.take_home(workspace.git, Git(job.home), taken.commit, f"{_SAVED}/{job.name}")
             workspace.git.update_ref(ref, None)
         except (HarnessError, OSError) as error:
-            self._terms.say(f"{order.id}: not saved: {error}")
+            self._terms.say(f"{job.id}: not saved: {error}")
             return
 
         def push() -> None:
             try:
-                parcels.save(order.id, self._try, "saved", number, taken.commit, spent=spent)
+                parcels.save(job.id, self._try, "saved", number, taken.commit, spent=spent)
             except (HarnessError, OSError) as error:
-                self._terms.say(f"{order.id}: not saved: {error}")
+                self._terms.say(f"{job.id}: not saved: {error}")
 
         self._saving = threading.Thread(target=push, daemon=True)
         self._saving.start()
@@ -478,23 +478,23 @@ class OrderTry:
 
         What cannot be, is said.
         """
-        order, parcels = self._order, self._parcels
-        assert order is not None and parcels is not None
-        home, workspace = Git(order.home), Workspace(order.workspace)
+        job, parcels = self._job, self._parcels
+        assert job is not None and parcels is not None
+        home, workspace = Git(job.home), Workspace(job.workspace)
         try:
             with workspace.locked():
-                kept = workspace.rescue(home, order.name, order.own) if not workspace.at_rest else []
+                kept = workspace.rescue(home, job.name, job.own) if not workspace.at_rest else []
                 workspace.at_rest = True
-            result, spent = files.read_json_if_any(os.path.join(self._folder, RESULT)), _spent(order, self._folder)
+            result, spent = files.read_json_if_any(os.path.join(self._folder, RESULT)), _spent(job, self._folder)
             kept = kept or [*map(str, result.get("rescues") or [])]
             commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
             for number, commit in enumerate(commits, self._saves + 1):
-                words = (order.id, self._try, "saved", number, commit)
+                words = (job.id, self._try, "saved", number, commit)
                 self._pushed(lambda words=words: parcels.save(*words, spent=spent))
             if spent and not commits:
-                self._pushed(lambda: parcels.leave(order.id, self._try, [], spent))
+                self._pushed(lambda: parcels.leave(job.id, self._try, [], spent))
         except (HarnessError, OSError) as error:
-            self._terms.say(f"{order.id}: not saved: {error}")
+            self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
         """What ``act`` returns, tried again while the remote is away; the heartbeat goes on meanwhile.
@@ -512,29 +512,29 @@ class OrderTry:
         raise last
 
 
-def _forget(git: Git, order: WorkOrder, folder: str, kept: list[str]) -> None:
+def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
     """The remote has all of a try: nothing of it is needed here any more. SC-57."""
     shutil.rmtree(folder, ignore_errors=True)
-    work = order.refs.candidate(order.name, order.fence)
-    for ref in {*kept, work, f"{_SAVED}/{order.name}", *git.refs_below(f"{ORDERS}/")}:
-        if git.commit_of(ref) and (not ref.startswith(ORDERS) or ref.endswith(f"/{order.id}")):
+    work = job.refs.candidate(job.name, job.fence)
+    for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
+        if git.commit_of(ref) and (not ref.startswith(JOBS) or ref.endswith(f"/{job.id}")):
             git.update_ref(ref, None)
 
 
-def _told_by(order: WorkOrder) -> list[JsonObject]:
-    """What the session of an order reports of itself: beside its count of starts, or in its workspace's state."""
+def _told_by(job: Job) -> list[JsonObject]:
+    """What the session of a job reports of itself: beside its count of starts, or in its workspace's state."""
     workspaces_of = (
-        order.papers.get("counts"),
-        trusted_state.existing(os.path.join(order.workspace, ".git"), order.workspace),
+        job.papers.get("counts"),
+        trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
     )
     return [each for folder in workspaces_of if folder for each in now.told(str(folder)) if each["alive"]]
 
 
-def _spent(order: WorkOrder, folder: str) -> float:
+def _spent(job: Job, folder: str) -> float:
     """What a try has spent by now, in US dollars: as its result says, or what it has written down before each call."""
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
-    paper = order.papers.get("parallel")
-    noted = SharedBudget(str(paper)).spent(order.id) if paper else 0.0
+    paper = job.papers.get("parallel")
+    noted = SharedBudget(str(paper)).spent(job.id) if paper else 0.0
     return max(number_below(told, MOST_USD) or 0.0, noted)
 
 
@@ -547,11 +547,11 @@ def _is_proven(folder: str) -> bool:
     return files.read_json_if_any(os.path.join(folder, RESULT)).get("status") in ("accepted", "rejected", "parked")
 
 
-def _continued(git: Git, order: WorkOrder, saved: str) -> WorkOrder:
-    """The same order, which begins with the work of the try before. SC-52."""
+def _continued(git: Git, job: Job, saved: str) -> Job:
+    """The same job, which begins with the work of the try before. SC-52."""
     nothing: JsonObject = {}
-    papers = {"told": nothing, **order.papers, "seed": git.tree_of(saved)}
-    return replace(order, papers=papers)
+    papers = {"told": nothing, **job.papers, "seed": git.tree_of(saved)}
+    return replace(job, papers=papers)
 
 
 def _stand_in(folder: str) -> Git:

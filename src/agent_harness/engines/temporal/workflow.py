@@ -1,4 +1,4 @@
-"""What the server keeps of an order: one activity, tried again where its workers are gone, and a way to stop it.
+"""What the server keeps of a job: one activity, tried again where its workers are gone, and a way to stop it.
 
 This code is replayed from histories: it never changes under its name (SC-58). Nothing of ours is imported.
 """
@@ -12,8 +12,8 @@ from temporalio.exceptions import ActivityError, CancelledError
 
 
 @workflow.defn(name="harness.Order.v1")
-class OrderWorkflow:
-    """One order, from its submission to the result that counts."""
+class JobWorkflow:
+    """One job, from its submission to the result that counts."""
 
     def __init__(self) -> None:
         self._why = ""

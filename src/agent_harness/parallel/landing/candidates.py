@@ -14,19 +14,19 @@ from agent_harness.parallel.landing.trailers import landed_on
 from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, RunPlan
 
 
-def set_aside(git: Git, order: str, commit: str) -> str:
+def set_aside(git: Git, job: str, commit: str) -> str:
     """Keeps a candidate that is nobody's any more; the ref that has it."""
-    return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{order.split('/')[1]}", commit)
+    return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{job.split('/')[1]}", commit)
 
 
 def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
     """What of these has landed, or is kept otherwise: none of their candidates is kept beside the branch."""
     found = [*works]
-    names = {each.order.split("/")[1] for each in found}
+    names = {each.job.split("/")[1] for each in found}
     commits = {commit for each in found for commit in (each.commit, *each.before)}
     known = git.refs_below(refs.work).items()
     over = [ref for ref, commit in known if name_of(ref) in names and commit in commits]
-    mended = {refs.mend(each.order.split("/")[1]) for each in found if each.bounces}
+    mended = {refs.mend(each.job.split("/")[1]) for each in found if each.bounces}
     _remove(git, [*over, *(mended & git.refs_below(refs.mend("")).keys())])
 
 
@@ -38,15 +38,15 @@ def old_names(git: Git) -> dict[str, str]:
 def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
-    """Gives the candidates of these orders (``RUN/NAME/FENCE``) that have an old name one of this project.
+    """Gives the candidates of these jobs (``RUN/NAME/FENCE``) that have an old name one of this project.
 
-    ``proven`` are the commits of each order and of the ones before it, ``needed`` those that a run goes on with. An old
+    ``proven`` are the commits of each job and of the ones before it, ``needed`` those that a run goes on with. An old
     name may be that of another project, which has written over it: the commit alone says whose it is, and what is of
     none of these stays as it is. The answer are such names of the same items.
     """
     old = old_names(git)
-    for order, commits in proven.items():
-        name, fence = order.split("/")[1:]
+    for job, commits in proven.items():
+        name, fence = job.split("/")[1:]
         known = {oid: ref.rpartition("/")[2] for ref, oid in old.items() if oid in commits and name_of(ref) == name}
         written_over = [oid for oid in needed if oid in commits and oid not in known and git.commit_of(oid) == oid]
         for oid, number in {**known, **dict.fromkeys(written_over, fence)}.items():
@@ -54,18 +54,18 @@ def taken_over(
                 git.update_ref(refs.candidate(name, number), oid)
     mine = {commit for commits in proven.values() for commit in commits}
     _remove(git, [ref for ref, oid in old.items() if oid in mine])
-    names = {order.split("/")[1] for order in proven}
+    names = {job.split("/")[1] for job in proven}
     return [ref for ref, oid in old.items() if oid not in mine and name_of(ref) in names]
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
     """Removes what the plan has no use for of the items that it knows; the rescues of what is on no branch. SC-14."""
-    held = [each for each in plan.works.values() if each.order]
-    names = {each.order.split("/")[1] for each in held}
-    orders = {refs.candidate(*each.order.split("/")[1:]) for each in held if each.state == WORKING}
+    held = [each for each in plan.works.values() if each.job]
+    names = {each.job.split("/")[1] for each in held}
+    jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
     commits = {each.commit for each in held if each.state not in (OPEN, LANDED) or each.mend}
     known = {ref: commit for ref, commit in git.refs_below(refs.work).items() if name_of(ref) in names}
-    over = {ref: commit for ref, commit in known.items() if ref not in orders and commit not in commits}
+    over = {ref: commit for ref, commit in known.items() if ref not in jobs and commit not in commits}
     if not over:
         return []
     found = nobodys(git, over, kept=landed_on(git, "--branches"))

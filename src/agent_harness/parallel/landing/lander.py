@@ -11,7 +11,7 @@ from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import plan
 from agent_harness.parallel.batching import Search, Trial
-from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_order
+from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_job
 from agent_harness.parallel.landing import candidates, objects, trailers
 from agent_harness.parallel.landing.branch import AGAIN_SECONDS, TargetBranch
 from agent_harness.parallel.landing.learning import Lessons
@@ -41,7 +41,7 @@ class CheckRun:
 
 
 class Lander:
-    """Lands what the ledger in ``folder`` says that is ready; ``order`` begins a run of checks, where one may begin."""
+    """Lands what the ledger in ``folder`` says that is ready; ``job`` begins a run of checks, where one may begin."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Lander:
         branch: str,
         ledger: Ledger,
         refs: ProjectRefs,
-        order: Callable[[CheckRun], None],
+        job: Callable[[CheckRun], None],
         say: Callable[[str], None],
         stop: Stop,
     ) -> None:
@@ -63,7 +63,7 @@ class Lander:
         self._folder = folder
         self._ledger = ledger
         self._refs = refs
-        self._order = order
+        self._job = job
         self._say = say
         self._stop = stop
         self._pusher = Pusher(home, git, folder, branch=self.branch, ledger=ledger, refs=refs, say=say)
@@ -123,7 +123,7 @@ class Lander:
         if gone := self._not_ours(items):
             for item in gone:
                 work = self._plan.work(item)
-                ref = candidates.set_aside(self._git, work.order, work.commit)
+                ref = candidates.set_aside(self._git, work.job, work.commit)
                 self._ledger.note("dropped", item=item)
                 self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
             return True
@@ -173,7 +173,7 @@ class Lander:
         told = str(self._result(item).get("subject") or said).rstrip()
         named = {
             objects.ITEM_TRAILER: item,
-            "Harness-Attempt": work.order,
+            "Harness-Attempt": work.job,
             trailers.CANDIDATE_TRAILER: work.commit,
         }
         lines = [f"{name}: {' '.join(value.split())}" for name, value in named.items()]
@@ -186,15 +186,15 @@ class Lander:
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
         """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
-        return [item for item in items if not self._home.holds(self._plan.work(item).order, item)]
+        return [item for item in items if not self._home.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
-        return result_of_order(self._folder, self._plan.work(item).order)
+        return result_of_job(self._folder, self._plan.work(item).job)
 
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Orders the checks of a batch's prefix; true where there are none, and it counts as verified."""
+        """Jobs the checks of a batch's prefix; true where there are none, and it counts as verified."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -208,7 +208,7 @@ class Lander:
         if not checks:
             self._verified(batch.id, trial, GREEN, ())
             return True
-        self._order(CheckRun(name=f"batch-{batch.id}", commit=commit, checks=checks, trial=trial, batch=batch.id))
+        self._job(CheckRun(name=f"batch-{batch.id}", commit=commit, checks=checks, trial=trial, batch=batch.id))
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
@@ -233,9 +233,9 @@ class Lander:
             return True
         if self._hunt and not joined and (trial := self._hunt.next_trial()):
             only = [each for each in checks if each["name"] in trial.only]
-            self._order(CheckRun(name="head", commit=self._plan.landed[trial.prefix - 1]["commit"], checks=only))
+            self._job(CheckRun(name="head", commit=self._plan.landed[trial.prefix - 1]["commit"], checks=only))
             return False
-        self._order(CheckRun(name="head", commit=head, checks=checks))
+        self._job(CheckRun(name="head", commit=head, checks=checks))
         return False
 
     def checked(self, run: CheckRun, found: JsonObject) -> None:
@@ -331,7 +331,7 @@ class Lander:
             checks = self._home.checks(batch.base, batch.base, (), None, others)
             wanted = [each for each in checks if each["name"] in others]
             if wanted:
-                self._order(CheckRun(name=BASE, commit=batch.base, checks=wanted))
+                self._job(CheckRun(name=BASE, commit=batch.base, checks=wanted))
                 return False
         met = batch.members[: batch.members.index(item)]
         output = self._failures.get(batch.id, "")
@@ -355,7 +355,7 @@ class Lander:
         self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(mend.get("files") or mend.get("failing") or [])
         self._say(f"{item}: does not land ({mend['why']}: {what})")
-        self._home.ended(work.order, item, {"status": PARTIAL, "reason": "bounced", "mend": mend}, [])
+        self._home.ended(work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": mend}, [])
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
         """The commit that an attempt is judged against, and what it has to repair.
@@ -414,7 +414,7 @@ class Lander:
         pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
         self._home.settle(
             [
-                Landing(item=item, order=self._plan.work(item).order, commit=sha, result=self._result(item))
+                Landing(item=item, job=self._plan.work(item).job, commit=sha, result=self._result(item))
                 for item, sha in pairs
             ]
         )

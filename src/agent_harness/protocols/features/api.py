@@ -481,11 +481,11 @@ class FeatureProject:
         """What a run that is dead holds."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.home import sent_back
-        from agent_harness.protocols.features.store import orders_of_run
+        from agent_harness.protocols.features.store import jobs_of_run
 
         left = self._project.store.left_by_run() or {}
         workers = int(left.get("workers", 1))
-        claims, bounced = orders_of_run(left), sent_back(self._project.store)
+        claims, bounced = jobs_of_run(left), sent_back(self._project.store)
         return LeftRun(workers=workers, branch=left.get("branch"), claims=claims, bounced=bounced)
 
     def resume(

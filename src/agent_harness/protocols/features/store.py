@@ -470,7 +470,7 @@ class FeatureStore:
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
 
 
-def orders_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """The order that has each feature of what ``left_by_run`` says."""
+def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
+    """The job that has each feature of what ``left_by_run`` says."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

@@ -1,10 +1,10 @@
 """A feature project as the coordinator of a parallel run asks it, and the only writer of its state meanwhile.
 
-    parallel/claims.json        the run's workers and owner, and which order has which feature
+    parallel/claims.json        the run's workers and owner, and which job has which feature
     parallel/items/ID.json      a feature between its sessions: its state, its unfinished work, its question
     parallel/branches/ID.json   what passes on a branch that is not checked out
 
-Each session has a number of its own, given with its order. What it cost is in costs.yaml with its order's name, so that
+Each session has a number of its own, given with its job. What it cost is in costs.yaml with its job's name, so that
 it is there once; everything else that is taken home can be repeated. A feature counts once it has landed.
 """
 
@@ -19,7 +19,7 @@ from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import landing
-from agent_harness.parallel.items import ACCEPTED, ORDER, Landing, OpenItem, WorkOrder, order_folder
+from agent_harness.parallel.items import ACCEPTED, JOB, Job, Landing, OpenItem, job_folder
 from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
@@ -40,8 +40,8 @@ EXECUTOR = "agent_harness.protocols.features.parallel.hands:carry_out"
 SUITE = "the suite"
 LEAST_USD = 0.0001
 """Costs are rounded to that."""
-ORDERS = 256
-"""So many orders are named in costs.yaml."""
+JOBS = 256
+"""So many jobs are named in costs.yaml."""
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
 """Questions about one session that keep every other one from starting, too."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
@@ -246,10 +246,10 @@ class FeatureHome:
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
 
-    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+    def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
         """What the sessions say that they do, each in its workspace."""
         found: dict[str, JsonObject] = {}
-        for each in orders:
+        for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
             for record in now.told(folder):
                 if record["alive"]:
@@ -263,17 +263,17 @@ class FeatureHome:
 
     # ---- claims
 
-    def claim(self, orders: Sequence[WorkOrder]) -> None:
+    def claim(self, jobs: Sequence[Job]) -> None:
         """Notes whose the features are."""
         items = self._claims()
-        items |= {each.item: {"order": each.id, "proven": False} for each in orders}
+        items |= {each.item: {"order": each.id, "proven": False} for each in jobs}
         self._write_claims(items)
 
-    def holds(self, order: str, item: str) -> bool:
-        """Whether the feature is open, and the order's."""
+    def holds(self, job: str, item: str) -> bool:
+        """Whether the feature is open, and the job's."""
         feature = self.document().by_id(int(item))
         claimed = self._claims().get(item) or {}
-        return feature is not None and feature.is_open and claimed.get("order") == order
+        return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
         """These claims are this process's from now on; all others are given back."""
@@ -282,9 +282,9 @@ class FeatureHome:
     def keep(self) -> None:
         """Nothing here has a lease: the lock of the project goes with the process."""
 
-    def _let_go(self, item: str, order: str) -> None:
+    def _let_go(self, item: str, job: str) -> None:
         items = self._claims()
-        if (items.get(item) or {}).get("order") == order:
+        if (items.get(item) or {}).get("order") == job:
             del items[item]
             self._write_claims(items)
 
@@ -376,24 +376,24 @@ class FeatureHome:
     # ---- what comes back
 
     def ended(
-        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+        self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Costs, records and logs once an order; what is proven keeps its claim until it has landed."""
+        """Costs, records and logs once a job; what is proven keeps its claim until it has landed."""
         self.put_back(histories=True)
-        found = well_formed(result if result is not None else self._lost(order, rescues, spent_usd))
+        found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
-            found = self._with_all_costs(order, found, spent_usd)
-            self._take_books(order, item, found)
+            found = self._with_all_costs(job, found, spent_usd)
+            self._take_books(job, item, found)
             self._store.keep_histories()
         status = found.get("status")
         if status == ACCEPTED:
             items = self._claims()
-            items[item] = {"order": order, "proven": True, "commit": found.get("commit")}
+            items[item] = {"order": job, "proven": True, "commit": found.get("commit")}
             self._write_claims(items)
             tests = {name: found.get(name) or [] for name in ("proven_tests", "gone_tests")}
             self.keep_item(item, **tests, wip=None)
             return
-        self._let_go(item, order)
+        self._let_go(item, job)
         if found.get("state"):
             self._count(item, found)
         if mend := records.json_object(found.get("mend")):
@@ -408,22 +408,22 @@ class FeatureHome:
         told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
-    def costs_more(self, order: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Into the sums of project and feature; ``orders`` of the record names the order with what it has spent."""
+    def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
+        """Into the sums of project and feature; ``jobs`` of the record names the job with what it has spent."""
         known = self._store.costs()
-        orders, key = records.texts(known.record.get("orders")), f"{order}={spent_usd:.4f}"
-        if more_usd <= LEAST_USD or key in orders:
+        jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
+        if more_usd <= LEAST_USD or key in jobs:
             return
         after = costs.add_later(known, int(item), more_usd)
         self._store.write(
-            self._project.layout.costs, CostRecord({**after.record, "orders": [*orders, key][-ORDERS:]}).record
+            self._project.layout.costs, CostRecord({**after.record, "orders": [*jobs, key][-JOBS:]}).record
         )
 
-    def _with_all_costs(self, order: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """The same, with what the order has spent beside: by an agent that was killed, or before there was a record."""
+    def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
+        """The same, with what the job has spent beside: by an agent that was killed, or before there was a record."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
-            known = self._lost(order, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
+            known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
             return {**found, **{name: value for name, value in known.items() if not found.get(name)}}
         name = "assumed_usd" if spent.get("cost_usd") is None else "cost_usd"
         left = spent_usd - records.amount(spent.get(name))
@@ -432,10 +432,10 @@ class FeatureHome:
         more = {"row": {**row, name: records.amount(row.get(name)) + left}} if row and name == "cost_usd" else {}
         return {**found, "spent": {**spent, name: records.amount(spent.get(name)) + left}, **more}
 
-    def _lost(self, order: str, rescues: Sequence[str], spent: float) -> JsonObject:
-        """What is known of an order from which nothing came back."""
-        folder = order_folder(self._folder, order)
-        paper = records.json_object(files.read_json_if_any(os.path.join(folder, ORDER)).get("papers")) or {}
+    def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
+        """What is known of a job from which nothing came back."""
+        folder = job_folder(self._folder, job)
+        paper = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
         session = records.number(paper.get("session"))
         row = {
             "session_id": session,
@@ -448,18 +448,18 @@ class FeatureHome:
         }
         return {"session": session, "row": row, "spent": {"cost_usd": spent}} if session else {}
 
-    def _take_books(self, order: str, item: str, found: JsonObject) -> None:
+    def _take_books(self, job: str, item: str, found: JsonObject) -> None:
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         known = self._store.costs()
-        orders = records.texts(known.record.get("orders"))
-        if spent and order not in orders:
+        jobs = records.texts(known.record.get("orders"))
+        if spent and job not in jobs:
             each = costs.Spent(session=records.number(found.get("session")), feature_id=int(item), **spent)
             after = costs.add_session(known, each, self._project.budgets)
             self._store.write(
-                self._project.layout.costs, CostRecord({**after.record, "orders": [*orders, order][-ORDERS:]}).record
+                self._project.layout.costs, CostRecord({**after.record, "orders": [*jobs, job][-JOBS:]}).record
             )
-        if row and order not in {each.get("order") for each in self._store.recent("sessions.jsonl", 1000)}:
-            self._store.log("sessions.jsonl", {**row, "order": order})
+        if row and job not in {each.get("order") for each in self._store.recent("sessions.jsonl", 1000)}:
+            self._store.log("sessions.jsonl", {**row, "order": job})
         if folder := found.get("logs"):
             self._take_logs(str(folder), records.number(found.get("session")))
         for each in found.get("verdicts") or []:
@@ -620,7 +620,7 @@ class FeatureHome:
         )
         self._store.write_state(self._state_after(state, document, landings))
         for each in landings:
-            self._let_go(each.item, each.order)
+            self._let_go(each.item, each.job)
             files.unlink(self._item_path(each.item))
         self._verified.add(tip)
         self._landed = number

@@ -1,6 +1,6 @@
 """What workers do for a feature project in a workspace: today's session on one feature, from state of its own.
 
-Or the suite on what is to land. A process of its own does it for each order, so nothing of the coordinator is imported
+Or the suite on what is to land. A process of its own does it for each job, so nothing of the coordinator is imported
 here.
 """
 
@@ -25,7 +25,7 @@ from agent_harness.parallel.items import (
     PARTIAL,
     RED,
     REJECTED,
-    WorkOrder,
+    Job,
 )
 from agent_harness.parallel.workspaces import Workspace, copy_plain
 from agent_harness.protocols.features import costs, questions, records
@@ -42,18 +42,18 @@ from agent_harness.verification.runner.installed_record import FirstLook
 
 UNCOUNTED = ("user_pause", "error", "rate_limited")
 OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")
-"""What an earlier order may have left in the folder that the workspace has in the user's state."""
+"""What an earlier job may have left in the folder that the workspace has in the user's state."""
 
 
-def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
-    """A session, or a run of the suite, in a workspace that stands at the order's base."""
-    if order.kind == ATTEMPT:
-        return _attempt(workspace, order, folder)
-    return _verify(workspace, order)
+def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
+    """A session, or a run of the suite, in a workspace that stands at the job's base."""
+    if job.kind == ATTEMPT:
+        return _attempt(workspace, job, folder)
+    return _verify(workspace, job)
 
 
-def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
-    papers, number = order.papers, int(order.papers["session"])
+def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
+    papers, number = job.papers, int(job.papers["session"])
     pot = SharedBudget(papers["parallel"])
     spent_before = costs.counted(CostRecord(papers["costs"]))
     of_this_run = spent_before - papers["spent_before_usd"]
@@ -61,19 +61,19 @@ def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     project = replace(
         _opened(workspace, checks_baseline=not skipped),
         counts=papers["counts"],
-        elsewhere=lambda here: pot.elsewhere(order.id, here - spent_before) - of_this_run,
+        elsewhere=lambda here: pot.elsewhere(job.id, here - spent_before) - of_this_run,
         first_look=FirstLook(
-            os.path.join(papers["parallel"], "installed.json"), order.id.partition("/")[0], workspace.folder
+            os.path.join(papers["parallel"], "installed.json"), job.id.partition("/")[0], workspace.folder
         ),
     )
-    _seed(project, order)
+    _seed(project, job)
     lines_before = next(ledger.newest_first(project.store.ledger()), None)
     last: JsonObject = {}
     problem: HarnessError | None = None
     try:
         ran = Runs(project).run(
             agents=tuple(papers["agents"]),
-            policy=RefusalPolicy.of_order(papers),
+            policy=RefusalPolicy.of_job(papers),
             max_sessions=1,
             feature_id=papers["feature"],
         )
@@ -87,7 +87,7 @@ def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     row = next((each for each in journal.tail(project.layout.log("sessions.jsonl"), 5)), None)
     lines = ledger.after(project.store.ledger(), lines_before.n if lines_before else 0)
     if any("environment_changed" in each.codes for each in lines):
-        _install_anew(workspace, order, project)
+        _install_anew(workspace, job, project)
     found = _status_of(last, state, problem)
     if last.get("reason") == "budget_exceeded" and not _alone(project, papers["feature"]):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # others have used it up
@@ -100,9 +100,9 @@ def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     return {
         **found,
         "session": number,
-        "commit": last.get("commit") or order.base,
+        "commit": last.get("commit") or job.base,
         "state": state.record,
-        "wip": _left(project, state, order.base) if found["status"] != ACCEPTED else None,
+        "wip": _left(project, state, job.base) if found["status"] != ACCEPTED else None,
         "row": row,
         "spent": spent,
         "cost_usd": (spent.get("cost_usd") or spent.get("assumed_usd") or 0.0) if spent else 0.0,
@@ -137,9 +137,9 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _seed(project: Project, order: WorkOrder) -> None:
-    """State of its own, as the project's was when the order was given; nothing of an earlier order is left of it."""
-    papers, at = order.papers, project.layout
+def _seed(project: Project, job: Job) -> None:
+    """State of its own, as the project's was when the job was given; nothing of an earlier job is left of it."""
+    papers, at = job.papers, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
     project.store.settle_in()
@@ -153,23 +153,23 @@ def _seed(project: Project, order: WorkOrder) -> None:
     for path, value in contents.items():
         if value:
             files.write_json(path, value)
-    project.store.write_proven({"commit": order.base, "features": papers["proven"]})
+    project.store.write_proven({"commit": job.base, "features": papers["proven"]})
     state = SessionState(papers["state"])
     project.store.write_state(state)
     if papers["seed"]:
-        project.store.write_state(_lay_out(project, order, state))
+        project.store.write_state(_lay_out(project, job, state))
 
 
-def _lay_out(project: Project, order: WorkOrder, state: SessionState) -> SessionState:
+def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
     """The work to go on with, as one WIP commit on the base: the session is a continuation, and can go back."""
-    papers, git = order.papers, project.git
+    papers, git = job.papers, project.git
     checkpoint = checkpoints.create(project, papers["session"] - 1, papers["feature"])
     told = papers["told"]
-    wip = git.commit_tree(papers["seed"], [order.base], f"WIP: Feature #{papers['feature']}")
-    git.update_ref(order.branch, wip)
+    wip = git.commit_tree(papers["seed"], [job.base], f"WIP: Feature #{papers['feature']}")
+    git.update_ref(job.branch, wip)
     git.run("read-tree", "--reset", "-u", wip)
     partial = {"feature_id": papers["feature"], "session": papers["session"] - 1, **(told.get("partial") or {})}
-    changed = [path for _, path in git.changed_paths(order.base, wip) if path != project.progress_name]
+    changed = [path for _, path in git.changed_paths(job.base, wip) if path != project.progress_name]
     return state.but(
         next_prompt="continuation",
         current_feature=papers["feature"],
@@ -236,9 +236,9 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
     }
 
 
-def _install_anew(workspace: Workspace, order: WorkOrder, project: Project) -> None:
+def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
     """What a session has changed of the copies of what is installed reaches no other one."""
-    for path in order.lend:
+    for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))
     files.unlink(f"{workspace.folder}.lent")
@@ -248,25 +248,25 @@ def _install_anew(workspace: Workspace, order: WorkOrder, project: Project) -> N
 # ---- what is to land -------------------------------------------------------------------------------------------------
 
 
-def _verify(workspace: Workspace, order: WorkOrder) -> JsonObject:
+def _verify(workspace: Workspace, job: Job) -> JsonObject:
     """The suite on the commit: all that is known to pass, and all that its members have proven, passes."""
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)
     project.store.settle_in()
-    project.store.write_state(SessionState(order.papers["state"]).but(**records.NOTHING_UNFINISHED))
-    (check,) = order.papers["checks"]
+    project.store.write_state(SessionState(job.papers["state"]).but(**records.NOTHING_UNFINISHED))
+    (check,) = job.papers["checks"]
     judge = Judge(project)
     with running(project) as environment:
         on_failure = project.config.preflight.on_failure
         environment.up(auto_reset=on_failure.auto_reset, max_reset_attempts=on_failure.max_reset_attempts)
         environment.healthy()
-        verdict = judge.together(check, order.base)
+        verdict = judge.together(check, job.base)
         run = verdict.suite
         # a judgement leaves a feature's own tests to its proof, which is not run on a combination
         lost = {*check["baseline"]} - (run.report.passing if run and run.report else frozenset())
         if verdict.accepted and lost:
-            lost = judge.still_failing(order.base, lost)
+            lost = judge.still_failing(job.base, lost)
     if run is not None and run.report is None:
         return {"status": BROKEN, "failing": [check["name"]], "output": f"{run.problem}\n{run.output[-4000:]}"}
     if verdict.accepted and not lost:

@@ -32,7 +32,7 @@ from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.selection import settled
-from agent_harness.protocols.features.store import orders_of_run
+from agent_harness.protocols.features.store import jobs_of_run
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
@@ -57,7 +57,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
         begun = PreparedRun.of(wish, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
-        claims = orders_of_run(project.store.left_by_run() or {})
+        claims = jobs_of_run(project.store.left_by_run() or {})
         bounced = sent_back(project.store)
         begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims, bounced=bounced))
         known = _known(folder)

@@ -207,8 +207,8 @@ def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
-def orders_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """The order that has each of these: the token of its claim."""
+def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
+    """The job that has each of these: the token of its claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 

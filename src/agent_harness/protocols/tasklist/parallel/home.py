@@ -20,9 +20,9 @@ from agent_harness.parallel import landing
 from agent_harness.parallel.items import (
     ACCEPTED,
     REJECTED,
+    Job,
     Landing,
     OpenItem,
-    WorkOrder,
 )
 from agent_harness.parallel.landing.objects import Merged
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
@@ -166,20 +166,20 @@ class TaskListHome:
             change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
             change.touch(marked.task)
 
-    def heard(self, orders: Sequence[WorkOrder]) -> dict[str, JsonObject]:
+    def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
         """What the attempts say that they do: they do so in the list's own place."""
-        items = {each.item for each in orders}
+        items = {each.item for each in jobs}
         found = now.told(os.path.dirname(proven.ledger(self._layout)))
         return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
 
     # ---- claims
 
-    def claim(self, orders: Sequence[WorkOrder]) -> None:
-        """Each task in progress, by the name of its slot; the order's id is the token of the claim."""
+    def claim(self, jobs: Sequence[Job]) -> None:
+        """Each task in progress, by the name of its slot; the job's id is the token of the claim."""
 
         def act(change: TaskListChange) -> None:
-            for order in orders:
-                task = change.state.by_id.get(order.item)
+            for job in jobs:
+                task = change.state.by_id.get(job.item)
                 if task is None or task.status not in ("pending", "failed"):
                     continue
                 if changed := proven.put_back(
@@ -187,22 +187,20 @@ class TaskListHome:
                 ):
                     change.note("WARN", changed, task=task.id)
                 seconds = DEFAULT_LEASE_SECONDS
-                owner = f"{order.id.partition('/')[0]}/{order.slot}"
-                lifecycle.start(
-                    task, owner=owner, token=order.id, at=change.now, lease_seconds=seconds, head=order.base
-                )
+                owner = f"{job.id.partition('/')[0]}/{job.slot}"
+                lifecycle.start(task, owner=owner, token=job.id, at=change.now, lease_seconds=seconds, head=job.base)
                 process = self._worker.process.as_record() if self._worker.process else None
-                task.raw.update(worktree=order.workspace, claimed_session=self._session)
+                task.raw.update(worktree=job.workspace, claimed_session=self._session)
                 task.raw.update(claimed_process=process, claimed_run=self._claimed)
-                change.note("Starting", task.title, task=task.id, end=f"(base={order.base[:7]}, {order.slot})")
+                change.note("Starting", task.title, task=task.id, end=f"(base={job.base[:7]}, {job.slot})")
                 change.touch(task)
 
         self._change(act)
 
-    def holds(self, order: str, item: str) -> bool:
-        """Whether the task is claimed by the order."""
+    def holds(self, job: str, item: str) -> bool:
+        """Whether the task is claimed by the job."""
         task = self._list().by_id.get(item)
-        return task is not None and task.status == "in_progress" and task.claim_token == order
+        return task is not None and task.status == "in_progress" and task.claim_token == job
 
     def keep(self) -> None:
         """Renews the session and all claims of the run, once a minute."""
@@ -280,23 +278,23 @@ class TaskListHome:
     # ---- what comes back
 
     def ended(
-        self, order: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
+        self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Costs, verdicts and transcripts once an order; then the task, unless somebody else has it meanwhile."""
+        """Costs, verdicts and transcripts once a job; then the task, unless somebody else has it meanwhile."""
         if result is None or result.get("id"):
-            self._take_costs(order, item, result, spent_usd)
+            self._take_costs(job, item, result, spent_usd)
         if result is not None:
             self._take_books(result)
 
         def act(change: TaskListChange) -> None:
             publish.keep_config(change, self._config_before)
             task = change.state.by_id.get(item)
-            if task is None or task.status != "in_progress" or task.claim_token != order:
+            if task is None or task.status != "in_progress" or task.claim_token != job:
                 return
             how = (result or {}).get("status")
             lifecycle.keep_rescues(task, rescues)
             if how == ACCEPTED:
-                task.raw["landing"] = {"order": order, "commit": (result or {}).get("commit")}
+                task.raw["landing"] = {"order": job, "commit": (result or {}).get("commit")}
                 change.note("WARN", "proven in its workspace; it waits to land", task=item)
             elif how == REJECTED:
                 placed = json_object((result or {}).get("task")) or {}
@@ -314,23 +312,23 @@ class TaskListHome:
 
         self._change(act)
 
-    def _take_costs(self, order: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """The rows of an order, each once, and one for what it has spent beside: by an agent that was killed."""
+    def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
+        """The rows of a job, each once, and one for what it has spent beside: by an agent that was killed."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
-        known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == order]
+        known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
         for row in rows[len(known) :]:
-            journal.append(self._layout.costs, {**row, "order": order})
+            journal.append(self._layout.costs, {**row, "order": job})
         left = spent_usd - max(status.paid(rows), status.paid(known))
         if left > LEAST_USD or (result is None and not known):
-            status.note_lost(self._layout, session=self._session, task_id=item, order=order, spent_usd=left)
+            status.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
-    def costs_more(self, order: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """A row of its own, unless the rows of the order say so much already."""
-        known = [row for row in journal.read(self._layout.costs) if row.get("order") == order]
+    def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
+        """A row of its own, unless the rows of the job say so much already."""
+        known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
         left = min(more_usd, spent_usd - status.paid(known))
         if left > LEAST_USD:
-            status.note_lost(self._layout, session=self._session, task_id=item, order=order, spent_usd=left)
+            status.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def _take_books(self, result: JsonObject) -> None:
         if not result.get("id"):
@@ -408,19 +406,19 @@ class TaskListHome:
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def settle(self, landings: Sequence[Landing]) -> None:
-        """Completed, each with its commit and its verdict; a task that is no more the order's stays as it is."""
+        """Completed, each with its commit and its verdict; a task that is no more the job's stays as it is."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
             accepted = [ClaimVerdict.from_record(line) for line in each.result.get("verdicts") or []]
             last = next((line for line in reversed(accepted) if line.accepted), None)
-            if last and self.holds(each.order, each.item):
+            if last and self.holds(each.job, each.item):
                 verdicts[each.item] = replace(self._with_outputs(last, each.result), commit=each.commit)
 
         def act(change: TaskListChange) -> None:
             for each in landings:
                 task = change.state.by_id.get(each.item)
-                if task is None or task.status != "in_progress" or task.claim_token != each.order:
+                if task is None or task.status != "in_progress" or task.claim_token != each.job:
                     continue
                 verdict = verdicts.get(task.id)
                 only = verdict.basis or "" if verdict and verdict.grade == CHECKED else None
@@ -501,7 +499,7 @@ def left_run(worker: Worker) -> LeftRun:
     """What the list and its log say of a run that is dead."""
     tasks = leases.left_by_run(worker.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-    claims, bounced = leases.orders_of_run(tasks), progress.sent_back(worker.layout)
+    claims, bounced = leases.jobs_of_run(tasks), progress.sent_back(worker.layout)
     return LeftRun(workers=workers, branch=branch, claims=claims, bounced=bounced)
 
 

@@ -1,6 +1,6 @@
 """What workers do for a task list in a workspace: today's run, with a list of its own in which one task can be claimed.
 
-Or the validations of what is to land. A process of its own does it for each order, so nothing of the coordinator is
+Or the validations of what is to land. A process of its own does it for each job, so nothing of the coordinator is
 imported here.
 """
 
@@ -17,7 +17,7 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.temporary import remove
 from agent_harness.parallel.budget import SharedBudget
-from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, WorkOrder
+from agent_harness.parallel.items import ACCEPTED, ATTEMPT, BROKEN, GREEN, PARKED, PARTIAL, RED, REJECTED, Job
 from agent_harness.parallel.workspaces import Workspace, copy_plain
 from agent_harness.protocols.tasklist import planning, proven, run, status
 from agent_harness.protocols.tasklist.attempts import validation
@@ -32,24 +32,24 @@ from agent_harness.verification.runner import lending
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
-def execute(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
-    """An attempt, or a run of validations, in a workspace that stands at the order's base."""
-    if order.kind == ATTEMPT:
-        return _attempt(workspace, order, folder)
-    return _verify(workspace, order)
+def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
+    """An attempt, or a run of validations, in a workspace that stands at the job's base."""
+    if job.kind == ATTEMPT:
+        return _attempt(workspace, job, folder)
+    return _verify(workspace, job)
 
 
-def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
+def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     """Today's run on a list with this one task; what it wrote goes into the result."""
-    papers = order.papers
+    papers = job.papers
     layout = TaskListLayout(os.path.join(workspace.folder, papers["prefix"]))
     _seed(layout, workspace, papers)
     before = next(ledger.newest_first(proven.ledger(layout)), None)
-    worker = Worker.open(layout, worker_id=order.slot, cwd=layout.root)
+    worker = Worker.open(layout, worker_id=job.slot, cwd=layout.root)
     found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
-    policy = RefusalPolicy.of_order(papers)
-    seated = {"project": order.home, "item": order.item}
+    policy = RefusalPolicy.of_job(papers)
+    seated = {"project": job.home, "item": job.item}
     seed = papers["seed"]
     pot = SharedBudget(papers["parallel"])
     ran = run.run(
@@ -61,13 +61,13 @@ def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
         say=_say,
         counts=papers["counts"],
         begin=(lambda: _lay_out(workspace, seed)) if seed else None,
-        elsewhere=lambda spent: pot.elsewhere(order.id, spent),
+        elsewhere=lambda spent: pot.elsewhere(job.id, spent),
         part=run.PartOfRun(
             name=f"hands-{slot.pid}-{slot.start_time}" if (slot := owner.of(os.getppid())) else "",
             is_closed_later=bool(papers.get("is_closed_later")),
             first_look=(
                 os.path.join(papers["parallel"], "installed.json"),
-                order.id.partition("/")[0],
+                job.id.partition("/")[0],
                 workspace.folder,
             ),
         ),
@@ -77,15 +77,15 @@ def _attempt(workspace: Workspace, order: WorkOrder, folder: str) -> JsonObject:
     costs = [*journal.read(layout.costs)]
     copy_plain(layout.sessions, kept, lambda name: name != "costs.jsonl")
     lines = ledger.after(proven.ledger(layout), before.n if before else 0)
-    task = worker.find(state, order.item)
+    task = worker.find(state, job.item)
     spent = status.paid(costs)
     found = _status_of(ran, state, task)
-    if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(order.id, spent):
+    if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(job.id, spent):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # others have used the money up
     return {
         **found,
         "task": task.copy(),
-        "commit": workspace.git.commit_of(task.completed_commit) if task.completed_commit else order.base,
+        "commit": workspace.git.commit_of(task.completed_commit) if task.completed_commit else job.base,
         "costs": costs,
         "cost_usd": spent,
         "verdicts": [each.as_record() for each in lines],
@@ -113,7 +113,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, papers: JsonObject) -> None:
-    """A list with the task, and with the proofs of the others; nothing of an earlier order is left of it."""
+    """A list with the task, and with the proofs of the others; nothing of an earlier job is left of it."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -141,14 +141,14 @@ def _lay_out(workspace: Workspace, tree: str) -> None:
     workspace.git.run("read-tree", "--reset", "HEAD")
 
 
-def _verify(workspace: Workspace, order: WorkOrder) -> JsonObject:
+def _verify(workspace: Workspace, job: Job) -> JsonObject:
     """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
-    papers = order.papers
+    papers = job.papers
     root = os.path.join(workspace.folder, papers["prefix"])
-    _lead_imports_to(root, order.lend)
+    _lead_imports_to(root, job.lend)
     failed, output = _failing(root, papers["checks"], papers["sandbox"])
     if failed:
-        workspace.prepare(Git(order.home), order.base, order.branch, order.refs)
+        workspace.prepare(Git(job.home), job.base, job.branch, job.refs)
     if failed and workspace.drop_planted():
         again = [each for each in papers["checks"] if each["name"] in failed]
         failed, output = _failing(root, again, papers["sandbox"])
