@@ -82,7 +82,7 @@ class _Machines:
         _until(lambda: "workers wait" in (home / "log").read_text())
         return found
 
-    def job(self, name: str, **papers: object) -> Job:
+    def job(self, name: str, **inputs: object) -> Job:
         return Job(
             id=f"run/{name}/1",
             kind=ATTEMPT,
@@ -96,14 +96,14 @@ class _Machines:
             executor="agent_harness.testing.engine_hands:carry_out",
             own=(),
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
-            papers={"append": str(self.begun), "file": f"{name}.txt", "content": name, **papers},
+            inputs={"append": str(self.begun), "file": f"{name}.txt", "content": name, **inputs},
         )
 
     def at(self, job: Job) -> str:
-        return str(self.folder / "parallel/jobs" / job.id.replace("/", "."))
+        return str(self.folder / "parallel/orders" / job.id.replace("/", "."))
 
-    def submit(self, name: str, **papers: object) -> Job:
-        job = self.job(name, **papers)
+    def submit(self, name: str, **inputs: object) -> Job:
+        job = self.job(name, **inputs)
         self.engine.submit(job, self.at(job), {})
         return job
 

@@ -12,13 +12,13 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 def execute(_place: Workspace, job: Job, _folder: str) -> JsonObject:
-    """As the job's papers say."""
-    match job.papers["do"]:
+    """As the job's inputs say."""
+    match job.inputs["do"]:
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)
         case "leave":
             left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-            Path(job.papers["note"]).write_text(str(left.pid))
+            Path(job.inputs["note"]).write_text(str(left.pid))
         case "fail":
             raise ValueError("as it was told")
     told = {name: os.environ.get(name) for name in ("HARNESS_SLOT", "ONCE")}

@@ -40,7 +40,7 @@ class Slot:
             executor="tests.parallel.odd_job:execute",
             own=(),
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
-            papers={"do": do, "note": str(self.base / "left")},
+            inputs={"do": do, "note": str(self.base / "left")},
         )
         files.write_json(str(folder / JOB), job.as_record())
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HARNESS_SLOT": "1"}

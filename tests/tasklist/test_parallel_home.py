@@ -25,13 +25,13 @@ def test_papers_have_what_proves_each_task_as_it_was_kept(tmp_path: Path, added:
     for name in ("task-001", "task-002"):
         work.edit(name, validation={"command": "true", "may_change": ["*"]}, title="As it is now")
     Path(work.layout.init_script).write_text("exit 1\n")
-    papers = home.papers("task-002", None)
+    inputs = home.inputs("task-002", None)
     kept = {"may_change": ["its/*"]} if added else {}
-    assert papers["task"]["title"] == "As it is now"
-    for given, name in ((papers["task"], "second"), (papers["others"][0], "first")):
+    assert inputs["task"]["title"] == "As it is now"
+    for given, name in ((inputs["task"], "second"), (inputs["others"][0], "first")):
         assert given["validation"]["command"] == f"grep -q . {name}"
         assert {"may_change": given["validation"].get("may_change")} == {"may_change": kept.get("may_change")}
-    assert papers["init"] is None
+    assert inputs["init"] is None
     (check,) = home.checks("HEAD", "HEAD", ["task-002"])
     assert check["task"]["validation"]["command"] == "grep -q . second"
 
@@ -40,4 +40,4 @@ def test_what_was_added_meanwhile_counts_as_it_is_found(tmp_path: Path) -> None:
     work = TaskListProject(tmp_path / "list", task("a"), git=True)
     home = home_of(work)
     work.add("b", validation="test -e b")
-    assert home.papers("b", None)["task"]["validation"]["command"] == "test -e b"
+    assert home.inputs("b", None)["task"]["validation"]["command"] == "test -e b"

@@ -90,21 +90,21 @@ class Parcels:
         return {"ref": ref, "sha": sha}
 
     def _packed(self, job: Job) -> str:
-        papers = {name: value for name, value in job.papers.items() if name not in job.paper_files}
-        if isinstance(papers.get("log"), list):
-            papers["log"] = [redact(str(line)) for line in papers["log"]]
-        whole = replace(job, papers=papers, lend=()).as_record()
+        inputs = {name: value for name, value in job.inputs.items() if name not in job.input_files}
+        if isinstance(inputs.get("log"), list):
+            inputs["log"] = [redact(str(line)) for line in inputs["log"]]
+        whole = replace(job, inputs=inputs, lend=()).as_record()
         exclude = self.git.repository_text("exclude")
         told: JsonObject = {"order": whole, "identity": [*self.git.identity], "exclude": exclude}
         told |= {"limits": limits.known_here(), "host": socket.gethostname()}
         contents = {JOB: jsontext.spaced(told).encode("utf-8", "replace")}
-        for name in job.paper_files:
+        for name in job.input_files:
             with suppress(OSError, HarnessError):
-                contents[f"files/{name}"] = files.read_bytes(str(job.papers[name]))
+                contents[f"files/{name}"] = files.read_bytes(str(job.inputs[name]))
         parents = [job.base]
-        if seed := papers.get("seed"):
+        if seed := inputs.get("seed"):
             parents.append(self.git.commit_tree(str(seed), [job.base], "Work to go on with"))
-        parents += [str(each) for each in (papers.get("rescues") or {}).values()]
+        parents += [str(each) for each in (inputs.get("rescues") or {}).values()]
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
@@ -276,17 +276,17 @@ class Parcels:
             self.git.run("config", "--local", key, " ".join(value.split()))
         _write(os.path.join(self.git.shared_dir(), "info", "exclude"), str(told.get("exclude") or "").encode())
         limits.take_in(told.get("limits"), told.get("host"), of_others=False)
-        papers = dict(job.papers)
-        for each in job.paper_folders:
-            papers[each] = os.path.join(folder, "state", os.path.basename(each))
-            os.makedirs(papers[each], mode=0o700, exist_ok=True)
-        for each in job.paper_files:
-            papers[each] = os.path.join(folder, "files", os.path.basename(each))
+        inputs = dict(job.inputs)
+        for each in job.input_folders:
+            inputs[each] = os.path.join(folder, "state", os.path.basename(each))
+            os.makedirs(inputs[each], mode=0o700, exist_ok=True)
+        for each in job.input_files:
+            inputs[each] = os.path.join(folder, "files", os.path.basename(each))
             if content := contents.get(f"files/{each}"):
-                _write(papers[each], content)
-        if job.elsewhere_usd and "parallel" in papers:
-            SharedBudget(str(papers["parallel"])).begin(job.elsewhere_usd)
-        return replace(job, home=str(self.git.top()), workspace=workspace, papers=papers, lend=())
+                _write(inputs[each], content)
+        if job.elsewhere_usd and "parallel" in inputs:
+            SharedBudget(str(inputs["parallel"])).begin(job.elsewhere_usd)
+        return replace(job, home=str(self.git.top()), workspace=workspace, inputs=inputs, lend=())
 
     def _refuse_odd(self, job: Job, ref: str) -> None:
         if not _ID.fullmatch(job.id) or ref != f"{JOBS}/{self.project}/{job.id}" or ".." in job.id:

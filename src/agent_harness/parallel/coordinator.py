@@ -619,11 +619,11 @@ class Coordinator:
         busy = {each.job.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         start, mend = self._lander.begun_on(work, item, base)
-        papers = self._home.papers(item.id, mend)
+        inputs = self._home.inputs(item.id, mend)
         if seated:
-            papers |= seated[1]
+            inputs |= seated[1]
         fence = work.fence + 1
-        job = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=start, papers=papers)
+        job = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=start, inputs=inputs)
         if not self._engine.is_local:
             job = self._with_allowance(job, len(busy))
         known = {"item": item.id, "order": job.id, "fence": fence, "slot": slot, "base": base}
@@ -670,7 +670,7 @@ class Coordinator:
             self._say(f"{job.slot} {job.item}: is taken back, since memory is scarce; its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
-    def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, papers: JsonObject) -> Job:
+    def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, inputs: JsonObject) -> Job:
         return Job(
             id=f"{self._plan.run}/{name}/{fence if kind == ATTEMPT else f'v{fence}'}",  # an item may be called "head"
             kind=kind,
@@ -687,21 +687,21 @@ class Coordinator:
             lend=self._lend,
             fresh=kind == ATTEMPT and self._terms.settings.fresh,
             set_up=SetUp.of(self._terms.settings, self._terms.sandbox).as_record(),
-            papers=papers,
-            paper_files=tuple(name for name in self._home.paper_files if name in papers),
-            paper_folders=tuple(name for name in self._home.paper_folders if name in papers),
+            inputs=inputs,
+            input_files=tuple(name for name in self._home.input_files if name in inputs),
+            input_folders=tuple(name for name in self._home.input_folders if name in inputs),
         )
 
     def _job_checks(self, checks: CheckRun) -> None:
         seat = self._seats.for_checks(self._of_job(checks.name))
         if seat is None:
             return
-        papers = self._home.check_papers(checks.checks)
+        inputs = self._home.check_inputs(checks.checks)
         number = len(self._ledger.events)
         busy = {each.job.slot for each in self._under.values()}
         slot = next(each for n in count(1) if (each := f"v{n}") not in busy)
         base = checks.commit
-        job = self._written(VERIFY, "", checks.name, fence=number, slot=slot, base=base, papers=papers)
+        job = self._written(VERIFY, "", checks.name, fence=number, slot=slot, base=base, inputs=inputs)
         self._of_host[job.id] = seat
         self._begin(_Under(job=job, checks=checks))
 

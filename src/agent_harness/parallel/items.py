@@ -52,8 +52,14 @@ def odd_touches(found: Mapping[str, object]) -> list[str]:
     return [f"{item}: touches is no list of texts, and is passed over" for item in odd]
 
 
-_LISTS = ("own", "lend", "paper_files", "paper_folders")
-_KEYS = {"workspace": "place", "executor": "hands"}
+_LISTS = ("own", "lend", "input_files", "input_folders")
+_KEYS = {
+    "workspace": "place",
+    "executor": "hands",
+    "inputs": "papers",
+    "input_files": "paper_files",
+    "input_folders": "paper_folders",
+}
 """Keys of ``order.json`` that differ from the field's name: files on disk keep their names."""
 
 
@@ -76,9 +82,9 @@ class Job:
     lend: tuple[str, ...] = ()  # ignored paths of the project that the workspace gets copies of
     fresh: bool = False  # the workspace is made anew
     set_up: JsonObject = field(default_factory=dict)  # the command that sets it up, as ``equipment.SetUp`` has it
-    papers: JsonObject = field(default_factory=dict)  # the protocol's
-    paper_files: tuple[str, ...] = ()  # those of the papers that name a file to be read
-    paper_folders: tuple[str, ...] = ()  # those that name a folder of the coordinator's to be written into
+    inputs: JsonObject = field(default_factory=dict)  # the protocol's
+    input_files: tuple[str, ...] = ()  # those of the inputs that name a file to be read
+    input_folders: tuple[str, ...] = ()  # those that name a folder of the coordinator's to be written into
     allowance_usd: float | None = None  # what it may spend, where its spending cannot be followed
     elsewhere_usd: float = 0.0  # what all others have then
 
@@ -123,7 +129,7 @@ def result_of(record: JsonObject) -> JsonObject:
 
 
 def job_folder(folder: str, job: str) -> str:
-    """Where papers and result of a job are, below the folder of the project's parallel runs."""
+    """Where inputs and result of a job are, below the folder of the project's parallel runs."""
     return os.path.join(folder, "orders", job.replace("/", "."))
 
 
@@ -146,8 +152,8 @@ class Home(Protocol):
     """The project as the coordinator asks it. Whatever writes may be repeated without a second effect."""
 
     executor: str  # as ``WorkOrder.executor``
-    paper_files: tuple[str, ...]  # as ``WorkOrder`` has them
-    paper_folders: tuple[str, ...]
+    input_files: tuple[str, ...]  # as ``WorkOrder`` has them
+    input_folders: tuple[str, ...]
     own: tuple[str, ...]
     common: tuple[str, ...]  # files that every item changes
     snapshot: str | None  # where it is shown what the run does
@@ -167,7 +173,7 @@ class Home(Protocol):
         """Shows the items as worked on."""
         ...
 
-    def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
+    def inputs(self, item: str, mend: JsonObject | None) -> JsonObject:
         """What an attempt at the item needs in its workspace."""
         ...
 
@@ -219,7 +225,7 @@ class Home(Protocol):
         """
         ...
 
-    def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
+    def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
         """What a run of these checks needs in its workspace."""
         ...
 

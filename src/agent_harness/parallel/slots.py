@@ -50,7 +50,7 @@ class RunSeats:
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSeat, JsonObject] | None:
-        """A seat, and what the papers of the job say of the agent. Beside others it needs memory and disk, too."""
+        """A seat, and what the inputs of the job say of the agent. Beside others it needs memory and disk, too."""
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent begins: {short}")
             return None
@@ -62,10 +62,10 @@ class RunSeats:
                 continue
             seat = seats.taken(account, told, self._limits)
             if isinstance(seat, HostSeat):
-                papers: JsonObject = {"account": account, "now": self._ignores_limits}
+                inputs: JsonObject = {"account": account, "now": self._ignores_limits}
                 self._ignores_limits = False
                 self._said.pop(host.AGENTS, None)
-                return seat, papers
+                return seat, inputs
             full.append(seat)
         if full:
             self._wait(host.AGENTS, full[0])

@@ -46,14 +46,14 @@ class RefusalPolicy:
         return self.wait_for_seat if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
-    def of_job(cls, papers: JsonObject) -> "RefusalPolicy":
+    def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
         """Return the policy of a worker process: with a chosen account it neither waits nor lets another take over.
 
         Whoever chose the account holds its seat. A worker on another machine chooses, and takes a seat, there.
         """
-        account = papers.get("account")
+        account = inputs.get("account")
         seated = account is not None
-        return cls(wait=papers["wait"] and not seated, ignore_once=papers["now"], account=account, is_seated=seated)
+        return cls(wait=inputs["wait"] and not seated, ignore_once=inputs["now"], account=account, is_seated=seated)
 
 
 class Dispatcher:

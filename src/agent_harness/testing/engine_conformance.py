@@ -62,7 +62,7 @@ class _Bench:
         self.begun = under.folder / "begun"
         engine.open(self.ended)
 
-    def job(self, name: str, fence: int = 1, *, workspace: str | None = None, **papers: object) -> Job:
+    def job(self, name: str, fence: int = 1, *, workspace: str | None = None, **inputs: object) -> Job:
         return Job(
             id=f"run/{name}/{fence}",
             kind=ATTEMPT,
@@ -77,11 +77,11 @@ class _Bench:
             executor=EXECUTOR,
             own=(),
             set_up={"sandbox": None, "command": None, "key": [], "minutes": 1.0, "teardown": None},
-            papers={"append": str(self.begun), "file": f"{name}.txt", "content": name, **papers},
+            inputs={"append": str(self.begun), "file": f"{name}.txt", "content": name, **inputs},
         )
 
     def at(self, job: Job) -> str:
-        return str(self.folder / "parallel/jobs" / job.id.replace("/", "."))
+        return str(self.folder / "parallel/orders" / job.id.replace("/", "."))
 
     def submit(self, *jobs: Job) -> None:
         (self.folder / "parallel" / "places").mkdir(parents=True, exist_ok=True)

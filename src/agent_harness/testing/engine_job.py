@@ -1,6 +1,6 @@
 """What workers do for jobs of the conformance suite of engines: nothing of any protocol.
 
-``papers`` say it: ``append`` a line to a file (how often it was begun), ``file`` and ``content`` to commit, ``seconds``
+``inputs`` say it: ``append`` a line to a file (how often it was begun), ``file`` and ``content`` to commit, ``seconds``
 to take, ``log_bytes`` to print.
 """
 
@@ -15,18 +15,18 @@ from agent_harness.parallel.workspaces import Workspace
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     """A commit with one file; the head of the result."""
-    papers = job.papers
-    if begun := papers.get("append"):
+    inputs = job.inputs
+    if begun := inputs.get("append"):
         with Path(begun).open("a") as log:
             log.write(f"{job.id}\n")
-    if name := papers.get("file"):
-        Path(workspace.folder, name).write_text(str(papers.get("content") or ""))
-    if count := int(papers.get("log_bytes") or 0):
+    if name := inputs.get("file"):
+        Path(workspace.folder, name).write_text(str(inputs.get("content") or ""))
+    if count := int(inputs.get("log_bytes") or 0):
         Path(folder, "logs").mkdir(exist_ok=True)
         Path(folder, "logs", "long.txt").write_text("a line of a log\n" * (count // 16))
     sys.stdout.write("at work\n")
     sys.stdout.flush()
-    time.sleep(float(papers.get("seconds") or 0.0))
+    time.sleep(float(inputs.get("seconds") or 0.0))
     commit = job.base
     if name:
         workspace.git.run("add", "--", name)

@@ -2,7 +2,7 @@
 
     DIR/PROJECT/project/           the repository that stands for the project here; workspaces borrow its objects
     DIR/PROJECT/places/w1 ...      as at home
-    DIR/PROJECT/orders/ID.TRY/     order.json, papers, result.json, as at home, until the remote has all of it
+    DIR/PROJECT/orders/ID.TRY/     order.json, inputs, result.json, as at home, until the remote has all of it
     DIR/worker.lock                one worker a folder
 
 Whoever can submit to the namespace can run code here: it takes jobs of remotes that fit ``--remote`` alone, and of
@@ -524,7 +524,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 def _told_by(job: Job) -> list[JsonObject]:
     """What the session of a job reports of itself: beside its count of starts, or in its workspace's state."""
     workspaces_of = (
-        job.papers.get("counts"),
+        job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
     )
     return [each for folder in workspaces_of if folder for each in now.told(str(folder)) if each["alive"]]
@@ -533,8 +533,8 @@ def _told_by(job: Job) -> list[JsonObject]:
 def _spent(job: Job, folder: str) -> float:
     """What a try has spent by now, in US dollars: as its result says, or what it has written down before each call."""
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
-    paper = job.papers.get("parallel")
-    noted = SharedBudget(str(paper)).spent(job.id) if paper else 0.0
+    inputs = job.inputs.get("parallel")
+    noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
     return max(number_below(told, MOST_USD) or 0.0, noted)
 
 
@@ -550,8 +550,8 @@ def _is_proven(folder: str) -> bool:
 def _continued(git: Git, job: Job, saved: str) -> Job:
     """The same job, which begins with the work of the try before. SC-52."""
     nothing: JsonObject = {}
-    papers = {"told": nothing, **job.papers, "seed": git.tree_of(saved)}
-    return replace(job, papers=papers)
+    inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
+    return replace(job, inputs=inputs)
 
 
 def _stand_in(folder: str) -> Git:

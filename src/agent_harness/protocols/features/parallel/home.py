@@ -53,8 +53,8 @@ class FeatureHome:
     """The project in its folder, which its coordinator has locked."""
 
     executor = EXECUTOR
-    paper_files: tuple[str, ...] = ("verdicts",)
-    paper_folders: tuple[str, ...] = ("counts", "parallel")
+    input_files: tuple[str, ...] = ("verdicts",)
+    input_folders: tuple[str, ...] = ("counts", "parallel")
     checks_each = checks_bounced = False  # a session judges with the suite
 
     def __init__(
@@ -290,7 +290,7 @@ class FeatureHome:
 
     # ---- what a workspace is given
 
-    def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
+    def inputs(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The state of the project as a session of this feature needs it, and what it has to go on with."""
         self.put_back()
         number = self._store.next_session()
@@ -435,11 +435,11 @@ class FeatureHome:
     def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
         """What is known of a job from which nothing came back."""
         folder = job_folder(self._folder, job)
-        paper = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
-        session = records.number(paper.get("session"))
+        inputs = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
+        session = records.number(inputs.get("session"))
         row = {
             "session_id": session,
-            "feature_id": paper.get("feature"),
+            "feature_id": inputs.get("feature"),
             "termination_reason": "error",
             "feature_completed": False,
             "rescue_ref": next(iter(rescues), None),
@@ -569,7 +569,7 @@ class FeatureHome:
             }
         ]
 
-    def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
+    def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The checks, and the state that the settings read."""
         return {"checks": [*checks], "state": self._store.state().record}
 

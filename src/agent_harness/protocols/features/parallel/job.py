@@ -53,17 +53,17 @@ def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    papers, number = job.papers, int(job.papers["session"])
-    pot = SharedBudget(papers["parallel"])
-    spent_before = costs.counted(CostRecord(papers["costs"]))
-    of_this_run = spent_before - papers["spent_before_usd"]
-    skipped = papers["is_verified"] or papers["seed"]
+    inputs, number = job.inputs, int(job.inputs["session"])
+    pot = SharedBudget(inputs["parallel"])
+    spent_before = costs.counted(CostRecord(inputs["costs"]))
+    of_this_run = spent_before - inputs["spent_before_usd"]
+    skipped = inputs["is_verified"] or inputs["seed"]
     project = replace(
         _opened(workspace, checks_baseline=not skipped),
-        counts=papers["counts"],
+        counts=inputs["counts"],
         elsewhere=lambda here: pot.elsewhere(job.id, here - spent_before) - of_this_run,
         first_look=FirstLook(
-            os.path.join(papers["parallel"], "installed.json"), job.id.partition("/")[0], workspace.folder
+            os.path.join(inputs["parallel"], "installed.json"), job.id.partition("/")[0], workspace.folder
         ),
     )
     _seed(project, job)
@@ -72,10 +72,10 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     problem: HarnessError | None = None
     try:
         ran = Runs(project).run(
-            agents=tuple(papers["agents"]),
-            policy=RefusalPolicy.of_job(papers),
+            agents=tuple(inputs["agents"]),
+            policy=RefusalPolicy.of_job(inputs),
             max_sessions=1,
-            feature_id=papers["feature"],
+            feature_id=inputs["feature"],
         )
         last = ran["sessions"][-1] if ran["sessions"] else {}
     except Escalated as error:
@@ -89,14 +89,14 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     if any("environment_changed" in each.codes for each in lines):
         _install_anew(workspace, job, project)
     found = _status_of(last, state, problem)
-    if last.get("reason") == "budget_exceeded" and not _alone(project, papers["feature"]):
+    if last.get("reason") == "budget_exceeded" and not _alone(project, inputs["feature"]):
         found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # others have used it up
     for ref in project.git.refs_below(
         "refs/harness/checkpoints/"
     ):  # of what the workspace began with: nothing of its own
         project.git.update_ref(ref, None)
     baseline = project.store.baseline()
-    known = records.Baseline(papers["baseline"]).passing
+    known = records.Baseline(inputs["baseline"]).passing
     return {
         **found,
         "session": number,
@@ -139,7 +139,7 @@ def _say(line: str) -> None:
 
 def _seed(project: Project, job: Job) -> None:
     """State of its own, as the project's was when the job was given; nothing of an earlier job is left of it."""
-    papers, at = job.papers, project.layout
+    inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
     project.store.settle_in()
@@ -147,35 +147,35 @@ def _seed(project: Project, job: Job) -> None:
     for name in OTHERS_STATE:
         files.unlink(os.path.join(home, name))
     with suppress(FileNotFoundError):
-        shutil.copyfile(papers["verdicts"], project.store.ledger())
-    contents = {at.baseline: papers["baseline"], at.costs: papers["costs"]}
-    contents |= {at.file_sizes: papers["file_sizes"], at.quality: papers["quality"]}
+        shutil.copyfile(inputs["verdicts"], project.store.ledger())
+    contents = {at.baseline: inputs["baseline"], at.costs: inputs["costs"]}
+    contents |= {at.file_sizes: inputs["file_sizes"], at.quality: inputs["quality"]}
     for path, value in contents.items():
         if value:
             files.write_json(path, value)
-    project.store.write_proven({"commit": job.base, "features": papers["proven"]})
-    state = SessionState(papers["state"])
+    project.store.write_proven({"commit": job.base, "features": inputs["proven"]})
+    state = SessionState(inputs["state"])
     project.store.write_state(state)
-    if papers["seed"]:
+    if inputs["seed"]:
         project.store.write_state(_lay_out(project, job, state))
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
     """The work to go on with, as one WIP commit on the base: the session is a continuation, and can go back."""
-    papers, git = job.papers, project.git
-    checkpoint = checkpoints.create(project, papers["session"] - 1, papers["feature"])
-    told = papers["told"]
-    wip = git.commit_tree(papers["seed"], [job.base], f"WIP: Feature #{papers['feature']}")
+    inputs, git = job.inputs, project.git
+    checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
+    told = inputs["told"]
+    wip = git.commit_tree(inputs["seed"], [job.base], f"WIP: Feature #{inputs['feature']}")
     git.update_ref(job.branch, wip)
     git.run("read-tree", "--reset", "-u", wip)
-    partial = {"feature_id": papers["feature"], "session": papers["session"] - 1, **(told.get("partial") or {})}
+    partial = {"feature_id": inputs["feature"], "session": inputs["session"] - 1, **(told.get("partial") or {})}
     changed = [path for _, path in git.changed_paths(job.base, wip) if path != project.progress_name]
     return state.but(
         next_prompt="continuation",
-        current_feature=papers["feature"],
+        current_feature=inputs["feature"],
         feature_checkpoint=checkpoint.record,
         wip_commit=wip,
-        wip_red_tests=sorted(records.Baseline(papers["baseline"]).passing),  # any of them may fail in it
+        wip_red_tests=sorted(records.Baseline(inputs["baseline"]).passing),  # any of them may fail in it
         partial={**partial, "wip_files": changed[:40]},
         last_failure=told.get("failure") or state.last_failure,
     )
@@ -254,8 +254,8 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)
     project.store.settle_in()
-    project.store.write_state(SessionState(job.papers["state"]).but(**records.NOTHING_UNFINISHED))
-    (check,) = job.papers["checks"]
+    project.store.write_state(SessionState(job.inputs["state"]).but(**records.NOTHING_UNFINISHED))
+    (check,) = job.inputs["checks"]
     judge = Judge(project)
     with running(project) as environment:
         on_failure = project.config.preflight.on_failure

@@ -62,8 +62,8 @@ class TaskListHome:
 
     executor = EXECUTOR
     checks_bounced = True  # by the validations of others
-    paper_files: tuple[str, ...] = ()
-    paper_folders: tuple[str, ...] = ("counts", "parallel")
+    input_files: tuple[str, ...] = ()
+    input_folders: tuple[str, ...] = ("counts", "parallel")
     common: tuple[str, ...] = ()
 
     def __init__(
@@ -243,7 +243,7 @@ class TaskListHome:
 
     # ---- what a workspace is given
 
-    def papers(self, item: str, mend: JsonObject | None) -> JsonObject:
+    def inputs(self, item: str, mend: JsonObject | None) -> JsonObject:
         """The task, what proves the others, the last lines of the log, and how attempts are made."""
         state = self._list()
         open_ones = (
@@ -401,7 +401,7 @@ class TaskListHome:
             self._touched[commit] = frozenset(found)
         return self._touched[commit]
 
-    def check_papers(self, checks: Sequence[JsonObject]) -> JsonObject:
+    def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The tasks, and the sandbox of their validations."""
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 

@@ -41,32 +41,32 @@ def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     """Today's run on a list with this one task; what it wrote goes into the result."""
-    papers = job.papers
-    layout = TaskListLayout(os.path.join(workspace.folder, papers["prefix"]))
-    _seed(layout, workspace, papers)
+    inputs = job.inputs
+    layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
+    _seed(layout, workspace, inputs)
     before = next(ledger.newest_first(proven.ledger(layout)), None)
     worker = Worker.open(layout, worker_id=job.slot, cwd=layout.root)
-    found = registry.resolve_all(tuple(papers["agents"]), configured=None, environ=os.environ)
+    found = registry.resolve_all(tuple(inputs["agents"]), configured=None, environ=os.environ)
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
-    policy = RefusalPolicy.of_job(papers)
+    policy = RefusalPolicy.of_job(inputs)
     seated = {"project": job.home, "item": job.item}
-    seed = papers["seed"]
-    pot = SharedBudget(papers["parallel"])
+    seed = inputs["seed"]
+    pot = SharedBudget(inputs["parallel"])
     ran = run.run(
         worker,
         Dispatcher(allowed, policy, _say, told=seated),
         max_tasks=1,
-        max_minutes=papers["max_minutes"],
-        max_cost_usd=papers["max_cost_usd"],
+        max_minutes=inputs["max_minutes"],
+        max_cost_usd=inputs["max_cost_usd"],
         say=_say,
-        counts=papers["counts"],
+        counts=inputs["counts"],
         begin=(lambda: _lay_out(workspace, seed)) if seed else None,
         elsewhere=lambda spent: pot.elsewhere(job.id, spent),
         part=run.PartOfRun(
             name=f"hands-{slot.pid}-{slot.start_time}" if (slot := owner.of(os.getppid())) else "",
-            is_closed_later=bool(papers.get("is_closed_later")),
+            is_closed_later=bool(inputs.get("is_closed_later")),
             first_look=(
-                os.path.join(papers["parallel"], "installed.json"),
+                os.path.join(inputs["parallel"], "installed.json"),
                 job.id.partition("/")[0],
                 workspace.folder,
             ),
@@ -112,7 +112,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
     return found | {"uncounted": how == PARTIAL}
 
 
-def _seed(layout: TaskListLayout, workspace: Workspace, papers: JsonObject) -> None:
+def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
     """A list with the task, and with the proofs of the others; nothing of an earlier job is left of it."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
@@ -120,17 +120,17 @@ def _seed(layout: TaskListLayout, workspace: Workspace, papers: JsonObject) -> N
     remove(layout.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(layout.root, exist_ok=True)
     state = planning.new_state(clock.now())
-    state |= {"session_config": papers["config"], "session_count": papers["session"] - 1}
-    state |= {"tasks": [papers["task"], *papers["others"]]}
+    state |= {"session_config": inputs["config"], "session_count": inputs["session"] - 1}
+    state |= {"tasks": [inputs["task"], *inputs["others"]]}
     files.write_json(layout.tasks, state)
-    files.replace(layout.progress, "".join(f"{line}\n" for line in papers["log"]))
-    if papers["init"] is not None:
-        files.replace(layout.init_script, papers["init"])
-    for ref, commit in papers["rescues"].items():
+    files.replace(layout.progress, "".join(f"{line}\n" for line in inputs["log"]))
+    if inputs["init"] is not None:
+        files.replace(layout.init_script, inputs["init"])
+    for ref, commit in inputs["rescues"].items():
         workspace.git.update_ref(ref, commit)
     own = State(state)
     proven.adopt(layout, own)
-    proven.forget(layout, papers["task"]["id"])
+    proven.forget(layout, inputs["task"]["id"])
     for task in own.tasks:
         proven.keep_proof(layout, task)
 
@@ -143,15 +143,15 @@ def _lay_out(workspace: Workspace, tree: str) -> None:
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
     """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
-    papers = job.papers
-    root = os.path.join(workspace.folder, papers["prefix"])
+    inputs = job.inputs
+    root = os.path.join(workspace.folder, inputs["prefix"])
     _lead_imports_to(root, job.lend)
-    failed, output = _failing(root, papers["checks"], papers["sandbox"])
+    failed, output = _failing(root, inputs["checks"], inputs["sandbox"])
     if failed:
         workspace.prepare(Git(job.home), job.base, job.branch, job.refs)
     if failed and workspace.drop_planted():
-        again = [each for each in papers["checks"] if each["name"] in failed]
-        failed, output = _failing(root, again, papers["sandbox"])
+        again = [each for each in inputs["checks"] if each["name"] in failed]
+        failed, output = _failing(root, again, inputs["sandbox"])
     if any(code is None or code in KILLED for code in failed.values()):
         return {"status": BROKEN, "failing": [*failed], "output": output}
     return {"status": RED if failed else GREEN, "failing": [*failed], "output": output}
