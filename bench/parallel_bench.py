@@ -15,7 +15,7 @@ import timing
 
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
-from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.plan import RunPlan
 from agent_harness.parallel.workspaces import Workspace
 from agent_harness.testing.task_list_project import TaskListProject, task

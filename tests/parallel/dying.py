@@ -16,10 +16,10 @@ from typing import Any
 
 from agent_harness.cli.main import process
 from agent_harness.kernel.git import Git
-from agent_harness.parallel import landing
+from agent_harness.parallel import merge_queue
 from agent_harness.parallel.budget import SharedBudget
-from agent_harness.parallel.landing import objects
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.merge_queue import objects
 from agent_harness.protocols.features.parallel.home import FeatureHome
 from agent_harness.protocols.tasklist.parallel.home import TaskListHome
 
@@ -75,7 +75,7 @@ def arm(moment: str) -> None:
 
         Git.update_ref = cut_off  # type: ignore[method-assign]
     elif when == "moved":
-        objects.move = landing.move = then_die(objects.move)
+        objects.move = merge_queue.move = then_die(objects.move)
     for of, name in AFTER.get(when, ()):
         setattr(of, name, then_die(getattr(of, name), int(which or 1)))
 

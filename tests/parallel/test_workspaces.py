@@ -14,7 +14,7 @@ from agent_harness.kernel import process
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.owner import HOME_REPOSITORY
 from agent_harness.kernel.process.sandbox import AUTO, kind_for
-from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.workspaces import Workspace, copy_plain, take_home
 from agent_harness.testing.repo import Repo
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import project_id
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.testing import HARNESS
 from agent_harness.testing.task_list_project import TaskListProject
 

@@ -27,7 +27,7 @@ from agent_harness.kernel.redact import redact
 from agent_harness.parallel import workspaces
 from agent_harness.parallel.budget import MOST_USD, SharedBudget
 from agent_harness.parallel.items import ACCEPTED, JOB, RESULT, Job
-from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.worker_process import EXECUTORS
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 

@@ -25,7 +25,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.kernel.rate_limits import sentence
 from agent_harness.kernel.terminal import printable
-from agent_harness.parallel import decision, landing, plan, requests, slots, workspace_setup, workspaces
+from agent_harness.parallel import decision, merge_queue, plan, requests, slots, workspace_setup, workspaces
 from agent_harness.parallel.budget import CountedCost, SharedBudget, most_of_each
 from agent_harness.parallel.engine import UNKNOWN, WRAP_UP_SECONDS, Engine, LocalEngine
 from agent_harness.parallel.items import (
@@ -42,11 +42,11 @@ from agent_harness.parallel.items import (
     job_folder,
     result_of_job,
 )
-from agent_harness.parallel.landing import candidates
-from agent_harness.parallel.landing.lander import BRANCH_GONE, CheckRun, Lander
-from agent_harness.parallel.landing.refs import ProjectRefs
-from agent_harness.parallel.landing.touched import HomeWatch
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
+from agent_harness.parallel.merge_queue import candidates
+from agent_harness.parallel.merge_queue.merging import BRANCH_GONE, CheckRun, MergeQueue
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
+from agent_harness.parallel.merge_queue.touched import HomeWatch
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.parallel.workspace_setup import PortBlocks, SetUp
@@ -137,7 +137,7 @@ class Coordinator:
         self._ledger = Ledger(self._folder)
         self._ledger.folded()
         self._refs = ProjectRefs(project_id(self._folder))
-        self._lander = Lander(
+        self._merge_queue = MergeQueue(
             self._home,
             self._git,
             self._folder,
@@ -310,9 +310,9 @@ class Coordinator:
             self._end_needless(is_over)
             if moved:
                 continue
-            waits = self._lander.is_pushing and not is_over
+            waits = self._merge_queue.is_pushing and not is_over
             if not self._under and not waits and not (self._seats.waits and ending is None):
-                if ending is None and self._lander.try_last():
+                if ending is None and self._merge_queue.try_last():
                     continue
                 return ending or self._all_refused() or self._nothing_left()
             with suppress(queue.Empty):
@@ -359,14 +359,14 @@ class Coordinator:
         return decision.Facts(
             items=self._home.items() if may_begin and not self._terms.only_land else [],
             slots=self._plan.workers - len(attempts) - len(self._plan.shut_slots),
-            checking=is_due or (self._plan.joined is not None and self._lander.branch.waits),
+            checking=is_due or (self._plan.joined is not None and self._merge_queue.branch.waits),
             test_runs=self._test_runs - len(checks),
             ahead=frozenset(each.batch for each in checks),
-            learned=self._lander.lessons.overlap,
-            apart=self._lander.apart,
-            held_up=self._lander.held_up,
+            learned=self._merge_queue.lessons.overlap,
+            apart=self._merge_queue.apart,
+            held_up=self._merge_queue.held_up,
             may_begin=may_begin,
-            pushing=self._lander.is_pushing,
+            pushing=self._merge_queue.is_pushing,
             most_attempts=self._terms.max_attempts,
         )
 
@@ -377,7 +377,7 @@ class Coordinator:
             code = 130 if stop.signalled else 5
             return code, "user_pause", "Stopped by a person."
         if self._plan.blocked == BRANCH_GONE:
-            told = landing.told_gone(self._branch, self._plan.head)
+            told = merge_queue.told_gone(self._branch, self._plan.head)
             return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
         if self._plan.blocked:
             return 3, self._plan.blocked, self._told_blocked()
@@ -454,7 +454,7 @@ class Coordinator:
     # ---- what is shown
 
     def _view(self) -> JsonObject:
-        in_the_way = self._lander.in_the_way
+        in_the_way = self._merge_queue.in_the_way
         known, attempts = self._plan, [each for each in self._under.values() if each.job.kind == ATTEMPT]
         attempts.sort(key=lambda each: int(each.job.slot[1:]))
         heard = self._home.heard([each.job for each in attempts])
@@ -535,9 +535,9 @@ class Coordinator:
         found = self._plan
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
-        hint = landing.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
+        hint = merge_queue.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
         hint = LOOK_FIRST if reason == AGENT_FAILS else hint
-        if (in_the_way := self._lander.in_the_way) and code in (0, 1, 7):
+        if (in_the_way := self._merge_queue.in_the_way) and code in (0, 1, 7):
             proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
             code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
             hint = f"{in_the_way.hint}  # or commit it; then: harness run"
@@ -547,7 +547,7 @@ class Coordinator:
             message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
             message += f" Changed in the project meanwhile, and put back: {_some([*self._put_back])}."
-        self._lander.lessons.save()
+        self._merge_queue.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
@@ -583,21 +583,25 @@ class Coordinator:
 
     def _do(self, step: decision.Step) -> bool:
         """Carries a step out; whether the plan knows more now."""
-        lander, moved = self._lander, True
+        merge_queue, moved = self._merge_queue, True
         match step:
             case decision.StartAttempt():
                 moved = self._job(step)
             case decision.CombineCandidates():
-                moved = lander.combine_ahead(step.items, step.on) if step.on else lander.combine(step.items)
+                moved = merge_queue.combine_ahead(step.items, step.on) if step.on else merge_queue.combine(step.items)
             case decision.RunChecks():
-                moved = lander.check_head(step.head) if step.trial is None else lander.check(step.batch, step.trial)
+                moved = (
+                    merge_queue.check_head(step.head)
+                    if step.trial is None
+                    else merge_queue.check(step.batch, step.trial)
+                )
             case decision.LandBatch():
-                moved = lander.land(step.count)
+                moved = merge_queue.land(step.count)
             case decision.PushLanded():
-                moved = lander.push()
+                moved = merge_queue.push()
                 self._watch.fetched()
             case decision.BounceItem():
-                moved = lander.bounce(step.item)
+                moved = merge_queue.bounce(step.item)
             case decision.ReleaseBatch():
                 self._ledger.note("released", singly=step.singly)
             case decision.AskPerson():
@@ -607,7 +611,7 @@ class Coordinator:
     def _job(self, step: decision.StartAttempt) -> bool:
         if not self._can_pay():
             return False
-        item, work, base = step.item, self._plan.work(step.item.id), self._lander.branch.tip
+        item, work, base = step.item, self._plan.work(step.item.id), self._merge_queue.branch.tip
         if not base:
             self._ledger.note("blocked", reason=BRANCH_GONE)
             return True
@@ -618,7 +622,7 @@ class Coordinator:
             return False
         busy = {each.job.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
-        start, mend = self._lander.begun_on(work, item, base)
+        start, mend = self._merge_queue.begun_on(work, item, base)
         inputs = self._home.inputs(item.id, mend)
         if seated:
             inputs |= seated[1]
@@ -743,7 +747,7 @@ class Coordinator:
 
     def _look_at_home(self, job: Job) -> None:
         """Says what of the project was changed while an attempt was made, and what of that is put back."""
-        found = self._watch.look(job.name, fetching=self._lander.is_pushing)
+        found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._home.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
         if not changed:
@@ -782,16 +786,16 @@ class Coordinator:
         self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
         self._money.settle(job, spent)
         if status != ACCEPTED:
-            self._lander.lessons.changed(item, work.base, result.get("rescues") or [])
-        elif self._lander.lessons.overlap.paths:  # by whose files it may be met until it has landed
-            self._lander.lessons.changed(item, work.base, [commit])
+            self._merge_queue.lessons.changed(item, work.base, result.get("rescues") or [])
+        elif self._merge_queue.lessons.overlap.paths:  # by whose files it may be met until it has landed
+            self._merge_queue.lessons.changed(item, work.base, [commit])
         if result.get("reason") == NOT_SET_UP:
             tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
             self._ledger.note("slot_shut", slot=work.slot, tail=tail)
             self._say(f"{work.slot} is closed: {tail}")
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
-        if status == ACCEPTED and (left := landing.marked(self._git, commit, files_of_mend)):
-            self._lander.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
+        if status == ACCEPTED and (left := merge_queue.marked(self._git, commit, files_of_mend)):
+            self._merge_queue.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
         """An attempt that was over, maybe given up for lost, and is told of again: what it cost more counts, once."""
@@ -841,7 +845,7 @@ class Coordinator:
         found = files.read_json_if_any(os.path.join(folder, RESULT))
         shutil.rmtree(folder, ignore_errors=True)
         if under.checks:
-            self._lander.checked(under.checks, found)
+            self._merge_queue.checked(under.checks, found)
 
 
 def _some(names: Collection[str]) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from agent_harness.kernel import files
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.landing.objects import Merged
-from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.merge_queue.objects import Merged
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 ATTEMPT, VERIFY = "attempt", "verify"
 """Kinds of jobs."""
@@ -139,7 +139,7 @@ def result_of_job(folder: str, job: str) -> JsonObject:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landing:
+class LandedItem:
     """One member of a batch, as it goes to the branch."""
 
     item: str
@@ -229,7 +229,7 @@ class Home(Protocol):
         """What a run of these checks needs in its workspace."""
         ...
 
-    def settle(self, landings: Sequence[Landing]) -> None:
+    def settle(self, landings: Sequence[LandedItem]) -> None:
         """Writes down that they have landed."""
         ...
 

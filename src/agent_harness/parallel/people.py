@@ -15,9 +15,9 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.owner import Owner
 from agent_harness.parallel import rebuild, requests, snapshot, workspace_setup, workspaces
 from agent_harness.parallel.items import result_of_job
-from agent_harness.parallel.landing import candidates, told_gone
-from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
+from agent_harness.parallel.merge_queue import candidates, told_gone
+from agent_harness.parallel.merge_queue.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
 from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.workspaces import Workspace

@@ -21,9 +21,9 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import ledger as journals
 from agent_harness.parallel.items import ACCEPTED, ATTEMPT, JOB, PARKED, RESULT, result_of_job
-from agent_harness.parallel.landing import candidates, trailers
-from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
+from agent_harness.parallel.merge_queue import candidates, trailers
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.plan import LANDED, OPEN, RunPlan, fold
 from agent_harness.session import parallel_settings
 

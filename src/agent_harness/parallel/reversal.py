@@ -15,8 +15,8 @@ from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.objects import ABSENT
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import landing
-from agent_harness.parallel.landing import trailers
+from agent_harness.parallel import merge_queue
+from agent_harness.parallel.merge_queue import trailers
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
@@ -95,7 +95,7 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 
     ``Refused`` where later work has changed the same lines; it names the files.
     """
-    merged = landing.merged(git, head, until, since)
+    merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
         raise Refused(
             f"Later work has changed the same lines: {', '.join(conflicts[:5])}",
@@ -127,7 +127,7 @@ def changed_by(
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
     met = {path: new for path, (_, new) in found.items() if path in dirty | hidden}
-    if in_the_way := sorted(map(os.fsdecode, met.keys() - {*landing.already_there(git, met)})):
+    if in_the_way := sorted(map(os.fsdecode, met.keys() - {*merge_queue.already_there(git, met)})):
         raise UnsafeTree(
             f"These files are not committed: {', '.join(in_the_way[:5])}", hint="git commit  # or git stash"
         )

@@ -13,12 +13,12 @@ from agent_harness.kernel import trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import landing, rebuild, workspace_setup
+from agent_harness.parallel import merge_queue, rebuild, workspace_setup
 from agent_harness.parallel.coordinator import Coordinator, RunTerms
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
 from agent_harness.parallel.items import Home, OpenItem, odd_touches
-from agent_harness.parallel.landing.learning import learned_in
+from agent_harness.parallel.merge_queue.learning import learned_in
 from agent_harness.parallel.people import ForeseenRun, refuse_gone
 from agent_harness.parallel.plan import WORKING
 from agent_harness.parallel.rebuild import LeftRun
@@ -76,7 +76,7 @@ def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *,
         refuse_gone(git, folder, named)
     if git is None or git.head() is None:
         raise UnsafeTree("--workers needs a git work tree with a commit", hint=f"git init  # or {otherwise}")
-    return landing.target(git, named)
+    return merge_queue.target(git, named)
 
 
 @dataclass(frozen=True, kw_only=True)

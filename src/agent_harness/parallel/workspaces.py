@@ -31,7 +31,7 @@ from agent_harness.kernel.git.locate import text_of
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.lock import LockFile
 from agent_harness.kernel.temporary import remove
-from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 RESCUE_REFS = "refs/harness/rescue"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from agent_harness.errors import HarnessError, NothingEligible, UsageError
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.landing import trailers
+from agent_harness.parallel.merge_queue import trailers
 from agent_harness.session import headline
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import Item, PastSession, ProjectView

@@ -224,7 +224,7 @@ def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]
     if top is None:
         return {}
     from agent_harness.kernel.git import Git
-    from agent_harness.parallel.landing import trailers
+    from agent_harness.parallel.merge_queue import trailers
 
     with suppress(HarnessError, OSError):
         git = Git(top)

@@ -18,9 +18,9 @@ from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
-from agent_harness.parallel import landing
-from agent_harness.parallel.items import ACCEPTED, JOB, Job, Landing, OpenItem, job_folder
-from agent_harness.parallel.landing.objects import Merged
+from agent_harness.parallel import merge_queue
+from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenItem, job_folder
+from agent_harness.parallel.merge_queue.objects import Merged
 from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
@@ -72,7 +72,7 @@ class FeatureHome:
         self.common: tuple[str, ...] = (project.features_name, project.progress_name)
         self.snapshot: str | None = project.layout.parallel
         self._named_branch = branch
-        self._branch = landing.target(project.git, branch)
+        self._branch = merge_queue.target(project.git, branch)
         self.push_target = self._push_target()
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
         self._landed = 0
@@ -346,7 +346,7 @@ class FeatureHome:
             git.commit_tree(repository.tree_with(git, git.tree_of(each), same), [base], "side")
             for each in (head, commit)
         )
-        found = landing.merged(git, ours, base, theirs, project.config.parallel.union)
+        found = merge_queue.merged(git, ours, base, theirs, project.config.parallel.union)
         contents = {
             project.features_name: self._features(head, commit, int(item), proven=proven),
             project.progress_name: self._story(head, base, commit),
@@ -573,7 +573,7 @@ class FeatureHome:
         """The checks, and the state that the settings read."""
         return {"checks": [*checks], "state": self._store.state().record}
 
-    def settle(self, landings: Sequence[Landing]) -> None:
+    def settle(self, landings: Sequence[LandedItem]) -> None:
         """The state after these have landed: what passes, what is proven, the verdicts."""
         self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
@@ -625,7 +625,7 @@ class FeatureHome:
         self._verified.add(tip)
         self._landed = number
 
-    def _state_after(self, state: SessionState, document: FeatureList, landings: Sequence[Landing]) -> SessionState:
+    def _state_after(self, state: SessionState, document: FeatureList, landings: Sequence[LandedItem]) -> SessionState:
         ids = [each.item for each in landings]
         done, interval = len(document.passing), self._project.config.quality.cleanup_interval
         is_due = done // interval > state.cleaned_up_at // interval  # UAH-321, C36

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import landing
+from agent_harness.parallel import merge_queue
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.people import foreseen
 from agent_harness.parallel.plan import RunPlan, fold
@@ -64,7 +64,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
             with stop.held():  # its files may be there already, and are no changes of a person
-                landing.move(project.git, known.branch, *known.moving)
+                merge_queue.move(project.git, known.branch, *known.moving)
         valid_features(project, None if is_here else features_at(project, target))
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run

@@ -8,7 +8,7 @@ Each step may be repeated. Whoever has the project next ends it before anything 
 """
 
 from agent_harness.errors import HarnessError
-from agent_harness.parallel import landing, reversal
+from agent_harness.parallel import merge_queue, reversal
 from agent_harness.parallel.reversal import Reversal
 from agent_harness.protocols.features import progress, records
 from agent_harness.protocols.features.project import Project
@@ -19,12 +19,12 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Moves the branch and writes down what follows. Refused with nothing changed, as ``landing.move`` says."""
+    """Moves the branch and writes down what follows. Refused with nothing changed, as ``merge_queue.move`` says."""
     path = project.store.reversal()
     reversal.decide(path, found)
     try:
         if not found.has_moved(project.git):
-            landing.move(project.git, found.branch, found.head, found.commit)
+            merge_queue.move(project.git, found.branch, found.head, found.commit)
     except HarnessError:
         reversal.over(path)
         raise

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, UsageError, VerificationFailed
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import landing, reversal
+from agent_harness.parallel import merge_queue, reversal
 from agent_harness.parallel.reversal import Reversal
 from agent_harness.protocols.tasklist import lifecycle, proven, selection
 from agent_harness.protocols.tasklist.attempts import validation
@@ -292,13 +292,13 @@ def _settle(worker: "Worker", plan: TaskUndo) -> None:
 
 
 def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Each step may be repeated. Refused with nothing changed, as ``landing.move`` says."""
+    """Each step may be repeated. Refused with nothing changed, as ``merge_queue.move`` says."""
     task = worker.find(change.state, found.item)
     if not found.again:
         proven.forget(worker.layout, task.id)
     try:
         if not found.has_moved(git):
-            landing.move(git, found.branch, found.head, found.commit)
+            merge_queue.move(git, found.branch, found.head, found.commit)
     except HarnessError:
         if not found.again:
             proven.prove(worker.layout, change.state, task.id)

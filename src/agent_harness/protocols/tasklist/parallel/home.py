@@ -16,15 +16,15 @@ from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import kind_for, settings_from
-from agent_harness.parallel import landing
+from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import (
     ACCEPTED,
     REJECTED,
     Job,
-    Landing,
+    LandedItem,
     OpenItem,
 )
-from agent_harness.parallel.landing.objects import Merged
+from agent_harness.parallel.merge_queue.objects import Merged
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
@@ -362,7 +362,7 @@ class TaskListHome:
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """As git combines them; the list and its log are no part of a commit."""
-        return landing.merged(self._git, head, base, commit, self._settings.union)
+        return merge_queue.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
         self,
@@ -405,7 +405,7 @@ class TaskListHome:
         """The tasks, and the sandbox of their validations."""
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
-    def settle(self, landings: Sequence[Landing]) -> None:
+    def settle(self, landings: Sequence[LandedItem]) -> None:
         """Completed, each with its commit and its verdict; a task that is no more the job's stays as it is."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from agent_harness.kernel.git import Git
 from agent_harness.parallel import workspaces
-from agent_harness.parallel.landing.refs import BEFORE, ProjectRefs, is_before
-from agent_harness.parallel.landing.trailers import landed_on
+from agent_harness.parallel.merge_queue.refs import BEFORE, ProjectRefs, is_before
+from agent_harness.parallel.merge_queue.trailers import landed_on
 from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, RunPlan
 
 

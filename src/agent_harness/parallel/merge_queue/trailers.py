@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from agent_harness.kernel.git import Git
-from agent_harness.parallel.landing.objects import ITEM_TRAILER
+from agent_harness.parallel.merge_queue.objects import ITEM_TRAILER
 
 CANDIDATE_TRAILER = "Harness-Candidate"
 """Names the candidate in the message of the one commit that has brought it to the branch."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
-from agent_harness.parallel.landing import objects
+from agent_harness.parallel.merge_queue import objects
 
 AGAIN_SECONDS = 60.0
 

@@ -13,9 +13,9 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import workspaces
 from agent_harness.parallel.items import GREEN, RED, Home
-from agent_harness.parallel.landing.branch import TargetBranch
-from agent_harness.parallel.landing.refs import ProjectRefs
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.merge_queue.branch import TargetBranch
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.plan import JoinedHead
 
 JOINS = 3

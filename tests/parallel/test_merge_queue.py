@@ -10,8 +10,8 @@ import pytest
 
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git
-from agent_harness.parallel import landing
-from agent_harness.parallel.landing import Candidate, InTheWay
+from agent_harness.parallel import merge_queue
+from agent_harness.parallel.merge_queue import Candidate, InTheWay
 from agent_harness.testing.repo import Repo
 
 MAIN = "refs/heads/main"
@@ -42,12 +42,12 @@ def test_two_candidates_of_one_base_go_on_top_of_one_another(repo: Repo) -> None
     one, two = made(repo, base, b="b\n"), made(repo, base, c="c\n", old=None)
     before = repo.status(), repo.files()
     proven = Candidate(commit=one, message="One\n\nHarness-Item: 1\n")
-    first = landing.put_on(git, base, proven, git.tree_of(one))
-    both = landing.merged(git, first, base, two)
-    second = landing.put_on(git, first, Candidate(commit=two, message="Two\n"), both.tree)
+    first = merge_queue.put_on(git, base, proven, git.tree_of(one))
+    both = merge_queue.merged(git, first, base, two)
+    second = merge_queue.put_on(git, first, Candidate(commit=two, message="Two\n"), both.tree)
     assert both.conflicts == ()
     assert repo.git("ls-tree", "--name-only", second).split() == ["a", "b", "c", "log"]
-    tip = landing.tip_of(git, base, [first, second], ["1", "2"])
+    tip = merge_queue.tip_of(git, base, [first, second], ["1", "2"])
     assert repo.git("log", "--first-parent", "--format=%s", tip).splitlines() == ["Land 1, 2", "First"]
     assert (
         repo.git("log", "-1", "--format=%an %(trailers:key=Harness-Item,valueonly)", first).strip() == "Test Person 1"
@@ -60,7 +60,7 @@ def test_a_file_that_was_only_touched_is_in_nobodys_way(repo: Repo) -> None:
     git, base = Git(repo.path), repo.head
     new = made(repo, base, a="new\n")
     os.utime(repo.path / "a", (1, 1))
-    landing.move(git, MAIN, base, new)
+    merge_queue.move(git, MAIN, base, new)
     assert (repo.head, repo.read("a"), repo.status()) == (new, b"new\n", [])
 
 
@@ -68,25 +68,25 @@ def test_a_conflict_is_an_answer_with_the_markers_in_its_tree(repo: Repo) -> Non
     """SC-31."""
     base, git = repo.head, Git(repo.path)
     one, two = made(repo, base, a="1\none\n3\n"), made(repo, base, a="1\ntwo\n3\n")
-    found = landing.merged(git, one, base, two)
+    found = merge_queue.merged(git, one, base, two)
     assert found.conflicts == ("a",)
     commit = git.commit_tree(found.tree, [base], "x")
-    assert landing.marked(git, commit, ["a", "old", "not-there"]) == ["a"]
-    assert landing.marked(git, one, ["a"]) == []
+    assert merge_queue.marked(git, commit, ["a", "old", "not-there"]) == ["a"]
+    assert merge_queue.marked(git, one, ["a"]) == []
 
 
 def test_of_a_union_file_the_lines_of_both_sides_are_kept(repo: Repo) -> None:
     base, git = repo.head, Git(repo.path)
     one, two = made(repo, base, log="one\n"), made(repo, base, log="two\n")
-    assert landing.merged(git, one, base, two).conflicts == ("log",)
-    found = landing.merged(git, one, base, two, ["log"])
+    assert merge_queue.merged(git, one, base, two).conflicts == ("log",)
+    found = merge_queue.merged(git, one, base, two, ["log"])
     assert (found.conflicts, repo.git("show", f"{found.tree}:log")) == ((), "one\ntwo")
 
 
 def test_a_candidate_that_changes_nothing_makes_no_commit(repo: Repo) -> None:
     git = Git(repo.path)
     candidate = Candidate(commit=repo.head, message="Nothing\n")
-    assert landing.put_on(git, repo.head, candidate, git.tree_of(repo.head)) == repo.head
+    assert merge_queue.put_on(git, repo.head, candidate, git.tree_of(repo.head)) == repo.head
 
 
 def test_the_branch_and_its_files_move_together_and_a_dirty_file_elsewhere_stays(repo: Repo) -> None:
@@ -94,10 +94,10 @@ def test_the_branch_and_its_files_move_together_and_a_dirty_file_elsewhere_stays
     base = repo.head
     new = made(repo, base, a="new\n", old=None, b="b\n")
     repo.write("mine", "m\n").write("log", "changed\n")
-    landing.move(Git(repo.path), MAIN, base, new)
+    merge_queue.move(Git(repo.path), MAIN, base, new)
     assert repo.head == new
     assert sorted(repo.status()) == [" M log", "?? mine"]
-    landing.move(Git(repo.path), MAIN, base, new)  # once more does nothing
+    merge_queue.move(Git(repo.path), MAIN, base, new)  # once more does nothing
 
 
 @pytest.mark.parametrize("path", ["a", "b"])
@@ -108,7 +108,7 @@ def test_what_a_person_has_there_is_named_and_everything_stays(repo: Repo, path:
     repo.write(path, "mine\n")
     before = repo.files(), repo.git("ls-files", "-s")
     with pytest.raises(InTheWay, match=path):
-        landing.move(Git(repo.path), MAIN, base, new)
+        merge_queue.move(Git(repo.path), MAIN, base, new)
     assert (repo.files(), repo.git("ls-files", "-s"), repo.head) == (*before, base)
 
 
@@ -117,7 +117,7 @@ def test_a_branch_that_somebody_moved_is_left_alone(repo: Repo) -> None:
     new = made(repo, base, a="new\n")
     repo.write("p", "p\n").commit("Person")
     with pytest.raises(UnsafeTree, match="moved"):
-        landing.move(Git(repo.path), MAIN, base, new)
+        merge_queue.move(Git(repo.path), MAIN, base, new)
 
 
 @pytest.mark.parametrize("written", [["a"], ["b"], ["old"], ["a", "b", "old"]])
@@ -130,15 +130,15 @@ def test_a_move_that_was_killed_among_the_files_is_carried_to_its_end(repo: Repo
             repo.remove(path)
         else:
             repo.write(path, repo.git_bytes("show", f"{new}:{path}"))
-    landing.move(Git(repo.path), MAIN, base, new)
+    merge_queue.move(Git(repo.path), MAIN, base, new)
     assert (repo.head, repo.status()) == (new, [])
 
 
 MOVE = """
 import sys
 from agent_harness.kernel.git import Git
-from agent_harness.parallel import landing
-landing.move(Git(sys.argv[1]), "refs/heads/main", *sys.argv[2:])
+from agent_harness.parallel import merge_queue
+merge_queue.move(Git(sys.argv[1]), "refs/heads/main", *sys.argv[2:])
 """
 
 
@@ -170,17 +170,17 @@ def test_a_file_that_is_gone_again_is_none_and_those_after_it_count(repo: Repo) 
     for name in "abc":
         repo.write(name, repo.git_bytes("show", f"{new}:{name}"))
     wanted = {path: after for path, (_, after) in git.differences(base, new).items()}
-    assert landing.already_there(git, wanted) == [b"a", b"b", b"c"]
+    assert merge_queue.already_there(git, wanted) == [b"a", b"b", b"c"]
     (repo.path / "b").chmod(0)
     expected = [b"a", b"b", b"c"] if os.access(repo.path / "b", os.R_OK) else [b"a", b"c"]
-    assert landing.already_there(git, wanted) == expected
+    assert merge_queue.already_there(git, wanted) == expected
     repo.write("a", b"other\n")
-    assert landing.already_there(git, wanted) == expected[1:]
+    assert merge_queue.already_there(git, wanted) == expected[1:]
 
 
 def test_a_branch_that_is_checked_out_nowhere_moves_as_a_ref(repo: Repo) -> None:
     base = repo.head
     new = made(repo, base, a="new\n")
     repo.git("switch", "-q", "-c", "other")
-    landing.move(Git(repo.path), MAIN, base, new)
+    merge_queue.move(Git(repo.path), MAIN, base, new)
     assert (repo.git("rev-parse", "main"), repo.read("a"), repo.status()) == (new, b"1\n2\n3\n", [])

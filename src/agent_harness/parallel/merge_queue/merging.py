@@ -11,14 +11,14 @@ from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import plan
 from agent_harness.parallel.batching import Search, Trial
-from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, Landing, OpenItem, result_of_job
-from agent_harness.parallel.landing import candidates, objects, trailers
-from agent_harness.parallel.landing.branch import AGAIN_SECONDS, TargetBranch
-from agent_harness.parallel.landing.learning import Lessons
-from agent_harness.parallel.landing.objects import InTheWay
-from agent_harness.parallel.landing.pushing import Pusher
-from agent_harness.parallel.landing.refs import ProjectRefs
+from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, LandedItem, OpenItem, result_of_job
 from agent_harness.parallel.ledger import Ledger
+from agent_harness.parallel.merge_queue import candidates, objects, trailers
+from agent_harness.parallel.merge_queue.branch import AGAIN_SECONDS, TargetBranch
+from agent_harness.parallel.merge_queue.learning import Lessons
+from agent_harness.parallel.merge_queue.objects import InTheWay
+from agent_harness.parallel.merge_queue.pushing import Pusher
+from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.supervision.interruption import Stop
 
 BRANCH_GONE = "branch_gone"
@@ -40,7 +40,7 @@ class CheckRun:
     trial: Trial | None = None
 
 
-class Lander:
+class MergeQueue:
     """Lands what the ledger in ``folder`` says that is ready; ``job`` begins a run of checks, where one may begin."""
 
     def __init__(
@@ -414,7 +414,7 @@ class Lander:
         pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
         self._home.settle(
             [
-                Landing(item=item, job=self._plan.work(item).job, commit=sha, result=self._result(item))
+                LandedItem(item=item, job=self._plan.work(item).job, commit=sha, result=self._result(item))
                 for item, sha in pairs
             ]
         )

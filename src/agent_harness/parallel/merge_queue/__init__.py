@@ -1,6 +1,6 @@
 """How what is proven gets to the branch: as objects, in batches that are verified, and on to the remote."""
 
-from agent_harness.parallel.landing.objects import (
+from agent_harness.parallel.merge_queue.objects import (
     ITEM_TRAILER,
     Candidate,
     InTheWay,
