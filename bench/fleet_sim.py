@@ -56,7 +56,7 @@ class Project:
     checking: bool = False
     share: int = 0
     served: float = 0.0
-    bad: set[str] = field(default_factory=set)  # break what has landed, until they are mended
+    bad: set[str] = field(default_factory=set)  # break what has landed, until they are fixed
     number: int = 0
 
     def note(self, kind: str, **members: object) -> None:
@@ -209,7 +209,7 @@ class Day:
                     project.landed.add(item)
                     self.count["landings"] += 1
                 project.note("landed", batch=batch.id, commit=project.head)
-            case decision.BounceItem():
+            case decision.RejectItem():
                 self.count["bounces"] += 1
                 project.note("bounced", item=step.item, mend={"why": "red"})
             case decision.ReleaseBatch():
@@ -227,7 +227,7 @@ class Day:
         elif chance < self.words.kills + REJECTED_SHARE:
             project.note("ended", **known, status=REJECTED, commit="")
         else:
-            if project.rules.work(item).mend:
+            if project.rules.work(item).fix:
                 project.bad.discard(item)
             project.note("ended", **known, status=ACCEPTED, commit=f"c-{job}")
 

@@ -22,8 +22,8 @@ class World:
     seed: int = 1
     seconds: float = 6.0  # an attempt
     check_seconds: float = 1.0  # a run of checks
-    conflicts: frozenset[tuple[int, int]] = frozenset()  # pairs that do not combine until one was mended
-    breaks: frozenset[tuple[int, int]] = frozenset()  # (a, b): together they fail b's check, until one was mended
+    conflicts: frozenset[tuple[int, int]] = frozenset()  # pairs that do not combine until one was fixed
+    breaks: frozenset[tuple[int, int]] = frozenset()  # (a, b): together they fail b's check, until one was fixed
     broken: float = 0.0  # share of runs of checks that the machine ends
     lost: float = 0.0  # share of attempts of which nothing comes back
     rejected: float = 0.0
@@ -46,7 +46,7 @@ class Simulated:
     def __post_init__(self) -> None:
         self.choose = random.Random(self.world.seed)
         self.landed: list[str] = []
-        self.mended: set[str] = set()
+        self.fixed: set[str] = set()
         self.under: list[tuple[float, int, str, tuple[str, ...]]] = []  # (when, number, kind, words)
         self.number = 0
         self.plan = plan.RunPlan()
@@ -129,8 +129,8 @@ class Simulated:
         elif chance < self.world.lost + self.world.rejected:
             self.note("ended", **known, status=REJECTED, commit="")
         else:
-            if self.plan.work(item).mend:
-                self.mended.add(item)
+            if self.plan.work(item).fix:
+                self.fixed.add(item)
             self.note("ended", **known, status=ACCEPTED, commit=f"c-{job}")
 
     def end_checks(self, number: str, prefix: str, *only: str) -> None:
@@ -146,7 +146,7 @@ class Simulated:
         before = [item for each in batches[: batches.index(batch)] for item in each.members]
         members = batch.members[: int(prefix)]
         there = {*self.landed, *before, *members}
-        bad = {b for a, b in self.pairs(self.world.breaks) if {a, b} <= there and self.mended.isdisjoint((a, b))}
+        bad = {b for a, b in self.pairs(self.world.breaks) if {a, b} <= there and self.fixed.isdisjoint((a, b))}
         failing = sorted(each for each in bad if not only or each in only)
         result = BROKEN if self.choose.random() < self.world.broken else RED if failing else GREEN
         if result == GREEN and not only:
@@ -158,7 +158,7 @@ class Simulated:
 
     def conflict(self, item: str, before: list[str]) -> bool:
         pairs = self.pairs(self.world.conflicts)
-        return item not in self.mended and any(item in pair and ({*pair} - {item}) & {*before} for pair in pairs)
+        return item not in self.fixed and any(item in pair and ({*pair} - {item}) & {*before} for pair in pairs)
 
     def do(self, step: decision.Step) -> None:
         match step:
@@ -175,7 +175,7 @@ class Simulated:
                     str(trial.prefix if trial else 0),
                     *(trial.only if trial else ()),
                 )
-            case decision.BounceItem():
+            case decision.RejectItem():
                 self.note("bounced", item=step.item, mend={"why": "red"})
             case decision.LandBatch():
                 self.land(step.count)

@@ -54,7 +54,7 @@ def test_it_gives_way_to_others_and_says_why() -> None:
     learned = LearnedOverlap()
     learned.learn("a", ["src/api.py", "x"])
     learned.learn("b", ["src/api.py"])
-    learned.bounced("c", ["a", "c"])
+    learned.note_rejected("c", ["a", "c"])
     chosen = [*decision.choices(ordered(begun()), items, 1, learned)]
     assert [(each.item.id, each.starts) for each in chosen] == [("d", True), ("b", False), ("c", False)]
     assert chosen[1].reason == "it gives way to others: attempts at it and at a have changed src/api.py"
@@ -70,7 +70,7 @@ def test_the_oldest_goes_once_there_is_too_much() -> None:
     learned = LearnedOverlap()
     for number in range(overlap.MOST_ITEMS + 5):
         learned.learn(str(number), [f"{n}" for n in range(3)])
-        learned.bounced(str(number), ["other"])
+        learned.note_rejected(str(number), ["other"])
     assert len(learned.paths) == overlap.MOST_ITEMS and "0" not in learned.paths
     assert len(learned.pairs) == overlap.MOST_PAIRS
     learned.learn("many", (str(n) for n in range(1000)))

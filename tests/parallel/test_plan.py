@@ -116,7 +116,7 @@ def test_a_bounce_is_mended_twice_then_made_anew_then_it_waits() -> None:
     for fence in range(1, 5):
         ended(ordered(found, fence=fence), ACCEPTED, fence=fence)
         found.apply(BOUNCED)
-        seen.append((found.work("a").state, bool(found.work("a").mend)))
+        seen.append((found.work("a").state, bool(found.work("a").fix)))
     assert seen == [(OPEN, True), (OPEN, True), (OPEN, False), (PARKED, False)]
     assert found.work("a").why == "landing_failed"
 
@@ -139,7 +139,7 @@ def test_what_a_run_leaves_is_carried_into_the_next() -> None:
     known = {"run": "s", "branch": "main", "head": "h", "workers": 1, "batch_max": 8, "mends": 2}
     later.apply({"type": "run", **known, "carried": found.carried()})
     assert later.queue == ["b"]
-    assert (later.work("a").mend, later.work("a").commit, later.work("a").fence) == ({"why": "conflict"}, "c-a", 1)
+    assert (later.work("a").fix, later.work("a").commit, later.work("a").fence) == ({"why": "conflict"}, "c-a", 1)
 
 
 def test_what_no_proof_of_everything_has_seen_is_proven_once_the_next_run_rests() -> None:
@@ -201,19 +201,19 @@ def test_nothing_is_begun_beyond_slots_limits_and_questions() -> None:
 @given(some.integers(1, 64), some.data())
 def test_a_red_batch_costs_so_many_runs_and_names_the_culprit(size: int, data: some.DataObject) -> None:
     """SC-34."""
-    culprit = data.draw(some.integers(1, size))
+    failing_change = data.draw(some.integers(1, size))
     search, runs = Search(size=size), 0
     while trial := search.next_trial():
         runs += 1
-        is_red = trial.prefix >= culprit
+        is_red = trial.prefix >= failing_change
         search = search.after(trial, RED if is_red else GREEN, ("t",) if is_red else ())
-    assert search.culprit == culprit
-    assert search.green == (culprit - 1)
+    assert search.failing_change == failing_change
+    assert search.green == (failing_change - 1)
     assert runs <= 2 + math.ceil(math.log2(size)) if size > 1 else runs == 1
 
 
 def test_a_search_that_contradicts_itself_ends_in_batches_of_one() -> None:
-    """SC-34: red as a whole, and the prefix before the culprit is red by something else."""
+    """SC-34: red as a whole, and the prefix before the failing change is red by something else."""
     search = Search(size=2)
     for result, failing in ((RED, ("t",)), (GREEN, ()), (RED, ("other",))):
         trial = search.next_trial()
@@ -231,7 +231,7 @@ def test_what_the_machine_does_is_repeated_once_and_convicts_nobody() -> None:
     search = search.after(first, BROKEN, ())
     assert search.next_trial() == first
     search = search.after(first, BROKEN, ())
-    assert (search.next_trial(), search.culprit) == (None, None)
+    assert (search.next_trial(), search.failing_change) == (None, None)
 
 
 def test_the_size_of_a_batch() -> None:
@@ -270,7 +270,7 @@ def test_whatever_conflicts_breaks_and_dies_everything_lands_once(world: World) 
         assert (done.plan.blocked, world.broken > 0) == ("landing_broken", True)
         return
     assert {*done.landed} | {*parked} | _behind(parked, world) == {f"i{n}" for n in range(world.size)}
-    assert all(done.plan.work(item).bounces > 3 for item in parked)
+    assert all(done.plan.work(item).rejections > 3 for item in parked)
 
 
 def _behind(parked: list[str], world: World) -> set[str]:
@@ -413,11 +413,11 @@ def test_a_verdict_on_top_counts_once_its_base_is_the_head() -> None:
 def test_a_red_first_batch_throws_away_the_verdict_above_it() -> None:
     found = verified(verified(ahead(), 2, GREEN), 1, RED, "x")
     assert (found.ahead, found.queue, found.work("b").state) == ([], ["b", "c"], READY)
-    assert steps(found, checking=False) == [decision.BounceItem(item="a")]
+    assert steps(found, checking=False) == [decision.RejectItem(item="a")]
     assert verified(found, 2, GREEN).under_way == [found.batch]  # what comes back of it later says nothing
     found = verified(ahead(), 2, RED, "x")
     assert steps(found, checking=False) == [decision.RunChecks(batch=1, trial=Trial(prefix=1))]
-    assert found.work("b").bounces == 0
+    assert found.work("b").rejections == 0
 
 
 def test_a_window_of_two_takes_less_time_than_one_batch_after_the_other() -> None:

@@ -1,9 +1,9 @@
 """How large a batch is, and how the member is found that makes one fail. Pure.
 
 A batch is verified whole. Where that is red, the checks that failed are run alone on prefixes of it, halving: the
-smallest prefix that fails names the culprit, and the prefix before it is verified whole and lands. So a red batch of k
-costs at most ``2 + ceil(log2 k)`` runs. What the machine does to a run convicts nobody: it is repeated once. SC-34,
-SC-35.
+smallest prefix that fails names the failing change, and the prefix before it is verified whole and lands. So a red
+batch of k costs at most ``2 + ceil(log2 k)`` runs. What the machine does to a run convicts nobody: it is repeated once.
+SC-34, SC-35.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Search:
     contradicts: bool = False  # the checks fail now here, now there
 
     @property
-    def culprit(self) -> int | None:
+    def failing_change(self) -> int | None:
         """The number of the member, from 1 on, once it is known."""
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
@@ -42,7 +42,7 @@ class Search:
             return None
         if not self.high:
             return Trial(prefix=self.size)
-        if self.culprit is None:
+        if self.failing_change is None:
             return Trial(prefix=(self.low + self.high) // 2, only=self.failing)
         return Trial(prefix=self.low) if self.low else None
 

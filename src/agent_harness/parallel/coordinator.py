@@ -187,7 +187,7 @@ class Coordinator:
             return
         works = [work for work in self._plan.works.values() if work.job]
         proven = {work.job: {work.commit, *work.before} - {""} for work in works}
-        needed = {work.commit for work in works if work.state in (plan.READY, plan.LANDING) or work.mend}
+        needed = {work.commit for work in works if work.state in (plan.READY, plan.LANDING) or work.fix}
         for work in works:
             result = result_of_job(self._folder, work.job)
             if work.state == plan.WORKING and result.get("status") == ACCEPTED:
@@ -400,13 +400,13 @@ class Coordinator:
     def _told_parked(self, item: str) -> str:
         """Why an item waits for a person, and what it met; what answers that the project says itself."""
         work = self._plan.work(item)
-        if work.why != "landing_failed" or not work.last_mend:
+        if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
-        mend = work.last_mend
-        what = ", ".join(mend.get("files") or mend.get("failing") or []) or "nothing that it says"
-        met = f", together with {', '.join(mend['met'])}" if mend.get("met") else ""
-        why = str(mend.get("why")).replace("_", " ")
-        times = f"{work.bounces} times proven in its workspace and sent back"
+        fix = work.last_fix
+        what = ", ".join(fix.get("files") or fix.get("failing") or []) or "nothing that it says"
+        met = f", together with {', '.join(fix['met'])}" if fix.get("met") else ""
+        why = str(fix.get("why")).replace("_", " ")
+        times = f"{work.rejections} times proven in its workspace and sent back"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
@@ -473,7 +473,7 @@ class Coordinator:
             "workers": [_shown(each, heard.get(each.job.item, {})) for each in attempts],
             "queue": queue_rows(known),
             "landed": len(known.landed),
-            "bounced": known.bounces,
+            "bounced": known.rejections,
             "lost": known.lost,
             "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
             "limits": [*self._seats.why, *dict.fromkeys(short)],
@@ -566,7 +566,7 @@ class Coordinator:
             "held": [item for item in found.in_state(plan.READY) if item in found.held],
             "open": still,
             "batches": found.batches,
-            "bounces": found.bounces,
+            "bounces": found.rejections,
             "unpushed": unpushed,
             "checks": found.trials,
             "attempts": found.attempts,
@@ -600,8 +600,8 @@ class Coordinator:
             case decision.PushLanded():
                 moved = merge_queue.push()
                 self._watch.fetched()
-            case decision.BounceItem():
-                moved = merge_queue.bounce(step.item)
+            case decision.RejectItem():
+                moved = merge_queue.reject(step.item)
             case decision.ReleaseBatch():
                 self._ledger.note("released", singly=step.singly)
             case decision.AskPerson():
@@ -622,8 +622,8 @@ class Coordinator:
             return False
         busy = {each.job.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
-        start, mend = self._merge_queue.begun_on(work, item, base)
-        inputs = self._home.inputs(item.id, mend)
+        start, fix = self._merge_queue.begun_on(work, item, base)
+        inputs = self._home.inputs(item.id, fix)
         if seated:
             inputs |= seated[1]
         fence = work.fence + 1
@@ -776,7 +776,7 @@ class Coordinator:
         if status == ACCEPTED and not (self._git.commit_of(ref) == commit and self._git.ancestor(work.base, commit)):
             result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
             status = PARTIAL
-        files_of_mend = [*(work.mend or {}).get("files", [])]
+        files_of_fix = [*(work.fix or {}).get("files", [])]
         tries = most_of_each(self._money.tries(job), _told_cost(result))
         spent = max(sum(tries.values()), self._money.spent(job))
         self._home.ended(job, item, result, result.get("rescues") or [], spent)
@@ -794,8 +794,8 @@ class Coordinator:
             self._ledger.note("slot_shut", slot=work.slot, tail=tail)
             self._say(f"{work.slot} is closed: {tail}")
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
-        if status == ACCEPTED and (left := merge_queue.marked(self._git, commit, files_of_mend)):
-            self._merge_queue.bounced(item, {"why": "conflict_markers", "files": left, "met": []})
+        if status == ACCEPTED and (left := merge_queue.marked(self._git, commit, files_of_fix)):
+            self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
         """An attempt that was over, maybe given up for lost, and is told of again: what it cost more counts, once."""

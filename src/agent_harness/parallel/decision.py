@@ -40,8 +40,8 @@ class RunChecks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BounceItem:
-    """Send the culprit of the batch back."""
+class RejectItem:
+    """Send the failing change of the batch back."""
 
     item: str
 
@@ -72,7 +72,7 @@ class PushLanded:
     """Push what has landed, or move the branch to what is verified on top of what the remote has."""
 
 
-Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | BounceItem | LandBatch | ReleaseBatch | AskPerson
+Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +164,9 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
         return (
             (None if plan.blocked else AskPerson(reason="landing_broken")) if is_question else ReleaseBatch(singly=True)
         )
-    culprit = batch.members[search.culprit - 1] if search.culprit else None
-    if culprit and plan.work(culprit).state == LANDING:
-        return BounceItem(item=culprit)
+    failing_change = batch.members[search.failing_change - 1] if search.failing_change else None
+    if failing_change and plan.work(failing_change).state == LANDING:
+        return RejectItem(item=failing_change)
     return LandBatch(count=search.green or 1) if search.green or batch.vouched else ReleaseBatch(singly=False)
 
 
@@ -228,7 +228,7 @@ def choices(
 
 
 def _told(work: ItemProgress) -> str:
-    again = f", to mend a bounce ({work.mend['why']})" if work.mend else ""
+    again = f", to fix a rejected change ({work.fix['why']})" if work.fix else ""
     return f"next in order, attempt {work.fence + 1} of this run{again}"
 
 
@@ -248,14 +248,14 @@ def meet(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Why its work is not mended yet: what it did not go together with is not on the branch, but on its way there.
+    """Why its work is not fixed yet: what it did not go together with is not on the branch, but on its way there.
 
     An attempt that begins before would find nothing of that in its files, and be sent back once more. SC-31.
     """
-    met = work.mend.get("met") if work.mend else None
+    met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
-    return None if other is None else f"it is mended once {other} has landed: the two do not go together"
+    return None if other is None else f"it is fixed once {other} has landed: the two do not go together"
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:

@@ -158,7 +158,7 @@ class Home(Protocol):
     common: tuple[str, ...]  # files that every item changes
     snapshot: str | None  # where it is shown what the run does
     checks_each: bool  # whether a verdict that is there already is not enough for what lands alone
-    checks_bounced: bool  # the same for what was sent back: its workspace does not know what failed
+    checks_rejected: bool  # the same for what was sent back: its workspace does not know what failed
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
@@ -173,7 +173,7 @@ class Home(Protocol):
         """Shows the items as worked on."""
         ...
 
-    def inputs(self, item: str, mend: JsonObject | None) -> JsonObject:
+    def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
         """What an attempt at the item needs in its workspace."""
         ...
 
@@ -204,7 +204,7 @@ class Home(Protocol):
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """What ``commit`` changed since ``base``, on ``head``, with the project's own files as they have to be then.
 
-        ``proven`` is false for work that is to be mended: it counts for nothing yet.
+        ``proven`` is false for work that is to be fixed: it counts for nothing yet.
         """
         ...
 

@@ -31,7 +31,7 @@ class LearnedOverlap:
                 found.learn(item, (each for each in paths if isinstance(each, str)))
         for pair in met if isinstance(met, list) else ():
             if isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair):
-                found.bounced(pair[0], pair[1:])
+                found.note_rejected(pair[0], pair[1:])
         return found
 
     def as_record(self) -> JsonObject:
@@ -47,7 +47,7 @@ class LearnedOverlap:
         while len(self.paths) > MOST_ITEMS:
             del self.paths[next(iter(self.paths))]
 
-    def bounced(self, item: str, met: Iterable[str]) -> None:
+    def note_rejected(self, item: str, met: Iterable[str]) -> None:
         """The item did not land together with these."""
         for other in met:
             if other != item:

@@ -51,10 +51,10 @@ class ItemProgress:
     proven_on: str = ""  # the commit that the candidate began at
     touches: tuple[str, ...] = ()
     lost: int = 0  # in a row
-    bounces: int = 0
-    mend: JsonObject | None = None  # what its next attempt has to repair
-    last_mend: JsonObject | None = None  # why it was sent back last, also where it is made anew then
-    own: str = ""  # the commit on the branch that has its work, where that is to be mended
+    rejections: int = 0
+    fix: JsonObject | None = None  # what its next attempt has to repair
+    last_fix: JsonObject | None = None  # why it was sent back last, also where it is made anew then
+    own: str = ""  # the commit on the branch that has its work, where that is to be fixed
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
     recalled: str = ""  # the job that a person has ended, or that the machine had no memory for
@@ -121,7 +121,7 @@ class RunPlan:
     attempts: int = 0
     accepted: int = 0
     lost: int = 0
-    bounces: int = 0
+    rejections: int = 0
     batches: int = 0
     trials: int = 0
     spent_usd: float = 0.0
@@ -180,12 +180,12 @@ class RunPlan:
         self.unpushed = event.get("unpushed") or self.unpushed
         self.spent_usd += event.get("spent_usd") or 0.0  # as far as it is known of a journal that was made anew
         self.combined = self.combined or bool(event.get("unaudited"))
-        if self.batch and not self.batch.landing:  # one of its members may have bounced, and be worked on again
+        if self.batch and not self.batch.landing:  # one of its members may have been rejected, and be worked on again
             self._on_released({"singly": False})
         self._give_up_ahead()
         for each in event.get("carried", ()):
             work = self.work(each["item"])
-            work.fence, work.bounces, work.mend = each["fence"], each["bounces"], each["mend"]
+            work.fence, work.rejections, work.fix = each["fence"], each["bounces"], each["mend"]
             work.job, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
             work.since, work.lost, work.own = each.get("since", ""), each.get("lost", 0), each.get("own", "")
             if each.get("held"):
@@ -200,8 +200,8 @@ class RunPlan:
             {
                 "item": item,
                 "fence": work.fence,
-                "bounces": 0 if work.state == LANDED else work.bounces,
-                "mend": None if work.state == LANDED else work.mend,
+                "bounces": 0 if work.state == LANDED else work.rejections,
+                "mend": None if work.state == LANDED else work.fix,
                 "own": "" if work.state == LANDED else work.own,
                 "order": work.job,
                 "base": work.proven_on,
@@ -243,7 +243,7 @@ class RunPlan:
             self.attempts -= 1
         if status == ACCEPTED:
             work.before += (work.commit,) if work.commit else ()
-            work.commit, work.proven_on, work.mend = event["commit"], work.base, None
+            work.commit, work.proven_on, work.fix = event["commit"], work.base, None
             work.since = event.get("at", "")
             self.accepted += 1
             self.queue.append(event["item"])
@@ -320,11 +320,11 @@ class RunPlan:
             self.queue.remove(item)
         elif self.batch and item in self.batch.members:
             self._give_up_ahead()
-        work.bounces += 1
-        self.bounces += 1
-        work.last_mend = event["mend"]
-        work.mend = event["mend"] if work.bounces <= self.mends else None
-        if work.bounces > self.mends + 1:
+        work.rejections += 1
+        self.rejections += 1
+        work.last_fix = event["mend"]
+        work.fix = event["mend"] if work.rejections <= self.mends else None
+        if work.rejections > self.mends + 1:
             self._set(item, PARKED).why = "landing_failed"
 
     def _on_dropped(self, event: JsonObject) -> None:
@@ -400,8 +400,8 @@ class RunPlan:
         for item in event["items"]:
             if self.work(item).state == LANDED:
                 work = self._move(item, "reopened")
-                work.own, work.mend = commits.get(item, ""), event.get("mend")
-                work.last_mend, work.bounces = work.mend, work.bounces + bool(work.mend)
+                work.own, work.fix = commits.get(item, ""), event.get("mend")
+                work.last_fix, work.rejections = work.fix, work.rejections + bool(work.fix)
         self.landed = [each for each in self.landed if each["item"] not in event["items"]]
 
     def _on_slot_shut(self, event: JsonObject) -> None:

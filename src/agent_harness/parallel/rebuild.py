@@ -30,9 +30,9 @@ from agent_harness.session import parallel_settings
 _NAME = re.compile(r"(?P<run>[0-9A-Za-z]+)\.(?P<name>.+)\.(?P<fence>\d{1,9})")
 _SETTINGS = {name: parallel_settings.default(name) for name in ("batch_max", "mends")}  # the next run says its own
 SENT_BACK = "sent_back"
-"""Why a candidate is to be mended, where that is not known any more."""
+"""Why a candidate is to be fixed, where that is not known any more."""
 UNKNOWN = (
-    "how often an item was sent back, and what it had to mend: its next attempt begins on the branch",
+    "how often an item was sent back, and what it had to fix: its next attempt begins on the branch",
     "which candidates a person had held, and their job beyond when they were proven",
     "what attempts have cost of which nothing is left, and what `harness scale` had said",
     "which landing was not pushed yet: the next one takes it along",
@@ -46,7 +46,7 @@ class LeftRun:
     workers: int
     branch: str | None  # where it was named
     claims: Mapping[str, str]  # the order of each item that it has
-    bounced: Mapping[str, int] = field(default_factory=dict)  # how often an item was sent back, where that is told
+    rejected: Mapping[str, int] = field(default_factory=dict)  # how often an item was sent back, where that is told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,21 +248,21 @@ def _carried(
     """What is known of each item: by its last job, and by what was told of it before."""
     last = _last(known)
     rows: list[JsonObject] = []
-    for item in dict.fromkeys([*last, *plan.works, *left.bounced]):
+    for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
         work, job = plan.work(item), last.get(item)
         has_landed = work.state == LANDED or work.commit in on_branch or (job and job.commit in on_branch)
-        bounces = 0 if has_landed else max(work.bounces, left.bounced.get(item, 0))
+        rejections = 0 if has_landed else max(work.rejections, left.rejected.get(item, 0))
         row: JsonObject = {"item": item, "fence": work.fence, "order": work.job, "base": work.proven_on}
-        row |= {"commit": work.commit, "bounces": bounces, "mend": None, "ready": False, "since": ""}
+        row |= {"commit": work.commit, "bounces": rejections, "mend": None, "ready": False, "since": ""}
         row |= {"held": item in plan.held and not has_landed, "lost": work.lost}
-        if work.mend and not has_landed and _is_kept(git, work.proven_on, work.commit):
-            row["mend"] = work.mend
+        if work.fix and not has_landed and _is_kept(git, work.proven_on, work.commit):
+            row["mend"] = work.fix
         if job and job.fence > work.fence:
             row |= {"fence": job.fence, "order": job.id}
             if job.commit:
-                is_back = bounces > work.bounces and left.claims.get(item) != job.id and not has_landed
+                is_back = rejections > work.rejections and left.claims.get(item) != job.id and not has_landed
                 row |= {"base": job.base, "commit": job.commit}
-                row["mend"] = {"why": SENT_BACK} if is_back and bounces <= plan.mends else None
+                row["mend"] = {"why": SENT_BACK} if is_back and rejections <= plan.mends else None
         rows.append(row)
     return rows
 
@@ -270,7 +270,7 @@ def _carried(
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
     """Whether its candidate is not to land as it is, though whoever was killed has not given the item back yet."""
     work = plan.works.get(job.item)
-    return work is not None and (work.state, work.job) == (OPEN, job.id) and work.bounces > 0
+    return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
 
 
 def _is_kept(git: Git, *commits: str) -> bool:

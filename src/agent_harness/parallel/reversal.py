@@ -176,7 +176,7 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Writes it down, durably; where there is no place for it, a kill in the middle is not mended."""
+    """Writes it down, durably; where there is no place for it, a kill in the middle is not fixed."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 

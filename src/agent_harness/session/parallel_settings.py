@@ -32,7 +32,7 @@ class ParallelSettings:
     batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
     test_runs: int = _setting(0, "Runs of checks at once, before landing; 0: half of the cores.")
     window: int = _setting(0, "Batches verified at once, each on top of the one before; 0: two, with two test_runs.")
-    mends: int = _setting(2, "Repairs of what does not land, before the item is made anew.")
+    mends: int = _setting(2, "Attempts to fix a rejected change, before the item is begun anew.")
     lend: bool = _setting(True, "Workspaces get copies of what is installed in the project and ignored by git.")
     links: tuple[str, ...] = _setting((), "Ignored folders that workspaces are lent, as copies; verification.links.")
     copy: tuple[str, ...] = _setting(

@@ -541,11 +541,11 @@ def not_landed(home: str | None, item: str) -> list[JsonObject]:
     found: list[JsonObject] = []
     with suppress(HarnessError, OSError):
         for event in journal.read(os.path.join(home, "parallel", "ledger.jsonl")) if home else ():
-            mend = event.get("mend")
-            if event.get("type") == "bounced" and event.get("item") == item and isinstance(mend, dict):
-                row: JsonObject = {"at": event.get("at"), "why": str(mend.get("why"))}
-                row |= {name: [str(each) for each in mend.get(name) or ()] for name in ("failing", "files", "met")}
-                found.append(row | {"output": redact(str(mend.get("output") or ""))})
+            fix = event.get("mend")
+            if event.get("type") == "bounced" and event.get("item") == item and isinstance(fix, dict):
+                row: JsonObject = {"at": event.get("at"), "why": str(fix.get("why"))}
+                row |= {name: [str(each) for each in fix.get(name) or ()] for name in ("failing", "files", "met")}
+                found.append(row | {"output": redact(str(fix.get("output") or ""))})
     return found
 
 

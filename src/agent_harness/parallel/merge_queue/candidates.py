@@ -1,6 +1,6 @@
 """The refs that keep what is proven until nothing asks for it any more: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
-A candidate is needed while it waits, lands, or is to be mended. Once its item has landed it is on the branch, and its
+A candidate is needed while it waits, lands, or is to be fixed. Once its item has landed it is on the branch, and its
 refs go. One that is nobody's any more becomes a rescue, which a person prunes. SC-14, SC-29.
 """
 
@@ -26,8 +26,8 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
     commits = {commit for each in found for commit in (each.commit, *each.before)}
     known = git.refs_below(refs.work).items()
     over = [ref for ref, commit in known if name_of(ref) in names and commit in commits]
-    mended = {refs.mend(each.job.split("/")[1]) for each in found if each.bounces}
-    _remove(git, [*over, *(mended & git.refs_below(refs.mend("")).keys())])
+    fixed = {refs.fix(each.job.split("/")[1]) for each in found if each.rejections}
+    _remove(git, [*over, *(fixed & git.refs_below(refs.fix("")).keys())])
 
 
 def old_names(git: Git) -> dict[str, str]:
@@ -63,7 +63,7 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
     jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
-    commits = {each.commit for each in held if each.state not in (OPEN, LANDED) or each.mend}
+    commits = {each.commit for each in held if each.state not in (OPEN, LANDED) or each.fix}
     known = {ref: commit for ref, commit in git.refs_below(refs.work).items() if name_of(ref) in names}
     over = {ref: commit for ref, commit in known.items() if ref not in jobs and commit not in commits}
     if not over:

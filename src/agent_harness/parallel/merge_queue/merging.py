@@ -131,12 +131,12 @@ class MergeQueue:
         for item, files_of in apart.items():
             before = items[: items.index(item)]
             met = [each for each in members if each in before]
-            self.bounced(item, {"why": "conflict", "files": files_of, "met": met})
+            self.note_rejected(item, {"why": "conflict", "files": files_of, "met": met})
         if not members:
             return True
         is_same = len(members) == 1 and self._plan.work(members[0]).proven_on == head
         is_ours = not self._result(members[0]).get("host")  # what another machine has found is looked at here
-        was_sent_back = self._home.checks_bounced and self._plan.work(members[0]).bounces > 0
+        was_sent_back = self._home.checks_rejected and self._plan.work(members[0]).rejections > 0
         is_enough = is_ours and not (self._home.checks_each or was_sent_back)
         self._batch(members, commits, head, vouched=is_same and is_enough)
         return True
@@ -218,8 +218,8 @@ class MergeQueue:
         return self._broken_by(members).union(*landed) - {*members}
 
     def _broken_by(self, members: Sequence[str]) -> set[str]:
-        mends = (self._plan.work(item).last_mend or {} for item in members)
-        return {str(name) for mend in mends for name in mend.get("failing") or ()}
+        mends = (self._plan.work(item).last_fix or {} for item in members)
+        return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
         """The same of a head that nobody vouches for, or that what has landed would have on top of the remote's."""
@@ -300,10 +300,10 @@ class MergeQueue:
         """By halving over what has landed: who broke it goes back; what no landing broke is open again itself."""
         hunt = self._hunt
         assert hunt is not None
-        if hunt.culprit is None and hunt.next_trial():
+        if hunt.failing_change is None and hunt.next_trial():
             return
         self._hunt, failing = None, [*hunt.failing]
-        breaks = str(self._plan.landed[hunt.culprit - 1]["item"]) if hunt.culprit and hunt.low else ""
+        breaks = str(self._plan.landed[hunt.failing_change - 1]["item"]) if hunt.failing_change and hunt.low else ""
         if breaks and breaks not in failing:
             told = f"its landing breaks what had landed before: {', '.join(failing)}"
             self._home.reopen([breaks], told)
@@ -317,11 +317,11 @@ class MergeQueue:
 
     # ---- sent back
 
-    def bounce(self, item: str) -> bool:
-        """Sends the culprit of the batch back, once the head is known to pass what fails; whether the plan knows more.
+    def reject(self, item: str) -> bool:
+        """Return the failing change to its agent, once the head passes what fails; tell whether the plan knows more.
 
         What fails on the head as well is nobody's fault here: who broke it is asked once nothing else is left. An item
-        that is back since it broke that has not mended it.
+        that is back since it broke that has not fixed it.
         """
         batch = self._plan.batch
         assert batch is not None
@@ -335,7 +335,7 @@ class MergeQueue:
                 return False
         met = batch.members[: batch.members.index(item)]
         output = self._failures.get(batch.id, "")
-        self.bounced(item, {"why": "red", "failing": [*batch.search.failing], "output": output, "met": met})
+        self.note_rejected(item, {"why": "red", "failing": [*batch.search.failing], "output": output, "met": met})
         return True
 
     def _judge_base(self, run: CheckRun, result: str, failing: Sequence[str]) -> None:
@@ -347,20 +347,20 @@ class MergeQueue:
         self._say(f"{', '.join(failing or names)}: not by what is to land, since it fails on {run.commit[:10]} already")
         self._ledger.note("released", singly=False)
 
-    def bounced(self, item: str, mend: JsonObject) -> None:
-        """A candidate does not land as it is: ``mend`` is what its next attempt has to repair."""
-        self._ledger.note("bounced", item=item, mend=mend)
-        self.lessons.overlap.bounced(item, mend.get("met") or ())
+    def note_rejected(self, item: str, fix: JsonObject) -> None:
+        """A candidate does not land as it is: ``fix`` is what its next attempt has to repair."""
+        self._ledger.note("bounced", item=item, mend=fix)
+        self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)
         self.lessons.changed(item, work.proven_on, [work.commit])
-        what = ", ".join(mend.get("files") or mend.get("failing") or [])
-        self._say(f"{item}: does not land ({mend['why']}: {what})")
-        self._home.ended(work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": mend}, [])
+        what = ", ".join(fix.get("files") or fix.get("failing") or [])
+        self._say(f"{item}: does not land ({fix['why']}: {what})")
+        self._home.ended(work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix}, [])
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
         """The commit that an attempt is judged against, and what it has to repair.
 
-        Work that has landed and is to be mended is its own: it is judged against the head without it, and has it in
+        Work that has landed and is to be fixed is its own: it is judged against the head without it, and has it in
         its files.
         """
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
@@ -368,18 +368,18 @@ class MergeQueue:
             without = objects.merged(self._git, base, work.own, parent)
             tree = self._git.tree_of(base)
             if not without.conflicts and without.tree != tree:
-                made = self._git.commit_tree(without.tree, [base], f"Before {item.name}, which is to be mended")
-                self._git.update_ref(self._refs.mend(item.name), made)
-                return made, {**(work.mend or {}), "files": [], "seed": tree, "work": work.own}
-        return base, self.seeded(work, item, base) if work.mend and not work.own else None
+                made = self._git.commit_tree(without.tree, [base], f"Before {item.name}, which is to be fixed")
+                self._git.update_ref(self._refs.fix(item.name), made)
+                return made, {**(work.fix or {}), "files": [], "seed": tree, "work": work.own}
+        return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
         """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
         found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
-        seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be mended")
-        self._git.update_ref(self._refs.mend(item.name), seed)
+        seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
+        self._git.update_ref(self._refs.fix(item.name), seed)
         named = [shown(each.encode("utf-8", "surrogateescape")) for each in found.conflicts]
-        return {**(work.mend or {}), "files": named, "seed": found.tree, "work": work.commit}
+        return {**(work.fix or {}), "files": named, "seed": found.tree, "work": work.commit}
 
     # ---- landed
 
@@ -419,7 +419,7 @@ class MergeQueue:
             ]
         )
         push = self._home.push_target is not None
-        may_break = self._home.checks_bounced and bool(self._plan.landed)  # an item's own check asks for no other
+        may_break = self._home.checks_rejected and bool(self._plan.landed)  # an item's own check asks for no other
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push, may_break=may_break)
         for item, _ in pairs:
             self.lessons.overlap.forget(item)

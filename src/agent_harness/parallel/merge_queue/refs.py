@@ -25,8 +25,8 @@ class ProjectRefs:
         """Keeps what an order of an item has proven until it has landed; the name as it is in ref names."""
         return f"{self.work}{name}/{fence}"
 
-    def mend(self, name: str) -> str:
-        """Keeps the tree that a mend of the item begins with."""
+    def fix(self, name: str) -> str:
+        """Keeps the tree that a fix of the item begins with."""
         return f"refs/harness/mend/{self._own}{name}"
 
     def workspace(self, slot: str) -> str:

@@ -485,8 +485,8 @@ class FeatureProject:
 
         left = self._project.store.left_by_run() or {}
         workers = int(left.get("workers", 1))
-        claims, bounced = jobs_of_run(left), sent_back(self._project.store)
-        return LeftRun(workers=workers, branch=left.get("branch"), claims=claims, bounced=bounced)
+        claims, rejected = jobs_of_run(left), sent_back(self._project.store)
+        return LeftRun(workers=workers, branch=left.get("branch"), claims=claims, rejected=rejected)
 
     def resume(
         self,

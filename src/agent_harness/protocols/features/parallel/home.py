@@ -55,7 +55,7 @@ class FeatureHome:
     executor = EXECUTOR
     input_files: tuple[str, ...] = ("verdicts",)
     input_folders: tuple[str, ...] = ("counts", "parallel")
-    checks_each = checks_bounced = False  # a session judges with the suite
+    checks_each = checks_rejected = False  # a session judges with the suite
 
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
@@ -290,7 +290,7 @@ class FeatureHome:
 
     # ---- what a workspace is given
 
-    def inputs(self, item: str, mend: JsonObject | None) -> JsonObject:
+    def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
         """The state of the project as a session of this feature needs it, and what it has to go on with."""
         self.put_back()
         number = self._store.next_session()
@@ -301,7 +301,7 @@ class FeatureHome:
         own |= {"current_feature": int(item)} if own else {}
         nobody: JsonObject = {"paused": None, "handoff": None, "pending_escalation": None, "kept_candidates": []}
         seeded = state.but(**own, **nobody, **records.NOTHING_UNFINISHED, last_session=number - 1)
-        seed, told = self._unfinished(item, head, mend)
+        seed, told = self._unfinished(item, head, fix)
         baseline = self.baseline()
         return {
             "feature": int(item),
@@ -321,10 +321,10 @@ class FeatureHome:
             **self._attempt,
         }
 
-    def _unfinished(self, item: str, head: str, mend: JsonObject | None) -> tuple[str | None, JsonObject]:
+    def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
         """The tree that a session goes on with, and what it is told; nothing where it begins anew."""
-        if mend:
-            return str(mend["seed"]), _told(mend)
+        if fix:
+            return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
         base, commit = (self._git.commit_of(str(kept.get(name) or "")) for name in ("base", "commit"))
         if not base or not commit:
@@ -396,14 +396,14 @@ class FeatureHome:
         self._let_go(item, job)
         if found.get("state"):
             self._count(item, found)
-        if mend := records.json_object(found.get("mend")):
-            self._note_sent_back(int(item), mend)
+        if fix := records.json_object(found.get("mend")):
+            self._note_sent_back(int(item), fix)
 
-    def _note_sent_back(self, feature_id: int, mend: JsonObject) -> None:
+    def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
         """The project's own record that what was proven did not land, and why: the journal of a run may be lost."""
-        why, met = str(mend.get("why")), records.texts(mend.get("met"))
-        printed = redact(str(mend.get("output") or "")).strip().splitlines()
-        what = records.texts(mend.get("files")) or printed[:1] or records.texts(mend.get("failing"))
+        why, met = str(fix.get("why")), records.texts(fix.get("met"))
+        printed = redact(str(fix.get("output") or "")).strip().splitlines()
+        what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
         told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
         told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
@@ -746,7 +746,7 @@ def _is_taken(row: JsonObject, session: int) -> bool:
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 
-def _told(mend: JsonObject) -> JsonObject:
+def _told(fix: JsonObject) -> JsonObject:
     """What a session reads of the landing that its feature did not come through."""
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
@@ -754,9 +754,9 @@ def _told(mend: JsonObject) -> JsonObject:
         SENT_BACK: "This feature was proven, and did not land; why is not known any more.",
         "red": "This feature was proven, and together with what has landed meanwhile tests fail.",
     }
-    what = [f"resolve the conflict in {path}: its markers are in the file" for path in mend.get("files") or []]
-    output = str(mend.get("output") or "").strip()
-    told = said.get(str(mend.get("why")), "")
+    what = [f"resolve the conflict in {path}: its markers are in the file" for path in fix.get("files") or []]
+    output = str(fix.get("output") or "").strip()
+    told = said.get(str(fix.get("why")), "")
     left = [*what, "run the whole suite; then claim the feature again"]
     partial = {"reason": "it did not land", "done": ["its code and its tests"], "left": left}
     return {"partial": partial, "failure": f"{told}\n{output}".strip()}

@@ -58,8 +58,8 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
         begun = PreparedRun.of(wish, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
         claims = jobs_of_run(project.store.left_by_run() or {})
-        bounced = sent_back(project.store)
-        begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims, bounced=bounced))
+        rejected = sent_back(project.store)
+        begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims, rejected=rejected))
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:

@@ -61,7 +61,7 @@ class TaskListHome:
     """The list in the project's folder, in the session of the coordinator."""
 
     executor = EXECUTOR
-    checks_bounced = True  # by the validations of others
+    checks_rejected = True  # by the validations of others
     input_files: tuple[str, ...] = ()
     input_folders: tuple[str, ...] = ("counts", "parallel")
     common: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ class TaskListHome:
 
     # ---- what a workspace is given
 
-    def inputs(self, item: str, mend: JsonObject | None) -> JsonObject:
+    def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
         """The task, what proves the others, the last lines of the log, and how attempts are made."""
         state = self._list()
         open_ones = (
@@ -253,7 +253,7 @@ class TaskListHome:
         task, *others = self._as_kept(asked)
         raw = {name: value for name, value in task.copy().items() if name not in lifecycle.CLAIM_FIELDS}
         raw |= {"status": "pending", "depends_on": [], "base_ref": None}
-        raw |= {"mend": _told(mend)} if mend else {}
+        raw |= {"mend": _told(fix)} if fix else {}
         return {
             "task": raw,
             "others": [_other(each, item) for each in others if each.validation_command],
@@ -264,7 +264,7 @@ class TaskListHome:
             "init": self._script_before,
             "counts": os.path.dirname(proven.ledger(self._layout)),
             "rescues": {ref: sha for ref in task.rescues if (sha := self._git.commit_of(ref))},
-            "seed": (mend or {}).get("seed"),
+            "seed": (fix or {}).get("seed"),
             **self._attempt,
         }
 
@@ -499,8 +499,8 @@ def left_run(worker: Worker) -> LeftRun:
     """What the list and its log say of a run that is dead."""
     tasks = leases.left_by_run(worker.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-    claims, bounced = leases.jobs_of_run(tasks), progress.sent_back(worker.layout)
-    return LeftRun(workers=workers, branch=branch, claims=claims, bounced=bounced)
+    claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(worker.layout)
+    return LeftRun(workers=workers, branch=branch, claims=claims, rejected=rejected)
 
 
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
@@ -513,8 +513,8 @@ def _text_of(path: str) -> str | None:
     return files.read_bytes(path).decode("utf-8", "replace") if os.path.isfile(path) else None
 
 
-def _told(mend: JsonObject) -> JsonObject:
-    """What the agent reads of a bounce."""
+def _told(fix: JsonObject) -> JsonObject:
+    """What the agent reads of a rejected change."""
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
@@ -522,9 +522,9 @@ def _told(mend: JsonObject) -> JsonObject:
         "red": "Your earlier work was proven, and together with what has landed meanwhile these validations fail.",
     }
     told = "It is in the work tree, merged into the present state"
-    told += "; resolve the conflicts in these files." if mend.get("files") else "; repair it."
-    what = {name: mend[name] for name in ("files", "failing", "output", "met") if mend.get(name)}
-    return {"what": f"{said.get(str(mend.get('why')), '')} {told}".strip(), **what}
+    told += "; resolve the conflicts in these files." if fix.get("files") else "; repair it."
+    what = {name: fix[name] for name in ("files", "failing", "output", "met") if fix.get(name)}
+    return {"what": f"{said.get(str(fix.get('why')), '')} {told}".strip(), **what}
 
 
 def _other(task: Task, item: str) -> JsonObject:

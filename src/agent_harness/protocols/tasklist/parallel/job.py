@@ -136,7 +136,7 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """The work to be mended, in the files alone: the workspace itself stays at its base."""
+    """The work to be fixed, in the files alone: the workspace itself stays at its base."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
