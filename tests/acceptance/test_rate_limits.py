@@ -125,36 +125,36 @@ def test_who_plans_is_told_too_and_nothing_is_written(bare: CalcProject) -> None
     assert bare.fingerprint() == before
 
 
-def one_agent() -> host.HostSeat:
+def one_agent() -> host.HostSlot:
     """This machine may have one, and somebody else has it."""
     Path(trusted_state.of_user(host.FOLDER) or "", "host.json").write_text('{"agents": 1}')
-    seat = host.take(host.AGENTS, {"project": "another"})
-    assert seat
-    return seat
+    agent_slot = host.take(host.AGENTS, {"project": "another"})
+    assert agent_slot
+    return agent_slot
 
 
 @pytest.mark.exhaustive
 def test_a_machine_without_a_seat_ends_a_session_that_may_not_wait(calc: CalcProject) -> None:
     """SC-40: exit 5, and nothing was changed; nobody is refused by a provider."""
-    seat, script = one_agent(), calc.agent([turn(honest(1))])
+    agent_slot, script = one_agent(), calc.agent([turn(honest(1))])
     ran = calc.harness("run", "--no-wait", agent=script)
     assert (ran.code, "All 1 agents of this machine are at work" in ran.text) == (5, True), ran.text
     before = calc.fingerprint()
     again = calc.harness("run", "--no-wait", "--json", agent=script)
     assert (again.code, again.json["error"]["code"]) == (5, "no_room"), again.text
     assert (calc.fingerprint(), limits(calc)) == (before, [])
-    seat.release()
+    agent_slot.release()
 
 
 @pytest.mark.scenario
 def test_a_session_waits_for_its_seat_holding_nothing_and_gives_it_back(calc: CalcProject) -> None:
     """SC-40: also where nobody watches; others may have the project meanwhile."""
-    seat = one_agent()
+    agent_slot = one_agent()
     running = calc.start("run", agent=[turn(honest(1))])
     try:
         calc.wait_until(lambda: "All 1 agents of this machine" in calc.started(), "the wait")
         assert calc.harness("skip", "--feature", "6").code == 0
-        seat.release()
+        agent_slot.release()
         assert running.wait(240) == 0, calc.started()
     finally:
         running.kill()
@@ -166,14 +166,14 @@ def test_a_session_waits_for_its_seat_holding_nothing_and_gives_it_back(calc: Ca
 @pytest.mark.scenario
 def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProject) -> None:
     """SC-40: others may have the project meanwhile; while it plans it is counted, and given back."""
-    seat, on, go = one_agent(), calc.base / "on", calc.base / "go"
+    agent_slot, on, go = one_agent(), calc.base / "on", calc.base / "go"
     (calc.base / "more.md").write_text("Take the modulo as well.\n")
     waits = sh(f"touch {on}; while [ ! -e {go} ]; do sleep 0.02; done")
     running = calc.start("add-features", "--spec", str(calc.base / "more.md"), agent=[plan(waits)])
     try:
         calc.wait_until(lambda: "All 1 agents of this machine" in calc.started(), "the wait")
         assert calc.harness("skip", "--feature", "6").code == 0
-        seat.release()
+        agent_slot.release()
         calc.wait_until(on.exists, "the agent at work")
         (holder,) = host.holders()
         told = (holder["pid"], holder["project"], holder["item"])
@@ -189,7 +189,7 @@ def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProjec
 @pytest.mark.exhaustive
 def test_a_plan_that_waits_ends_with_ctrl_c_and_nothing_is_written(bare: CalcProject) -> None:
     """SC-40: also where nobody watches it is said what it waits for."""
-    seat = one_agent()
+    agent_slot = one_agent()
     bare.root.mkdir(exist_ok=True)
     (bare.root / "SPEC.md").write_text("A calculator.")
     before = bare.fingerprint()
@@ -201,4 +201,4 @@ def test_a_plan_that_waits_ends_with_ctrl_c_and_nothing_is_written(bare: CalcPro
     finally:
         running.kill()
     assert bare.fingerprint() == before
-    seat.release()
+    agent_slot.release()

@@ -179,7 +179,7 @@ def test_what_an_agent_writes_about_its_run_is_no_number_for_others(tmp_path: Pa
 
 
 def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:
-    """SC-60: what fleet.yaml says, less what the gate of the account holds back; another account has its own."""
+    """SC-60: what fleet.yaml says, less what the throttle of the account holds back; another account has its own."""
     one, two, other = (listed(tmp_path / name, "a", "b", "c") for name in ("one", "two", "other"))
     agent = one.agent(WORKS)
     account = registry.from_spec(agent).account
@@ -198,8 +198,8 @@ def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:
     assert f"those of {account}, of which the fleet may have 3 at once" in " ".join(told.split())
     for _ in range(2):
         LimitClock().note(account, said="429", retry_after_seconds=1)
-    (gate,) = json.loads(one.harness("limits", "--json").out)["gates"]
-    assert gate["size"] == 4
+    (throttle,) = json.loads(one.harness("limits", "--json").out)["gates"]
+    assert throttle["size"] == 4
     host = Path(trusted_state.of_user("host") or "", "host.json")
     host.write_text(json.dumps({"accounts": {account: {"agents": 2}}}))
     assert given() == {"one": 1, "two": 1, "other": 3}

@@ -119,15 +119,15 @@ def test_a_client_whose_account_is_refused_is_not_started_before_a_person_says_s
 def test_a_client_has_a_seat_and_waits_for_it(tmp_path: Path) -> None:
     """SC-40: it is counted while it runs, also one that the harness does not know."""
     Path(trusted_state.of_user(host.FOLDER) or "", "host.json").write_text('{"agents": 1}')
-    seat = host.take(host.AGENTS, {"project": "another"})
-    assert seat
+    agent_slot = host.take(host.AGENTS, {"project": "another"})
+    assert agent_slot
     project = TaskListProject(tmp_path / "list", task("a"))
     client = "touch on; while [ ! -e go ]; do sleep 0.02; done"
     with project.start("drive", "--times", "1", "--", "sh", "-c", client) as running:
         assert running.stdout
         assert any("All 1 agents of this machine" in line for line in running.stdout)
         assert not (project.root / "on").exists()
-        seat.release()
+        agent_slot.release()
         until = time.monotonic() + 60
         while not (project.root / "on").exists():
             assert time.monotonic() < until

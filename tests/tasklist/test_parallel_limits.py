@@ -163,13 +163,13 @@ def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
     host_may(agents=1)
     work, noted = project(tmp_path, "a", "b"), Noted(tmp_path / "notes")
     agent = work.agent(f"{NOTES}; note begin; while [ ! -e $NOTES/go ]; do sleep 0.02; done; {WORKS}")
-    seat = host.take(host.AGENTS, {"project": "another", "item": "x"})
-    assert seat
+    agent_slot = host.take(host.AGENTS, {"project": "another", "item": "x"})
+    assert agent_slot
     refused = work.harness("run", "--no-wait", "--agent", agent, NOTES=str(noted.folder))
     assert (refused.code, "All 1 agents of this machine are at work" in refused.out) == (5, True), refused
     with work.start("run", "--agent", agent, NOTES=str(noted.folder)) as process:
         until(lambda: answer(work, "status")["now"])
-        seat.release()
+        agent_slot.release()
         until(lambda: noted.lines)
         (holder,) = answer(work, "limits", "--host")["holders"]
         assert (holder["pid"], holder["project"], holder["item"]) == (process.pid, str(work.root), "harness run")

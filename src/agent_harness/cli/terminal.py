@@ -41,7 +41,7 @@ agent_option = click.option(
     help="Which agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Given again: who takes over.",
 )
 wait_option = click.option(
-    "--wait/--no-wait", default=None, help="Wait for a rate limit to end, and for a seat here, or end then."
+    "--wait/--no-wait", default=None, help="Wait for a rate limit to end, and for a slot here, or end then."
 )
 now_option = click.option("--now", is_flag=True, help="Start once although a rate limit is known.")
 
@@ -75,14 +75,14 @@ class Positive(click.FloatRange):
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
     """What a run does about a rate limit: what it was told, else it waits when it is watched or ``unattended``.
 
-    For a seat on this machine it waits unless it was told not to.
+    For a slot on this machine it waits unless it was told not to.
     """
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
     waits = wait if wait is not None else unattended or (watched and not as_json)
     told = screen(as_json=as_json).countdown
-    return RefusalPolicy(wait=waits, wait_for_seat=wait is not False, ignore_once=now, countdown=told)
+    return RefusalPolicy(wait=waits, wait_for_slot=wait is not False, ignore_once=now, countdown=told)
 
 
 class Screen:

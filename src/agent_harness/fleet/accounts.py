@@ -14,9 +14,9 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Of each account that has a limit, its agents: what fleet.yaml says, and here what ``host.json`` and its gate do.
+    """Return the agents of each limited account: by fleet.yaml, and here by ``host.json`` and its throttle.
 
-    Agents of other machines are bounded by fleet.yaml alone: the gates are those of this one.
+    Agents of other machines are bounded by fleet.yaml alone: the throttles are those of this one.
     """
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
@@ -24,9 +24,9 @@ def rooms(roster: Roster) -> dict[str, int]:
     for account, terms in host.terms_of_accounts().items():
         found[account] = min(terms.agents, found.get(account, terms.agents))
     limits = LimitClock()
-    for account in limits.gated():
-        if gate := limits.gate(account, host.account_terms(account).agents):
-            found[account] = min(gate.size, found.get(account, gate.size))
+    for account in limits.throttled():
+        if throttle := limits.throttle(account, host.account_terms(account).agents):
+            found[account] = min(throttle.size, found.get(account, throttle.size))
     return found
 
 

@@ -14,7 +14,7 @@ only known to whoever noted it. The moment comes from the first source that has 
 A limit that is lifted leaves the moment behind at which it was, so that whoever has written its end down elsewhere
 hears of it. Reading loads little, and makes nothing.
 
-Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6. Of gates: ``scale.md`` SC-43.
+Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6. Of throttles: ``scale.md`` SC-43.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from agent_harness.kernel.host.gates import Gate
+    from agent_harness.kernel.host.throttles import Throttle
     from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.lock import Lock
 
@@ -54,14 +54,14 @@ FORGOTTEN_AFTER_SECONDS = 86_400.0
 """Refusals further apart than this are not in a row."""
 
 _FOLDER = "limits"
-_ENDING, _GATE = ".json", ".gate"
+_ENDING, _THROTTLE = ".json", ".gate"
 _LONGEST_SAID = 300
 _LONGEST_NAME = 120
 _READ = 2000  # characters of a message that are looked at
 _LOCK_SECONDS = 20.0
 _SLACK_SECONDS = 2.0
 _GUESSED = ("guess", "contract")
-_LONGEST_QUIET = 40 * 86_400.0  # beyond any limit, a gate says what no clock of ours writes
+_LONGEST_QUIET = 40 * 86_400.0  # beyond any limit, a throttle says what no clock of ours writes
 
 
 class RateLimit:
@@ -218,9 +218,10 @@ class LimitClock:
     ) -> bool:
         """Lifts the limit of an account, since a person says so, or it works; whether one was known.
 
-        With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing is
-        written where none is known. Without it, ``decided_since`` tells of it in any case, and the gate of the account
-        is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which view a person asked.
+        With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing
+        is written where none is known. Without it, ``decided_since`` tells of it in any case, and the throttle
+        of the account is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which
+        view a person asked.
         """
         if noted_before and self._read(account) is None:
             return False
@@ -235,7 +236,7 @@ class LimitClock:
                 if shown and (found is None or found.as_record() != shown.as_record()):
                     return False
                 if noted_before is None:
-                    files.unlink(self._path(account, _GATE))
+                    files.unlink(self._path(account, _THROTTLE))
                 lifted = {"account": account, "lifted_at": clock.timestamp(self._now(), fraction=True)}
                 files.write_json(self._path(account), {**lifted, "by": by} if by else lifted)
         except (HarnessError, OSError):
@@ -255,66 +256,67 @@ class LimitClock:
         found = _limit_in(record, account)
         return found.until if found and found.noted_at > seen else None
 
-    # -- gates ---------------------------------------------------------------------------------------------------------
+    # -- throttles
+    # ---------------------------------------------------------------------------------------------------------
 
-    def gate(self, account: str, most: int) -> Gate | None:
+    def throttle(self, account: str, most: int) -> Throttle | None:
         """How an account that may have ``most`` agents is let in by now; ``None`` where nobody has to wait."""
-        if not self._place() or not os.path.lexists(self._path(account, _GATE)):
+        if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
-        from agent_harness.kernel.host import gates
+        from agent_harness.kernel.host import throttles
 
-        found = self._read_gate(account)
-        return gates.grown(found, most, _seconds(self._now())) if found else None
+        found = self._read_throttle(account)
+        return throttles.grown(found, most, _seconds(self._now())) if found else None
 
-    def gated(self) -> list[str]:
-        """The accounts for which a gate is kept."""
-        return self._accounts(_GATE)
+    def throttled(self) -> list[str]:
+        """The accounts for which a throttle is kept."""
+        return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
         """Until one more of its agents may begin beside so many; ``None``: once one of these has ended."""
-        from agent_harness.kernel.host import gates
+        from agent_harness.kernel.host import throttles
 
-        gate = self.gate(account, most)
-        if gate is None:
+        throttle = self.throttle(account, most)
+        if throttle is None:
             return 0.0 if working < most else None
-        left = gates.seconds_to_wait(gate, working, _seconds(self._now()))
+        left = throttles.seconds_to_wait(throttle, working, _seconds(self._now()))
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
         """One of its agents begins. To be called by whoever keeps others from asking meanwhile."""
-        from agent_harness.kernel.host import gates
+        from agent_harness.kernel.host import throttles
 
-        if self.gate(account, most) is None:
+        if self.throttle(account, most) is None:
             return
         try:
             with self._locked():
-                if gate := self.gate(account, most):
-                    self._write_gate(account, gates.started(gate, _seconds(self._now())))
+                if throttle := self.throttle(account, most):
+                    self._write_throttle(account, throttles.started(throttle, _seconds(self._now())))
         except (HarnessError, OSError):
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
         """A refusal has come, and the clock is locked: fewer may work."""
         from agent_harness.kernel import host
-        from agent_harness.kernel.host import gates
+        from agent_harness.kernel.host import throttles
 
         if not self._place():
             return
         most, at = host.account_terms(account).agents, _seconds(now)
-        found = self._read_gate(account)
-        found = gates.grown(found, most, at) if found else None
+        found = self._read_throttle(account)
+        found = throttles.grown(found, most, at) if found else None
         wait = limit.seconds_left(now) / clock.time_scale()
         try:
-            self._write_gate(account, gates.refused(found, most, at, wait))
+            self._write_throttle(account, throttles.refused(found, most, at, wait))
         except (HarnessError, OSError):
             return
 
-    def _read_gate(self, account: str) -> Gate | None:
+    def _read_throttle(self, account: str) -> Throttle | None:
         """What the file holds; ``None`` where there is none, or a damaged one."""
-        from agent_harness.kernel.host.gates import Gate
+        from agent_harness.kernel.host.throttles import Throttle
 
         try:
-            record = files.read_json(self._path(account, _GATE), exact=False)
+            record = files.read_json(self._path(account, _THROTTLE), exact=False)
         except (HarnessError, OSError):
             return None
         counts = [record.get(name) for name in ("size", "began")]
@@ -325,15 +327,15 @@ class LimitClock:
         if len(at) < len(moments) or at[1] > _seconds(self._now()) + _LONGEST_QUIET:
             return None
         size, began = (int(str(each)) for each in counts)
-        return Gate(size=max(1, size), began=began, refused_at=at[0], quiet_since=at[1], last_start=at[2])
+        return Throttle(size=max(1, size), began=began, refused_at=at[0], quiet_since=at[1], last_start=at[2])
 
-    def _write_gate(self, account: str, gate: Gate) -> None:
+    def _write_throttle(self, account: str, throttle: Throttle) -> None:
         moments = {
-            name: getattr(gate, name) * clock.time_scale() for name in ("refused_at", "quiet_since", "last_start")
+            name: getattr(throttle, name) * clock.time_scale() for name in ("refused_at", "quiet_since", "last_start")
         }
         told = {name: clock.timestamp(clock.moment(at), fraction=True) for name, at in moments.items()}
-        record = {"account": account, "size": gate.size, "began": gate.began, **told}
-        files.write_json(self._path(account, _GATE), record, follow=False)
+        record = {"account": account, "size": throttle.size, "began": throttle.began, **told}
+        files.write_json(self._path(account, _THROTTLE), record, follow=False)
 
     # -- other machines ------------------------------------------------------------------------------------------------
 
@@ -438,7 +440,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """The moment on the clock of gates, on which waits are as long as they are said to be."""
+    """The moment on the clock of throttles, on which waits are as long as they are said to be."""
     return at.timestamp() / clock.time_scale()
 
 

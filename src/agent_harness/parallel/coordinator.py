@@ -20,7 +20,7 @@ from itertools import count
 from agent_harness.errors import Busy, HarnessError, LimitInForce, NothingEligible, UnsafeTree
 from agent_harness.kernel import clock, files, host, owner, process
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.host import HostSeat
+from agent_harness.kernel.host import HostSlot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.kernel.rate_limits import sentence
@@ -114,9 +114,9 @@ class Coordinator:
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
         self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
-        self._of_host: dict[str, HostSeat] = {}  # what jobs have of this machine
+        self._of_host: dict[str, HostSlot] = {}  # what jobs have of this machine
         memory = terms.settings.min_free_mb << 20
-        self._seats = slots.RunSeats(folder, memory, terms.accounts, terms.policy, terms.say)
+        self._run_slots = slots.RunSlots(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
         self._put_back: dict[str, str] = {}  # of the project: what was changed, and where that is kept
         self._mailbox = requests.Mailbox(folder)
@@ -297,7 +297,7 @@ class Coordinator:
             self._ease_memory()
             ending = self._why_not()
             moved = False
-            self._seats.begin_round()
+            self._run_slots.begin_round()
             is_over = ending is not None and ending[0] in (130, 5)
             steps = decision.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
@@ -311,7 +311,7 @@ class Coordinator:
             if moved:
                 continue
             waits = self._merge_queue.is_pushing and not is_over
-            if not self._under and not waits and not (self._seats.waits and ending is None):
+            if not self._under and not waits and not (self._run_slots.waits and ending is None):
                 if ending is None and self._merge_queue.try_last():
                     continue
                 return ending or self._all_refused() or self._nothing_left()
@@ -425,7 +425,7 @@ class Coordinator:
         return most is None or self._money.left(most) >= -1e-9
 
     def _all_refused(self) -> tuple[int, str, str] | None:
-        refused = self._seats.refused
+        refused = self._run_slots.refused
         return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
 
     def _nothing_left(self) -> tuple[int, str, str]:
@@ -476,7 +476,7 @@ class Coordinator:
             "bounced": known.rejections,
             "lost": known.lost,
             "parked": [{"item": item, "reason": known.work(item).why} for item in known.in_state(PARKED)],
-            "limits": [*self._seats.why, *dict.fromkeys(short)],
+            "limits": [*self._run_slots.why, *dict.fromkeys(short)],
             "budget": {"spent": spent, "reserved": reserved, "limit": self._terms.max_cost_usd},
             "hands": {"have": known.workers - len(known.shut_slots), "busy": len(attempts)},
             "blocked": known.blocked or known.push_problem or (in_the_way.message if in_the_way else None),
@@ -617,15 +617,15 @@ class Coordinator:
             return True
         is_beside = any(each.job.kind == ATTEMPT for each in self._under.values())
         told = self._of_job(item.id)
-        seated = self._seats.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
-        if self._engine.is_local and seated is None:
+        taken_slot = self._run_slots.for_agent(told, is_beside=is_beside) if self._engine.is_local else None
+        if self._engine.is_local and taken_slot is None:
             return False
         busy = {each.job.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         start, fix = self._merge_queue.begun_on(work, item, base)
         inputs = self._home.inputs(item.id, fix)
-        if seated:
-            inputs |= seated[1]
+        if taken_slot:
+            inputs |= taken_slot[1]
         fence = work.fence + 1
         job = self._written(ATTEMPT, item.id, item.name, fence=fence, slot=slot, base=start, inputs=inputs)
         if not self._engine.is_local:
@@ -634,8 +634,8 @@ class Coordinator:
         self._ledger.note("ordered", **known, touches=[*item.touches], reason=step.reason)
         if job.allowance_usd is None:
             self._money.elsewhere(job.id, 0.0)
-        if seated:
-            self._of_host[job.id] = seated[0]
+        if taken_slot:
+            self._of_host[job.id] = taken_slot[0]
         self._under[job.id] = under = _Under(job=job, title=item.title)
         self._ordered.append((under, step.reason))
         return True
@@ -660,7 +660,7 @@ class Coordinator:
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_job(self, item: str) -> JsonObject:
-        """What ``harness limits --host`` says of a seat."""
+        """What ``harness limits --host`` says of a slot."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
@@ -697,8 +697,8 @@ class Coordinator:
         )
 
     def _job_checks(self, checks: CheckRun) -> None:
-        seat = self._seats.for_checks(self._of_job(checks.name))
-        if seat is None:
+        agent_slot = self._run_slots.for_checks(self._of_job(checks.name))
+        if agent_slot is None:
             return
         inputs = self._home.check_inputs(checks.checks)
         number = len(self._ledger.events)
@@ -706,7 +706,7 @@ class Coordinator:
         slot = next(each for n in count(1) if (each := f"v{n}") not in busy)
         base = checks.commit
         job = self._written(VERIFY, "", checks.name, fence=number, slot=slot, base=base, inputs=inputs)
-        self._of_host[job.id] = seat
+        self._of_host[job.id] = agent_slot
         self._begin(_Under(job=job, checks=checks))
 
     def _begin(self, under: _Under) -> None:
@@ -723,8 +723,8 @@ class Coordinator:
         if under is None:
             self._take_late(job_id)
             return
-        if seat := self._of_host.pop(job_id, None):
-            seat.release()
+        if agent_slot := self._of_host.pop(job_id, None):
+            agent_slot.release()
         job = under.job
         if job.kind == VERIFY:
             self._take_checks(under)

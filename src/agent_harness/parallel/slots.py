@@ -1,25 +1,25 @@
 """What the jobs of one run have of this machine, and of the accounts of their agents. SC-40, SC-41, SC-43.
 
 How many there may be at once, and who has what, is ``kernel/host/``; what an account may have is
-``supervision/seats.py``.
+``supervision/agent_slots.py``.
 """
 
 import os
 from collections.abc import Callable, Sequence
 
 from agent_harness.kernel import host
-from agent_harness.kernel.host import HostSeat
+from agent_harness.kernel.host import HostSlot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.resource_watch import free_memory
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit, sentence
-from agent_harness.supervision import seats
+from agent_harness.supervision import agent_slots
 from agent_harness.supervision.dispatch import RefusalPolicy
 
 FREE_DISK = 2 << 30
 SHORT_SECONDS = 60.0
 
 
-class RunSeats:
+class RunSlots:
     """Those of one run; each is given back by whoever has taken it."""
 
     def __init__(
@@ -46,11 +46,11 @@ class RunSeats:
 
     @property
     def waits(self) -> bool:
-        """Whether a job could be given in this round but for a seat, which is waited for."""
+        """Whether a job could be given in this round but for a slot, which is waited for."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
-    def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSeat, JsonObject] | None:
-        """A seat, and what the inputs of the job say of the agent. Beside others it needs memory and disk, too."""
+    def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
+        """A slot, and what the inputs of the job say of the agent. Beside others it needs memory and disk, too."""
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent begins: {short}")
             return None
@@ -60,13 +60,13 @@ class RunSeats:
             if not self._ignores_limits and (limit := self._limits.in_force(account)):
                 refused.append(limit)
                 continue
-            seat = seats.taken(account, told, self._limits)
-            if isinstance(seat, HostSeat):
+            agent_slot = agent_slots.taken(account, told, self._limits)
+            if isinstance(agent_slot, HostSlot):
                 inputs: JsonObject = {"account": account, "now": self._ignores_limits}
                 self._ignores_limits = False
                 self._said.pop(host.AGENTS, None)
-                return seat, inputs
-            full.append(seat)
+                return agent_slot, inputs
+            full.append(agent_slot)
         if full:
             self._wait(host.AGENTS, full[0])
         else:
@@ -74,11 +74,11 @@ class RunSeats:
             self._say_once(host.AGENTS, sentence(self.refused.as_notice()))
         return None
 
-    def for_checks(self, told: JsonObject) -> HostSeat | None:
-        """A seat for a run of checks."""
-        if seat := host.take(host.TESTS, told):
+    def for_checks(self, told: JsonObject) -> HostSlot | None:
+        """A slot for a run of checks."""
+        if agent_slot := host.take(host.TESTS, told):
             self._said.pop(host.TESTS, None)
-            return seat
+            return agent_slot
         most = host.limits()[host.TESTS]
         self._wait(host.TESTS, f"All {most} tests of this machine are at work; waiting for one: harness limits --host")
         return None

@@ -190,7 +190,7 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """A run that has no session under way waits, to the end of this block, for an account that is refused or a seat."""
+    """A run that has no session under way waits, to the end of this block, for an account that is refused or a slot."""
     from agent_harness.kernel import clock
 
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)

@@ -1,7 +1,7 @@
 """Which of the allowed agents may be started now: by the clock of rate limits, the first that is not refused.
 
 Asked right before an agent is needed, so that work without a model goes on. Whoever may wait does so holding nothing
-that others need; the wait is in the clock, not in the process. An agent has a seat as long as it may work (``seats``).
+that others need; the wait is in the clock, not in the process. An agent has a slot as long as it may work (``slots``).
 Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
 """
 
@@ -15,10 +15,10 @@ from typing import Self
 from agent_harness.agents.base import Agent
 from agent_harness.errors import Interrupted, LimitInForce, NoRoom, ToolMissing
 from agent_harness.kernel import clock
-from agent_harness.kernel.host import HostSeat
+from agent_harness.kernel.host import HostSlot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import LimitClock, RateLimit
-from agent_harness.supervision import seats
+from agent_harness.supervision import agent_slots
 
 __all__ = ["Dispatcher", "RefusalPolicy", "spoken", "startable"]
 
@@ -31,29 +31,31 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """What is done when every allowed agent is refused for now, or there is no seat for one."""
+    """What is done when every allowed agent is refused for now, or there is no slot for one."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
-    wait_for_seat: bool = True  # until one is free; else NoRoom
+    wait_for_slot: bool = True  # until one is free; else NoRoom
     account: str | None = None  # whose agent somebody else has chosen; a refusal goes back to them
-    is_seated: bool = False  # somebody else has a seat for it
+    has_slot: bool = False  # somebody else has a slot for it
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
         """Whether it is waited for the end of that."""
-        return self.wait_for_seat if isinstance(refusal, NoRoom) else self.wait
+        return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
         """Return the policy of a worker process: with a chosen account it neither waits nor lets another take over.
 
-        Whoever chose the account holds its seat. A worker on another machine chooses, and takes a seat, there.
+        Whoever chose the account holds its slot. A worker on another machine chooses, and takes a slot, there.
         """
         account = inputs.get("account")
-        seated = account is not None
-        return cls(wait=inputs["wait"] and not seated, ignore_once=inputs["now"], account=account, is_seated=seated)
+        taken_slot = account is not None
+        return cls(
+            wait=inputs["wait"] and not taken_slot, ignore_once=inputs["now"], account=account, has_slot=taken_slot
+        )
 
 
 class Dispatcher:
@@ -67,7 +69,7 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """With ``told``, for what, each agent that is chosen has a seat until ``rest`` or the next choice."""
+        """With ``told``, for what, each agent that is chosen has a slot until ``rest`` or the next choice."""
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -75,14 +77,14 @@ class Dispatcher:
         self._ignore = patience.ignore_once
         self._limits = LimitClock()
         self._last = self.agents[0]
-        self._told = None if patience.is_seated else told
-        self._seat: HostSeat | None = None
-        self._found: Agent | None = None  # while it was waited: its seat is held
+        self._told = None if patience.has_slot else told
+        self._agent_slot: HostSlot | None = None
+        self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """The first agent that is not refused and has a seat.
+        """The first agent that is not refused and has a slot.
 
-        ``LimitInForce`` with the first moment at which one may be tried; ``NoRoom`` where only a seat is missing.
+        ``LimitInForce`` with the first moment at which one may be tried; ``NoRoom`` where only a slot is missing.
         """
         if found := self._found:
             self._found = None
@@ -90,14 +92,14 @@ class Dispatcher:
         self.rest()
         if self._ignore:
             self._ignore = False
-            self._take_seat(self.agents[0])  # counted where there is one
+            self._take_slot(self.agents[0])  # counted where there is one
             return self.agents[0]
         refused: list[RateLimit] = []
         full: tuple[str, str] | None = None
         for agent in self.agents:
             if limit := self._limits.in_force(agent.account):
                 refused.append(limit)
-            elif why := self._take_seat(agent):
+            elif why := self._take_slot(agent):
                 full = full or (agent.account, why)
             else:
                 if agent is not self._last:
@@ -121,21 +123,21 @@ class Dispatcher:
                 raise Interrupted("Stopped by a person; nothing was started.", hint=self.patience.again) from None
         return self.choose()
 
-    def _take_seat(self, agent: Agent) -> str | None:
+    def _take_slot(self, agent: Agent) -> str | None:
         """Why there is none for this agent."""
         if self._told is None:
             return None
-        found = seats.taken(agent.account, self._told, self._limits)
+        found = agent_slots.taken(agent.account, self._told, self._limits)
         if isinstance(found, str):
             return found
-        self._seat = found
+        self._agent_slot = found
         return None
 
     def rest(self) -> None:
         """No agent works any more."""
-        if self._seat:
-            self._seat.release()
-        self._seat = self._found = None
+        if self._agent_slot:
+            self._agent_slot.release()
+        self._agent_slot = self._found = None
 
     def __enter__(self) -> Self:
         return self

@@ -113,39 +113,40 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
     from agent_harness.kernel.rate_limits import LimitClock
     from agent_harness.supervision.dispatch import spoken
 
-    found, now, gates = LimitClock().all(), clock.now(), _gates()
+    found, now, throttles = LimitClock().all(), clock.now(), _throttles()
     if as_json:
         rows = [
             {**each.as_notice(), **each.as_record(), "seconds_left": round(each.seconds_left(now), 1)} for each in found
         ]
-        click.echo(json.dumps({"ok": True, "limits": rows, "gates": gates}, ensure_ascii=False))
+        click.echo(json.dumps({"ok": True, "limits": rows, "gates": throttles}, ensure_ascii=False))
         return 0
     for each in found:
         show(f"{each}; {spoken(each.seconds_left(now))} left, until {clock.local(each.until)} here")
         show(f"  said: {each.said or 'nothing'}")
     if not found:
         show("No account is rate limited.")
-    for gate in gates:
-        at_work = f"{gate['working']} agent{'s' if gate['working'] != 1 else ''} at work"
-        let_in = f"since it was refused {gate['size']} of {gate['most']} may be, one more at {gate['grows_local']}"
-        show(f"{gate['account']}: {at_work}; {let_in} if nobody is refused until then")
-    if found or gates:
+    for throttle in throttles:
+        at_work = f"{throttle['working']} agent{'s' if throttle['working'] != 1 else ''} at work"
+        let_in = f"since it was refused {throttle['size']} of {throttle['most']} may be, one more at "
+        let_in += throttle["grows_local"]
+        show(f"{throttle['account']}: {at_work}; {let_in} if nobody is refused until then")
+    if found or throttles:
         show("next: harness limits clear ACCOUNT  # to try at once")
     return 0
 
 
-def _gates() -> list[dict[str, Any]]:
+def _throttles() -> list[dict[str, Any]]:
     """The accounts that fewer agents may work for since they were refused."""
     from agent_harness.kernel import clock, host
-    from agent_harness.kernel.host.gates import QUIET
+    from agent_harness.kernel.host.throttles import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
 
     rows: list[dict[str, Any]] = []
-    for account in LimitClock().gated():
+    for account in LimitClock().throttled():
         most = host.account_terms(account).agents
-        if gate := LimitClock().gate(account, most):
-            grows = clock.moment((gate.quiet_since + QUIET) * clock.time_scale())
-            told = {"account": account, "size": gate.size, "most": most, "working": host.working(account)}
+        if throttle := LimitClock().throttle(account, most):
+            grows = clock.moment((throttle.quiet_since + QUIET) * clock.time_scale())
+            told = {"account": account, "size": throttle.size, "most": most, "working": host.working(account)}
             rows.append(told | {"grows_at": clock.timestamp(grows), "grows_local": clock.local(grows)})
     return rows
 
@@ -178,14 +179,14 @@ def _limits_of_host(as_json: bool) -> int:
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
     """What its agents read, where that has a limit."""
     from agent_harness.kernel import clock, host
-    from agent_harness.kernel.host import gates
+    from agent_harness.kernel.host import throttles
 
     if terms.input_tokens_per_minute is None:
         return {}
     with host.choosing():
-        used = host.input_since(account, clock.scaled(gates.WINDOW))
+        used = host.input_since(account, clock.scaled(throttles.WINDOW))
     known = {"input_tokens_per_minute": terms.input_tokens_per_minute}
-    return known | {"input_tokens_a_minute": round(used * 60 / gates.WINDOW)}
+    return known | {"input_tokens_a_minute": round(used * 60 / throttles.WINDOW)}
 
 
 @limits.command(
@@ -209,9 +210,9 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
     if everything == bool(account):
         raise UsageError("Name one account, or --all", hint="harness limits")
     clock = LimitClock()
-    known = [*(each.account for each in clock.all()), *clock.gated()]
+    known = [*(each.account for each in clock.all()), *clock.throttled()]
     accounts = list(dict.fromkeys(known)) if everything else [_account(str(account))]
-    held = clock.gated()
+    held = clock.throttled()
     cleared = {each: clock.forget(each) or each in held for each in accounts}
     if as_json:
         named = {} if everything else {"account": accounts[0], "cleared": cleared[accounts[0]]}
@@ -230,7 +231,7 @@ def _account(named: str) -> str:
     """The account that is meant: one that is known, else that of the client of this name, else the name itself."""
     from agent_harness.kernel.rate_limits import LimitClock
 
-    if named in LimitClock().gated() or any(each.account == named for each in LimitClock().all()):
+    if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):
         return named
     from agent_harness.agents import registry
 

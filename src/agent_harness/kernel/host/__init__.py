@@ -35,7 +35,7 @@ __all__ = [
     "MOST",
     "TESTS",
     "AccountTerms",
-    "HostSeat",
+    "HostSlot",
     "account_terms",
     "choosing",
     "holders",
@@ -65,7 +65,7 @@ class AccountTerms:
         self.input_tokens_per_minute = input_tokens_per_minute  # uncached ones; ``None``: nobody has said
 
 
-class HostSeat:
+class HostSlot:
     """One of those that this machine may have, until it is released; nothing where nothing can be written."""
 
     __slots__ = ("_lock", "_path")
@@ -140,21 +140,21 @@ def _count(value: object, most: int) -> int | None:
     return value if type(value) is int and 1 <= value <= most else None
 
 
-def take(kind: str, told: JsonObject) -> HostSeat | None:
+def take(kind: str, told: JsonObject) -> HostSlot | None:
     """One of those of this machine, until it is released; ``None`` when all are taken. ``told``: what for."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
-        return HostSeat()
+        return HostSlot()
     try:
         there = trusted_state.made_inside(folder, kind)
         for number in range(1, limits()[kind] + 1):
             lock = LockFile(os.path.join(there, f"{number}.lock"))
             if lock.try_take() is None:
-                seat = HostSeat(lock, os.path.join(there, f"{number}.json"))
-                seat.tell(told)
-                return seat
+                agent_slot = HostSlot(lock, os.path.join(there, f"{number}.json"))
+                agent_slot.tell(told)
+                return agent_slot
     except (OSError, HarnessError):  # a disk that is full, or knows no such locks: nobody counts
-        return HostSeat()
+        return HostSlot()
     return None
 
 

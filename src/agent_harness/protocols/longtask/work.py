@@ -435,7 +435,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
         return None, error.message
     if why := adapters.unfilled_for(name, work.prepared.task):
         return None, why
-    problem = work.seat.await_one(name, plan.timeout_seconds, work.must_stop)
+    problem = work.agent_slot.await_one(name, plan.timeout_seconds, work.must_stop)
     return None if problem else plan, problem or ""
 
 

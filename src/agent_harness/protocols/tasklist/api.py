@@ -277,8 +277,8 @@ class TaskList:
         elif not self.layout.linked():
             with suppress(OSError):  # of a run of several agents that is dead, and has left nothing
                 os.unlink(self.layout.parallel)
-        seated = {"project": self.layout.root, "item": "harness run"}
-        return {**run.run(self.worker, Dispatcher(allowed, policy, say, told=seated), say=say, **limits), **more}
+        taken_slot = {"project": self.layout.root, "item": "harness run"}
+        return {**run.run(self.worker, Dispatcher(allowed, policy, say, told=taken_slot), say=say, **limits), **more}
 
     @property
     def workers(self) -> int | None:

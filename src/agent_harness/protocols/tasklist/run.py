@@ -381,10 +381,10 @@ def drive(
     """Runs the command in this terminal, time after time; why it stopped, how often it ran, and the ``exit_code``.
 
     The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. While its
-    account is known to be refused, or there is no seat for it, it is not started.
+    account is known to be refused, or there is no slot for it, it is not started.
     """
     worker.store.activate()
-    seats = _seats_of(worker, command, say, countdown)
+    dispatcher = _dispatcher_of(worker, command, say, countdown)
     idle = starts = 0
     while True:
         ending = _why_not_again(worker, starts, times, idle)
@@ -395,10 +395,10 @@ def drive(
             return {"starts": starts, "exit_code": ending[0], "message": ending[1], "next": following}
         if starts:
             clock.sleep(PAUSE_SECONDS * idle)
-        if not _is_let_in(worker, seats):
+        if not _is_let_in(worker, dispatcher):
             continue
         before = selection.signature(worker.store.read())
-        with seats:
+        with dispatcher:
             code = _run_client(worker, command)
         starts += 1
         idle = idle + 1 if selection.signature(worker.store.read()) == before else 0
@@ -427,7 +427,7 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
     return (9, f"It was started {starts} times.") if starts >= times else None
 
 
-def _seats_of(
+def _dispatcher_of(
     worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
     """Those of the client, with the clock of its account; one that we do not know has its name as its account."""
@@ -438,10 +438,10 @@ def _seats_of(
     return Dispatcher([registry.from_spec(kind)], policy, say, told=told)
 
 
-def _is_let_in(worker: Worker, seats: Dispatcher) -> bool:
+def _is_let_in(worker: Worker, dispatcher: Dispatcher) -> bool:
     """Whether the client may be started now, after a wait; false when a pause ended the wait."""
     try:
-        seats.chosen(worker.store.paused)
+        dispatcher.chosen(worker.store.paused)
     except Interrupted:
         return False
     return True

@@ -59,7 +59,7 @@ def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGI
         exception_handlers={404: _not_found, 405: _not_found},
     )
     app.router.redirect_slashes = False
-    return _Gate(app, rules, sessions, codes)
+    return _AccessCheck(app, rules, sessions, codes)
 
 
 def _asset(text: str, kind: str) -> Callable[[Request], Response]:
@@ -74,7 +74,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 # ---- before everything else
 
 
-class _Gate:
+class _AccessCheck:
     """Lets in what the rules allow, opens for a code, and gives every answer its headers."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:

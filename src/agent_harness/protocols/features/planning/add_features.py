@@ -52,9 +52,9 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness add-features"}
     policy = RefusalPolicy(again="harness add-features --spec FILE")
-    with interruption.watched() as stop, Dispatcher(allowed, policy, project.say, told=told) as seats:
+    with interruption.watched() as stop, Dispatcher(allowed, policy, project.say, told=told) as dispatcher:
         with stop.listening(waits=True):
-            agent = seats.chosen(stop.requested)
+            agent = dispatcher.chosen(stop.requested)
         with settled(project):  # only now: whoever waits holds nothing
             return _planned(project, text, agent, stop)
 

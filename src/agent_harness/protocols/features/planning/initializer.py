@@ -60,10 +60,10 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
     found = registry.resolve_all(agents, configured=config.agent if config else None, environ=os.environ, root=root)
     allowed = startable(found, say, "harness init --spec FILE --agent SPEC", root)
     told: JsonObject = {"project": str(root), "item": "harness init"}
-    seats = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say, told=told)
-    with interruption.watched() as stop, seats:
+    dispatcher = Dispatcher(allowed, RefusalPolicy(again="harness init --spec FILE"), say, told=told)
+    with interruption.watched() as stop, dispatcher:
         with stop.listening(waits=True):
-            agent = seats.chosen(stop.requested)
+            agent = dispatcher.chosen(stop.requested)
         _refuse_unsafe(root, spec)  # it may have been waited
         project = _first_files(root, say)
         say("Running initializer agent...")

@@ -1,6 +1,6 @@
 """`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which anybody can go on.
 
-    lease -> decide -> plan -> seat -> worker -> output file -> checkpoint -> log -> lease given back
+    lease -> decide -> plan -> slot -> worker -> output file -> checkpoint -> log -> lease given back
 
 Whatever is wrong before the worker starts leaves no trace. Source: ``longtask.md`` 10.
 """
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import RunOptions
+    from agent_harness.protocols.longtask.run.agent_slot import SliceSlot
     from agent_harness.protocols.longtask.run.lease_file import Held, RunLease
-    from agent_harness.protocols.longtask.run.seat import SliceSeat
     from agent_harness.supervision.interruption import Stop
 
     Answer = tuple[JsonObject, int]
 
 
-SEAT_SECONDS = 60
-"""After which a slice that found no seat is to be tried again."""
+SLOT_SECONDS = 60
+"""After which a slice that found no slot is to be tried again."""
 STOPPING = "lth: stopping within seconds: what a worker has printed is kept, and the checkpoint stays valid."
 
 
@@ -50,8 +50,8 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
         return planned.answer, 0
     from agent_harness.kernel.process import new_run_id
     from agent_harness.protocols.longtask import recovery
+    from agent_harness.protocols.longtask.run.agent_slot import SliceSlot
     from agent_harness.protocols.longtask.run.lease_file import DEFAULT_TTL_SECONDS, RunLease
-    from agent_harness.protocols.longtask.run.seat import SliceSeat
     from agent_harness.supervision.interruption import watched
 
     ttl = options.lock_ttl_seconds or task.policy.lock_ttl_seconds(DEFAULT_TTL_SECONDS)
@@ -59,7 +59,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
     layout.inside("evidence/worker-output.txt", "evidence")
     layout.inside("sessions/any", "sessions")
     lock = RunLease(layout, owner=options.lock_owner, ttl_seconds=ttl, run_id=new_run_id())
-    with watched(told=STOPPING) as interruption, interruption.held(), lock, SliceSeat(layout.root) as seat:
+    with watched(told=STOPPING) as interruption, interruption.held(), lock, SliceSlot(layout.root) as agent_slot:
         held = lock.acquire()
         if held:
             return _held(held, claim.look(layout, task, checkpoint, store.now()).checkpoint), 0
@@ -76,7 +76,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
             if guard := CriteriaGuard.left_by(layout, task):
                 guard.ended()
         report = claim.settle(store, lock, interruption)
-        prepared = _prepared(store, options, lock, seat, interruption)
+        prepared = _prepared(store, options, lock, agent_slot, interruption)
         if report is not None:
             prepared.answer["verification"] = report
         if prepared.plan is None:
@@ -85,7 +85,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
         from agent_harness.protocols.longtask.run.slice import Slice
         from agent_harness.protocols.longtask.work import SliceWork
 
-        under_way = Slice(store, prepared, options, lock=lock, seat=seat, interruption=interruption)
+        under_way = Slice(store, prepared, options, lock=lock, agent_slot=agent_slot, interruption=interruption)
         return SliceWork(under_way, prepared.plan).walked()
 
 
@@ -111,9 +111,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 
 
 def _prepared(
-    store: LongTaskStore, options: RunOptions, lock: RunLease, seat: SliceSeat, interruption: Stop
+    store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """What is to run, its worker with a seat: after a wait for one, which keeps the lease, where that is allowed.
+    """What is to run, its worker with a slot: after a wait for one, which keeps the lease, where that is allowed.
 
     Nothing is written while it waits. Told to stop, it is the answer of a wait.
     """
@@ -124,16 +124,16 @@ def _prepared(
     def prepared_by(change: CheckpointChange) -> Prepared:
         if not lock.check():
             raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
-        return prepare(change, options, seat, may_wait=not (options.no_wait or interruption.number))
+        return prepare(change, options, agent_slot, may_wait=not (options.no_wait or interruption.number))
 
     with ExitStack() as waiting:
         while True:
             try:
                 return store.change(prepared_by)
             except NoRoom as full:
-                if not seat.waits:
+                if not agent_slot.waits:
                     waiting.enter_context(_shown_as_waiting(store.layout, full))
-                seat.tell(full.message)
+                agent_slot.tell(full.message)
                 time.sleep(LOOK_SECONDS)
 
 
@@ -145,13 +145,13 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 
 
 def prepare(
-    change: CheckpointChange, options: RunOptions, seat: SliceSeat | None, *, may_wait: bool = False
+    change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decides, chooses the worker, plans it and takes its seat, in one change that an error drops as a whole.
+    """Decides, chooses the worker, plans it and takes its slot, in one change that an error drops as a whole.
 
-    Without a ``seat`` as it would be: nothing is started. ``NoRoom`` where a seat is missing and ``may_wait``.
+    Without a ``slot`` as it would be: nothing is started. ``NoRoom`` where a slot is missing and ``may_wait``.
     """
-    dry_run = seat is None
+    dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     found, change.checkpoint = seen.due, seen.checkpoint
     scheduling.log_decision(change, found, change.checkpoint)
@@ -166,12 +166,12 @@ def prepare(
     prepared = Prepared(_head(found, change, dry_run), change.task)
     prepared.requested, prepared.fallback = requested, fallback
     prepared.plan = adapters.plan(worker, change.task, change.layout, options)
-    if seat and (fields := adapters.unfilled_for(worker, change.task)):
+    if agent_slot and (fields := adapters.unfilled_for(worker, change.task)):
         return Prepared(_ask_to_fill_in(change, requested, fields), change.task)
-    if seat and (why := seat.take(worker)):
+    if agent_slot and (why := agent_slot.take(worker)):
         if may_wait:
             raise NoRoom(why, hint="lth run later", account=adapters.account_of(worker) or worker, until=None)
-        return Prepared(_wait_for_seat(change, requested, worker, why), change.task)
+        return Prepared(_wait_for_slot(change, requested, worker, why), change.task)
     prepared.prompt = prompt.prompt(change.layout, change.task, change.checkpoint, reads_only=prepared.plan.reads_only)
     chosen: JsonObject = {"requestedWorker": requested}
     if cooldown:
@@ -236,15 +236,15 @@ def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> Js
     return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
 
 
-def _wait_for_seat(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
+def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
     """The answer, and the event, when as many agents are at work as may be: whoever wakes the task tries again."""
-    change.event("run_skipped", worker=worker, reason=why, waitSeconds=SEAT_SECONDS)
+    change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     return {
         "decision": "wait",
         "reason": why,
         "dryRun": False,
         "status": change.checkpoint.status,
-        "waitSeconds": SEAT_SECONDS,
+        "waitSeconds": SLOT_SECONDS,
         "worker": None,
         "requestedWorker": requested,
     }

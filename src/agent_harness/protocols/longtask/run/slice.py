@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.options import RunOptions
     from agent_harness.protocols.longtask.records import Contract
     from agent_harness.protocols.longtask.run.adapters import Prepared
+    from agent_harness.protocols.longtask.run.agent_slot import SliceSlot
     from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.protocols.longtask.run.outcome import Ran
-    from agent_harness.protocols.longtask.run.seat import SliceSeat
     from agent_harness.protocols.longtask.store import CheckpointChange, LongTaskStore
     from agent_harness.session.ledger import ClaimVerdict
     from agent_harness.supervision.interruption import Stop
@@ -61,11 +61,11 @@ class Slice:
         options: RunOptions,
         *,
         lock: RunLease,
-        seat: SliceSeat,
+        agent_slot: SliceSlot,
         interruption: Stop,
     ) -> None:
         self.store = store
-        self.seat = seat
+        self.agent_slot = agent_slot
         self.layout = store.layout
         self.prepared = prepared
         self.options = options

@@ -145,7 +145,7 @@ def _prepare(wish: _Wish) -> ClaimRecord | None:
 def preview(worker: Worker, state: State, now: datetime) -> Task:
     """What ``claim`` would give; changes nothing. Raises as ``claim`` does."""
     state = state.copy()
-    gate(worker, state, now)
+    refuse_claims(worker, state, now)
     under_way = selection.in_progress(state)
     held = _held(worker, state, under_way, now)
     if held:
@@ -165,7 +165,7 @@ def _nothing(state: State) -> NothingEligible:
     return NothingEligible(_why_nothing(state), hint=ADD if empty else "harness status", work_left=left, empty=empty)
 
 
-def gate(worker: Worker, state: State, now: datetime) -> None:
+def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
     """Raises while this worker may not claim anything at all."""
     refuse_rest(worker, state)
     if state.sessions_used_up:
@@ -207,7 +207,7 @@ def _claim(change: TaskListChange, wish: _Wish) -> JsonObject | NothingEligible:
     under_way = selection.in_progress(state)
     if under_way and not wish.recovered and _unfinished(worker, state, now):
         raise _Interrupted
-    gate(worker, state, now)
+    refuse_claims(worker, state, now)
     leases.keep(state, worker, now)
     held = _held(worker, state, under_way, now)
     if held and wish.task_id in (None, held.id):

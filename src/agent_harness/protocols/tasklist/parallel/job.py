@@ -49,12 +49,12 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     found = registry.resolve_all(tuple(inputs["agents"]), configured=None, environ=os.environ)
     allowed = startable(found, _say, "harness run --agent SPEC", Path(layout.root))
     policy = RefusalPolicy.of_job(inputs)
-    seated = {"project": job.home, "item": job.item}
+    taken_slot = {"project": job.home, "item": job.item}
     seed = inputs["seed"]
     pot = SharedBudget(inputs["parallel"])
     ran = run.run(
         worker,
-        Dispatcher(allowed, policy, _say, told=seated),
+        Dispatcher(allowed, policy, _say, told=taken_slot),
         max_tasks=1,
         max_minutes=inputs["max_minutes"],
         max_cost_usd=inputs["max_cost_usd"],

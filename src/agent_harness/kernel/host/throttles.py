@@ -4,7 +4,7 @@
     refused for longer (used up)      as many as before
     refused within a minute of that   the same refusal
     once it may be tried again        one agent begins, the others a quarter of a minute apart
-    ten minutes without a refusal     one more, up to what the account may have; then there is no gate
+    ten minutes without a refusal     one more, up to what the account may have; then there is no throttle
 
 Moments are seconds of one clock, which may have been set back. Until when nobody begins is the clock's of limits to
 say (``rate_limits``). Source: ``scale.md`` SC-43, SC-44.
@@ -20,7 +20,7 @@ WINDOW, SHARE = 300.0, 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
+class Throttle:
     """What is kept of an account that was refused."""
 
     size: int  # agents that may work at once
@@ -30,32 +30,32 @@ class Gate:
     last_start: float = 0.0  # of the last of these
 
 
-def refused(gate: Gate | None, most: int, now: float, wait: float) -> Gate:
-    """The gate of an account that may have ``most`` agents, after a refusal for so many seconds."""
+def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
+    """The throttle of an account that may have ``most`` agents, after a refusal for so many seconds."""
     opens = now + max(0.0, wait)
-    if gate and 0 <= now - gate.refused_at < MINUTE:
-        return replace(gate, quiet_since=max(opens, gate.quiet_since), began=0)
-    size = min(gate.size, most) if gate else most
-    return Gate(size=size if wait > USED_UP else max(1, size // 2), refused_at=now, quiet_since=opens)
+    if throttle and 0 <= now - throttle.refused_at < MINUTE:
+        return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
+    size = min(throttle.size, most) if throttle else most
+    return Throttle(size=size if wait > USED_UP else max(1, size // 2), refused_at=now, quiet_since=opens)
 
 
-def grown(gate: Gate, most: int, now: float) -> Gate | None:
-    """The gate as it is by now; ``None`` once as many may work as ever, and nobody has to wait for another."""
-    steps = max(0, int((now - gate.quiet_since) // QUIET))
-    size = min(most, gate.size + steps)
-    began = size if steps else min(gate.began, size)
+def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
+    """The throttle as it is by now; ``None`` once as many may work as ever, and nobody has to wait for another."""
+    steps = max(0, int((now - throttle.quiet_since) // QUIET))
+    size = min(most, throttle.size + steps)
+    began = size if steps else min(throttle.began, size)
     if size >= most and began >= size:
         return None
-    return replace(gate, size=size, began=began, quiet_since=gate.quiet_since + steps * QUIET)
+    return replace(throttle, size=size, began=began, quiet_since=throttle.quiet_since + steps * QUIET)
 
 
-def seconds_to_wait(gate: Gate, working: int, now: float) -> float | None:
+def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | None:
     """Until one more may begin beside so many; ``None`` while as many work as may."""
-    if working >= gate.size:
+    if working >= throttle.size:
         return None
-    if gate.began in (0, gate.size):
+    if throttle.began in (0, throttle.size):
         return 0.0
-    return min(APART, max(0.0, gate.last_start + APART - now))
+    return min(APART, max(0.0, throttle.last_start + APART - now))
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
@@ -67,6 +67,6 @@ def has_tokens(used: int, working: int, per_minute: int) -> bool:
     return used + one <= SHARE * per_minute * WINDOW / 60
 
 
-def started(gate: Gate, now: float) -> Gate:
-    """The gate once an agent has begun."""
-    return replace(gate, began=min(gate.size, gate.began + 1), last_start=now)
+def started(throttle: Throttle, now: float) -> Throttle:
+    """The throttle once an agent has begun."""
+    return replace(throttle, began=min(throttle.size, throttle.began + 1), last_start=now)

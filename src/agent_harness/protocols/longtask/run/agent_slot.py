@@ -1,4 +1,4 @@
-"""The seat of a slice: its worker is counted beside all other agents here, and heeds the gate of its account.
+"""The slot of a slice: its worker is counted beside all other agents here, and heeds the throttle of its account.
 
 It is taken when all that is needed to start the worker is known, and given back with the slice, or by any death. A
 line of shell has no account; it is counted by its name. Source: ``scale.md`` SC-40, SC-43.
@@ -11,31 +11,31 @@ import time
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.protocols.longtask import log
 from agent_harness.protocols.longtask.run import adapters
-from agent_harness.supervision import seats
+from agent_harness.supervision import agent_slots
 from agent_harness.supervision.interruption import LOOK_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent_harness.kernel.host import HostSeat
+    from agent_harness.kernel.host import HostSlot
 
 
-class SliceSeat:
+class SliceSlot:
     """The one that the worker of a slice has, to the end of the block."""
 
     def __init__(self, folder: str) -> None:
         self._told = {"project": folder, "item": "lth run"}
-        self._seat: HostSeat | None = None
+        self._agent_slot: HostSlot | None = None
         self._said = ""
 
     def take(self, worker: str) -> str | None:
         """Takes one for this (normalised) worker; why there is none now. Another one that it had is given back."""
         self.release()
-        found = seats.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
+        found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
             return found
-        self._seat = found
+        self._agent_slot = found
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
@@ -61,11 +61,11 @@ class SliceSeat:
 
     def release(self) -> None:
         """Gives it back. Safe to repeat."""
-        if self._seat:
-            self._seat.release()
-        self._seat = None
+        if self._agent_slot:
+            self._agent_slot.release()
+        self._agent_slot = None
 
-    def __enter__(self) -> SliceSeat:
+    def __enter__(self) -> SliceSlot:
         return self
 
     def __exit__(self, *_: object) -> None:

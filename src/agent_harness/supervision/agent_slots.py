@@ -1,22 +1,22 @@
-"""A seat for one agent: one of those that this machine may have, and of those that its account may.
+"""A slot for one agent: one of those that this machine may have, and of those that its account may.
 
 Taken before an agent is started and given back when its session is over, or by any death. What the account may have is
-what ``host.json`` says, less what its gate holds back since it was refused. SC-40, SC-43, SC-44.
+what ``host.json`` says, less what its throttle holds back since it was refused. SC-40, SC-43, SC-44.
 """
 
 from agent_harness.kernel import clock, host
-from agent_harness.kernel.host import HostSeat, gates
+from agent_harness.kernel.host import HostSlot, throttles
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.rate_limits import LimitClock
 
 __all__ = ["taken"]
 
 
-def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSeat | str:
-    """A seat, or why there is none now, for a person. ``told``: what for, as ``harness limits --host`` shows it."""
+def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
+    """A slot, or why there is none now, for a person. ``told``: what for, as ``harness limits --host`` shows it."""
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
-    if limits.gate(account, terms.agents) is None and terms.agents >= most and tokens is None:
+    if limits.throttle(account, terms.agents) is None and terms.agents >= most and tokens is None:
         return _of_host(account, told, most)
     with host.choosing():
         working = host.working(account)
@@ -25,14 +25,16 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSeat | str:
             return f"As many agents of {account} are at work as may be; waiting for one: harness limits"
         if left:
             return f"Agents of {account} begin one after the other, since it was refused: harness limits"
-        if tokens and not gates.has_tokens(host.input_since(account, clock.scaled(gates.WINDOW)), working, tokens):
+        if tokens and not throttles.has_tokens(
+            host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
+        ):
             return f"Agents of {account} read all that it may have for now; waiting for less: harness limits --host"
         found = _of_host(account, told, most)
-        if isinstance(found, HostSeat):
+        if isinstance(found, HostSlot):
             limits.note_start(account, terms.agents)
         return found
 
 
-def _of_host(account: str, told: JsonObject, most: int) -> HostSeat | str:
+def _of_host(account: str, told: JsonObject, most: int) -> HostSlot | str:
     found = host.take(host.AGENTS, {**told, "account": account})
     return found or f"All {most} agents of this machine are at work; waiting for one: harness limits --host"

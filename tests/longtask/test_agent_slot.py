@@ -1,4 +1,4 @@
-"""A slice's worker is counted beside all other agents of the machine, and waits for its seat. SC-40, SC-43."""
+"""A slice's worker is counted beside all other agents of the machine, and waits for its slot. SC-40, SC-43."""
 
 import json
 import os
@@ -30,10 +30,10 @@ def host_may(**members: object) -> None:
     Path(trusted_state.of_user(host.FOLDER) or "", "host.json").write_text(json.dumps(members))
 
 
-def taken_by_another(account: str = "x") -> host.HostSeat:
-    seat = host.take(host.AGENTS, {"project": "another", "account": account})
-    assert seat
-    return seat
+def taken_by_another(account: str = "x") -> host.HostSlot:
+    agent_slot = host.take(host.AGENTS, {"project": "another", "account": account})
+    assert agent_slot
+    return agent_slot
 
 
 def until(found: Callable[[], object]) -> None:
@@ -46,14 +46,14 @@ def until(found: Callable[[], object]) -> None:
 def test_a_slice_waits_for_its_seat_says_so_and_gives_it_back(project: LongTaskProject) -> None:
     """It has the lease meanwhile, so that whoever wakes the task again does not wait beside it; nothing is written."""
     host_may(agents=1)
-    seat = taken_by_another()
+    agent_slot = taken_by_another()
     running = start(project, "touch on; while [ ! -e go ]; do sleep 0.02; done")
     said(running, f"lth: {FULL}")
     second = project.run("touch second").json
     assert (second["decision"], second["reason"]) == ("wait", "task lock is active")
     assert project.events() == []
     assert [each["phase"] for each in now.told(LongTaskLayout(project.root).home())] == ["waiting"]
-    seat.release()
+    agent_slot.release()
     wait_for(running, project.root / "on")
     (holder,) = host.holders()
     assert (holder["pid"], holder["project"], holder["item"]) == (running.pid, str(project.root), "lth run")
@@ -68,7 +68,7 @@ def test_a_slice_waits_for_its_seat_says_so_and_gives_it_back(project: LongTaskP
 def test_a_slice_that_may_not_wait_answers_wait(project: LongTaskProject) -> None:
     """As scheduled ones do: exit 0, the reason and the seconds, in the log, too; the checkpoint is as it was."""
     host_may(agents=1)
-    seat, before = taken_by_another(), project.checkpoint
+    agent_slot, before = taken_by_another(), project.checkpoint
     answer = project.run("touch ran", "--no-wait").json
     assert answer == {
         "decision": "wait",
@@ -84,7 +84,7 @@ def test_a_slice_that_may_not_wait_answers_wait(project: LongTaskProject) -> Non
     assert project.checkpoint == before
     assert not project.lock.exists()
     assert project.run("touch ran", "--no-wait", "--dry-run").json["decision"] == "run"
-    seat.release()
+    agent_slot.release()
     assert project.run("touch ran", "--no-wait").json["decision"] == "run"
     assert host.holders() == []
     assert (project.root / "ran").exists()
@@ -92,17 +92,17 @@ def test_a_slice_that_may_not_wait_answers_wait(project: LongTaskProject) -> Non
 
 def test_what_an_account_may_have_holds_back_its_slices(project: LongTaskProject) -> None:
     host_may(agents=8, accounts={"local-command": {"agents": 1}})
-    seat = taken_by_another("local-command")
+    agent_slot = taken_by_another("local-command")
     answer = project.run("true", "--no-wait").json
     told = "As many agents of local-command are at work as may be; waiting for one: harness limits"
     assert (answer["decision"], answer["reason"]) == ("wait", told)
-    seat.release()
+    agent_slot.release()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_slice_that_waits_ends_when_it_is_told_to(project: LongTaskProject, number: signal.Signals) -> None:
     host_may(agents=1)
-    seat, before = taken_by_another(), project.checkpoint
+    agent_slot, before = taken_by_another(), project.checkpoint
     running = start(project, "touch ran")
     said(running, "lth: All 1 agents")
     running.send_signal(number)
@@ -111,7 +111,7 @@ def test_a_slice_that_waits_ends_when_it_is_told_to(project: LongTaskProject, nu
     assert project.checkpoint == before
     assert not project.lock.exists()
     assert not (project.root / "ran").exists()
-    seat.release()
+    agent_slot.release()
 
 
 def test_a_slice_that_is_killed_gives_its_seat_back(project: LongTaskProject) -> None:
@@ -129,11 +129,11 @@ def test_who_takes_over_has_the_seat_of_its_own_account(project: LongTaskProject
     host_may(agents=2, accounts={"local-command": {"agents": 1}})
     project.task = policy("touch on; while [ ! -e go ]; do sleep 0.02; done")
     environment = {**os.environ, **codex(tmp_path)}
-    seat = taken_by_another("local-command")
+    agent_slot = taken_by_another("local-command")
     running = project.start("run", environment=environment)
     said(running, "lth: As many agents of local-command are at work as may be")
     assert [each["account"] for each in host.holders()] == ["local-command"]
-    seat.release()
+    agent_slot.release()
     wait_for(running, project.root / "on")
     (holder,) = host.holders()
     assert (holder["pid"], holder["account"]) == (running.pid, "local-command")
