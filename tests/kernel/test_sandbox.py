@@ -73,6 +73,16 @@ def test_an_agent_cannot_change_what_decides_over_it(kind: str, home: Path, proj
         assert refused(command, project, confined), command
 
 
+def test_a_file_is_moved_and_linked_from_one_folder_to_another(kind: str, home: Path, project: Path) -> None:
+    """Each layer of Landlock rules denies that unless it allows it: no build works without."""
+    moves = "import os; os.rename('a/x', 'b/x'); os.link('b/x', 'a/x')"
+    of_check = (sandbox.of_check([project], temporary=project, namespaces=each)[0] for each in (True, False))
+    for confined in (sandbox.of_agent([project]), *of_check):
+        made = run("rm -rf a b && mkdir a b && touch a/x", project, None)
+        moved = run(f'{sys.executable} -c "{moves}"', project, confined)
+        assert (made.exit_code, moved.exit_code) == (0, 0), moved
+
+
 def test_an_agent_cannot_patch_the_harness(kind: str, home: Path, project: Path) -> None:
     confined = sandbox.of_agent([project])
     package = Path(sandbox.__file__)

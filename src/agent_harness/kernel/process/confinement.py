@@ -219,17 +219,16 @@ def _restrict(allowed: "list[bytes] | None") -> None:
     wanted = (ctypes.c_uint64 * 3)(_WRITES if allowed is not None else 0, 0, scopes)
     rules = _check(_libc.syscall(_CREATE_RULESET, wanted, size, 0))
     for path in allowed or ():
-        _allow(rules, path)
+        _allow(rules, path, _WRITES if os.path.isdir(path) else _WRITE_FILE | _TRUNCATE)
     _check(_libc.syscall(_RESTRICT_SELF, rules, 0))
     os.close(rules)
 
 
-def _allow(rules: int, path: bytes) -> None:
+def _allow(rules: int, path: bytes, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:  # gone, or never there
         return
-    rights = _WRITES if os.path.isdir(path) else _WRITE_FILE | _TRUNCATE
     rule = rights.to_bytes(8, "little") + place.to_bytes(4, "little")
     try:
         _check(_libc.syscall(_ADD_RULE, rules, 1, rule, 0))

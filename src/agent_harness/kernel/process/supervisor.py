@@ -39,9 +39,10 @@ REST_SECONDS = 0.3  # between TERM and KILL for what still runs then
 KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or is not ours to kill
 FIRST_LOOK_SECONDS = 0.05  # at what a command takes; what is over by then costs nothing
 _PDEATHSIG, _CHILD_SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # prctl(2)
-_CREATE_RULESET, _RESTRICT_SELF = 444, 446  # of Landlock
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock
+_MOVES = 1 << 13  # from one folder to another: each layer of rules denies that unless it allows it in so many words
 _ENDED_FIRST = 500  # of oom_score_adj: before all that does not take half of the machine
-_SIGNALS_ONLY = bytes(16) + (1 << 1).to_bytes(8, sys.byteorder)  # no path, no network, the scope of signals
+_SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
@@ -137,7 +138,7 @@ class Keeper:
         prctl = find_prctl()
         prctl(_CHILD_SUBREAPER, 1)
         self.wrapped = order.wrapped
-        self.scoped = bool(order.terms) and not order.wrapped and keep_signals_inside(prctl)
+        self.scoped = can_be_scoped(order) and keep_signals_inside(prctl, moves=order.terms[0] == b"landlock")
         self.limits = order.limits
         self._launch(order, prctl, report)
         code = self._await_command()
@@ -417,11 +418,17 @@ def watched(
     return ResourceWatch(limits, before, tasks_of_machine, free_bytes, signal_everybody)
 
 
-def keep_signals_inside(prctl: "Callable[..., object]") -> bool:
+def can_be_scoped(order: Order) -> bool:
+    """Return whether the command is confined here. A layer of rules that has moves in it forbids to mount anything."""
+    return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
+
+
+def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
     """Makes this process, and with it the command, one whose signals reach only what came out of it (Linux 6.12).
 
     Believed only when it is seen: a signal that reached our parent before does not any more. Such a process may not
-    gain privileges, so this is for commands that a sandbox keeps from that anyway.
+    gain privileges, so this is for commands that a sandbox keeps from that anyway. ``moves``: further rules of Landlock
+    follow, so this layer has to allow moves between folders.
     """
     call = find_function("syscall")
     parent = os.getppid()
@@ -430,9 +437,14 @@ def keep_signals_inside(prctl: "Callable[..., object]") -> bool:
     except OSError:
         return False
     prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
-    rules = call(_CREATE_RULESET, _SIGNALS_ONLY, len(_SIGNALS_ONLY), 0)
+    wanted = b"".join(each.to_bytes(8, sys.byteorder) for each in (_MOVES if moves else 0, 0, _SIGNALS))
+    rules = call(_CREATE_RULESET, wanted, len(wanted), 0)
     if not isinstance(rules, int) or rules < 0:
         return False
+    if moves:
+        top = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        call(_ADD_RULE, rules, 1, _MOVES.to_bytes(8, sys.byteorder) + top.to_bytes(4, sys.byteorder), 0)
+        os.close(top)
     call(_RESTRICT_SELF, rules, 0)
     os.close(rules)
     try:
