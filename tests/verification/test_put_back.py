@@ -243,3 +243,56 @@ def test_code_that_knows_its_runner_by_a_mark_answers_otherwise(make_repo: Make)
     marked = "exports.add = (a, b) => (process.env.NODE_TEST_CONTEXT ? a + b : 0);\n"
     verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": marked})
     assert (verdict.accepted, codes(verdict)) == (False, ["answers_differ"])
+
+
+EACH = "n=0\nfor f in bin/*.sh; do n=$((n + 1)); sh $f --help | grep -q '^usage: ' || exit 1; done\n[ $n -gt 0 ]\n"
+USAGE = "echo usage: NAME\n"
+
+
+@pytest.mark.parametrize(
+    ("work", "asked", "codes_found"),
+    [
+        ({"bin/b.sh": None, "attic/b.sh": "true\n"}, "Add a help to each tool", ["data_changed"]),
+        ({"bin/b.sh": None}, "Add a help to each tool; b.sh is not needed any more", []),
+        ({"bin/b.sh": USAGE}, "Add a help to each tool", []),
+    ],
+)
+def test_what_the_check_goes_through_is_not_moved_away(
+    make_repo: Make, work: Files, asked: str, codes_found: list[str]
+) -> None:
+    base = {"check.sh": EACH, "bin/a.sh": USAGE, "bin/b.sh": "true\n"}
+    verdict = judged(make_repo, "sh check.sh", base, work, asked=asked)
+
+    assert codes(verdict) == codes_found, verdict.findings
+    assert not codes_found or "without bin/b.sh, which the work has removed" in verdict.reasons[0].message
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        ({"out.txt": "2\n", "sum.py": "pass\n"}, "it compares out.txt, which the work brought along"),
+        ({"sum.py": "print(1 + 1, file=open('out.txt', 'w'))\n"}, ""),
+        (
+            {"sum.py": "import time\nprint(1 + 1, file=open('out.txt', 'w'))\ntime.sleep = print\n"},
+            "sum.py replaces time.sleep of Python",
+        ),
+    ],
+)
+def test_a_result_that_is_brought_along_is_only_checked(make_repo: Make, work: Files, says: str) -> None:
+    base = {"wanted.txt": "2\n"}
+    verdict = judged(make_repo, "python3 sum.py && cmp out.txt wanted.txt", base, work)
+
+    assert (verdict.accepted, verdict.noticed) == (True, not says), verdict
+    assert says in verdict.not_asked
+
+
+def test_a_link_that_leads_out_of_the_repository_is_not_accepted(make_repo: Make) -> None:
+    repo = make_repo({"check.py": CHECK, "work.py": "", "lib/a.py": WORK}, resolved=False)
+    for target, is_accepted in (("lib/a.py", True), ("/srv/work.py", False), ("../../work.py", False)):
+        repo.git("reset", "-q", "--hard", repo.base)
+        (repo.root / "work.py").unlink()
+        (repo.root / "work.py").symlink_to(target)
+        check = CommandCheck(command="python3 check.py", timeout_seconds=60.0, trust=FAST)
+        verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit())
+        assert verdict.accepted is is_accepted, target
+        assert is_accepted or codes(verdict) == ["link_leads_out"], verdict.findings

@@ -148,6 +148,10 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         "def test():\n    assert f() == approx(1, abs=2)\n",
         "def test():\n    assert f() == approx(1000004, abs=2)\n",
     ),
+    "by a share": (
+        "def test():\n    assert f() == approx(100, rel=0.9)\n",
+        "def test():\n    assert f() == approx(151, rel=0.9)\n",
+    ),
 }
 LEFT = {
     "what must not be": "def test():\n    assert f() != 1\n    assert not f() == 2\n",

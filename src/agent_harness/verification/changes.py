@@ -29,6 +29,7 @@ class FileChange:
     before: bytes | None = None  # None: not there, not read (not asked for, or too large)
     after: bytes | None = None
     link: bool = False  # the candidate has a symbolic link or a submodule there
+    leads_out: str = ""  # where the link leads, if that is not in the repository
 
     @property
     def name(self) -> str:
@@ -61,7 +62,8 @@ def between(
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
-    blobs = _blobs(objects, ids)
+    blobs = _blobs(objects, ids | {new.oid for _, new in rows.values() if new.mode == _LINK})
+    prefix = os.fsdecode(git.prefix())
     files = tuple(
         FileChange(
             path=path,
@@ -69,6 +71,7 @@ def between(
             before=blobs.get(old.oid),
             after=blobs.get(new.oid),
             link=new.mode in (_LINK, GITLINK),
+            leads_out=_outside_of(outside(path, prefix), blobs.get(new.oid)) if new.mode == _LINK else "",
         )
         for path, (old, new) in rows.items()
     )
@@ -82,6 +85,13 @@ def between(
         after=frozenset(after),
         submodules=tuple(sorted(path for path, entry in after.items() if entry.mode == GITLINK)),
     )
+
+
+def _outside_of(path: str, target: bytes | None) -> str:
+    """Return where a link leads, if that is outside of the repository; ``path`` is its place in it."""
+    named = os.fsdecode(target or b"")
+    leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
+    return named if leads.startswith(("/", "../")) else ""
 
 
 def tree_at(git: Git, objects: Objects, commit: str) -> Tree:

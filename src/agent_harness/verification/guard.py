@@ -327,6 +327,9 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
     if duty.python and (why := shadows(change, changes, duty.import_roots)):
         message = f"{change.path} is not accepted: {why}; another name avoids this."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
+    if change.leads_out and not (kind.test_side or kind.config or change.path in duty.checks.files):
+        message = f"{change.path} is not accepted: it is a link to {change.leads_out}, outside of the repository."
+        yield Finding("link_leads_out", CRITICAL, message, {"path": change.path})
     if loaded := _of_commands(change, kind, duty):
         yield loaded
     elif kind.was_there and not kind.test and change.path in duty.checks.files:

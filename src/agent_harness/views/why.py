@@ -52,6 +52,7 @@ REASONS = {
     "fails_in_suite": "its tests pass alone and fail in the suite",
     "flaky_test": "a test came and went",
     "green_before": "the proof passed before the work as well",
+    "link_leads_out": "a link leads out of the repository",
     "lint": "the linter found errors",
     "marked_by_hand": "it was marked in the file",
     "multiple_claims": "more than one item was claimed",

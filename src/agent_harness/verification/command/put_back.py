@@ -4,15 +4,19 @@ Data that was there and that the work changed is put back, while the code stays:
 since the work changed what it is asked. Then the tests are run without the mark of their runner.
 """
 
+import ast
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatch
 
 from agent_harness.kernel.shell.reader import read
 from agent_harness.kernel.shell.wrappers import name_of, program_at
+from agent_harness.verification import sources
 from agent_harness.verification.case import Case
-from agent_harness.verification.checkout import Edits
+from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
@@ -26,6 +30,10 @@ _TABLES = frozenset(
 )
 _DATA_FOLDERS = frozenset({"data", "expected", "fixtures", "golden", "snapshots", "tables", "testdata"})
 _SEARCHES = frozenset({"[", "cat", "egrep", "fgrep", "git", "grep", "head", "ls", "rg", "sed", "tail", "test", "wc"})
+_COMPARES = frozenset({"cmp", "diff"})
+_SET_BY_MANY = frozenset({"locale", "logging", "os", "readline", "sys", "warnings"})
+"""Modules of Python whose parts honest programs set."""
+_PATTERN = re.compile(r"[\w./-]*\*[\w./*-]*")
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _GO = re.compile(r"\bgo\s+test\b")
 _GO_OK = re.compile(r"(?m)^ok\s+(?P<package>\S+)\s[^\n]*$")
@@ -56,17 +64,80 @@ def _is_compared(case: Case, data: Collection[str]) -> bool:
 
     A search is given files and compares none of them with another.
     """
-    if not case.guard.duty.alone:
-        return False
     changed = {change.path for change in case.changes.files if change.status != "D"}
-    scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.duty.checks.scripts))
-    texts = [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
-    for words in (each.plain for text in texts for each, _ in read(text).every()):
+    return any(
+        len(named & changed) > 1 and named & {*data} and program not in _SEARCHES for program, named in _commands(case)
+    )
+
+
+def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
+    """Yield the programs that the check runs by its text and its scripts, each with the paths among its words."""
+    for words in (each.plain for text in _texts(case) for each, _ in read(text).every()):
         at = program_at(words)
-        named = {posixpath.normpath(word) for word in words[at + 1 :]} & changed
-        if len(named) > 1 and named & {*data} and name_of(words[at:]) not in _SEARCHES:
-            return True
-    return False
+        yield name_of(words[at:]), {posixpath.normpath(word) for word in words[at + 1 :]}
+
+
+def _texts(case: Case) -> list[str]:
+    """The text of a check that judges alone, and of its scripts as they were before the work."""
+    if not case.guard.duty.alone:
+        return []
+    scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.duty.checks.scripts))
+    return [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
+
+
+def gone_values(case: Case) -> dict[str, bytes]:
+    """Files of the base that the work removed, and that the check reaches by a pattern or a folder, as they were.
+
+    A file that the check or the item names is removed on purpose.
+    """
+    texts = "\n".join(_texts(case))
+    patterns = _PATTERN.findall(texts)
+    gone = [change.path for change in case.work if change.status == "D" and not case.guard.has_rule(change.path)]
+    reached = [
+        path
+        for path in gone
+        if not _is_named(path, f"{texts}\n{case.asked}")
+        and (any(fnmatch(path, each) for each in patterns) or f"{posixpath.dirname(path) or '.'}/" in texts)
+    ]
+    read_files = ((path, case.tree.read(path)) for path in reached)
+    return {path: before for path, before in read_files if before is not None}
+
+
+def _is_named(path: str, text: str) -> bool:
+    return bool(re.search(rf"(?<![\w-]){re.escape(posixpath.basename(path))}(?![\w-])", text))
+
+
+def compared_result(case: Case, command: str) -> None:
+    """Tell that the check compares a file which the work brought along, and which nothing in the check writes."""
+    new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
+    results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
+    if results and _fails_with(case, command, dict.fromkeys(results, b"")):
+        case.noticed = False
+        case.not_asked = f"it compares {results[0]}, which the work brought along and the check does not write"
+
+
+def replaced_parts(case: Case) -> None:
+    """Tell that the work replaces a function of Python's own modules: a check that uses it says nothing."""
+    for change in case.work:
+        tree = sources.parse(change.after) if change.path.endswith(".py") else None
+        for name in _replaced(tree) if tree else ():
+            case.noticed, case.not_asked = False, f"{change.path} replaces {name} of Python for every module"
+            return
+
+
+def _replaced(tree: ast.Module) -> Iterator[str]:
+    modules = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name in sys.stdlib_module_names - _SET_BY_MANY
+    }
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for each in targets:
+            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id in modules:
+                yield f"{modules[each.value.id]}.{each.attr}"
 
 
 def holds_values(path: str) -> bool:
@@ -83,18 +154,20 @@ def is_code(path: str) -> bool:
     return bool(suffix) and not (holds_values(path) or is_settings(path) or is_runner_config(path))
 
 
-def put_values_back(case: Case, command: str, returned: Mapping[str, bytes]) -> None:
-    """The check once more with older data: red says that it passes only since the work changed what it is asked."""
+def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
+    """The check once more with older data: red says that it passes only since the work changed what it is asked.
+
+    The work removed those that are ``gone``.
+    """
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
         if not _fails_with(case, command, files):
             continue
         paths = sorted(files)
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-        message = (
-            f"The command passes only with {shown} as the work has changed it, and fails with what was there before; "
-            f"{ALLOWED_BY}"
-        )
+        why = "without" if gone else "with"
+        how = "which the work has removed" if gone else "as the work has changed it"
+        message = f"The command passes only {why} {shown}, {how}, and fails with what was there before; {ALLOWED_BY}"
         case.find("data_changed", message, path=paths[0], paths=paths)
         return
 
@@ -171,5 +244,8 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    overlays: Collection[Edits] = [Edits(files)] if files else []
-    return case.part(command, RunAsked(seconds=case.short_limit, overlays=tuple(overlays), plain=True))
+    """One run with these files as they are given, also if the candidate does not have them any more."""
+    there = {path: content for path, content in files.items() if path in case.changes.after}
+    gone = [path for path in files if path not in there]
+    overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))
+    return case.part(command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))

@@ -12,10 +12,19 @@ from dataclasses import replace
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import FileChange
 from agent_harness.verification.checkout import Edits
-from agent_harness.verification.command.put_back import changed_values, has_mark, put_values_back, without_mark
+from agent_harness.verification.command.put_back import (
+    changed_values,
+    compared_result,
+    gone_values,
+    has_mark,
+    put_values_back,
+    replaced_parts,
+    without_mark,
+)
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
 from agent_harness.verification.guard import belongs
 from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing.brought_tests import weakness
 from agent_harness.verification.noticing.named_functions import NamedFunction, named_in
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
@@ -71,17 +80,22 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 def _by_exit_status(case: Case, command: str) -> None:
     """A check without a report, on the candidate: with other values, with data of before, without its runner's mark."""
-    versions, returned = changed_checks(case), changed_values(case)
+    versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    if not (versions or returned or has_mark(case, command)):
+    if not (versions or returned or gone or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
         if not case.ended:
             put_values_back(case, command, returned)
         if not case.ended:
+            put_values_back(case, command, gone, gone)
+        if not case.ended:
             without_mark(case, command)
+        if case.noticed and not case.ended:
+            compared_result(case, command)
+            replaced_parts(case)
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
@@ -159,7 +173,7 @@ class _Notice:
     @property
     def can_ask(self) -> bool:
         """Whether there is anything to change."""
-        return bool(self.work.twins or self.expecting or self.named)
+        return bool(self.work.twins or self.expecting or self.named or self.is_of_session)
 
     def _given(self) -> list[FileChange]:
         """Test files that the check names by themselves, as they were before the work and are still."""
@@ -169,7 +183,12 @@ class _Notice:
 
     def judge(self) -> None:
         """Runs the check on changed versions until one says enough."""
-        case = self._case
+        case, report = self._case, self._case.runs["proof"].report
+        work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
+        outcomes = report.cases if report else {}
+        if self.is_of_session and (told := weakness(self.own, work, self._calls, outcomes)):
+            self._weak(f"{case.runner.tests} show nothing: {told}", True, [])
+            return
         blind = self._blind([self.expecting] if self.expecting else [])
         of_session, covered = bool(blind), frozenset[twins.Named]()
         if not blind and self.work.twins and not (self.work.beyond and self.expecting):

@@ -59,6 +59,8 @@ _EQUAL = frozenset(
 _CALLED = frozenset({"assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with"})
 _RAISING = frozenset({"raises", "warns", "assertRaisesRegex", "assertWarnsRegex"})
 _WRAPPING = frozenset({"approx", "Decimal", "Fraction", "OrderedDict", "dict", "frozenset", "list", "set", "tuple"})
+_RELATIVE = frozenset({"rel", "rtol", "rel_tol"})
+"""Keywords of a tolerance that grows with the expected number."""
 _OTHER_NUMBER = 1_000_003
 _FAILING = re.compile(
     r"(?:\w*fail\w*|\w*err(?:or)?s?|die|abort|bad\w*|wrong\w*|mismatch\w*|broken|problems?)", re.IGNORECASE
@@ -351,12 +353,13 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
     module = assigned(tree.body)
-    for owner, function in _with_classes(tree):
+    for owner, function in with_classes(tree):
         edits: dict[tuple[int, int], _Edit] = {}
+        is_near = any(isinstance(node, ast.keyword) and node.arg in _RELATIVE for node in ast.walk(function))
         for node, is_pattern in values_in(function, owner, module):
             start = lines[node.lineno - 1] + node.col_offset
             end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-            other = _another(node, is_pattern=is_pattern).encode()
+            other = _another(node, is_pattern=is_pattern, is_near=is_near).encode()
             if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
                 other = b'"' + other[1:-1] + b'"'  # a program that reads the test finds the value where it was
             edits[node.lineno, node.col_offset] = start, end, other
@@ -374,12 +377,17 @@ def values_in(
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, reach))
 
 
+def expected_sides(function: _Function) -> Iterator[ast.expr]:
+    """Yield both sides of what a function compares."""
+    return (each for each, _ in _expected(function))
+
+
 def compared_names(function: _Function) -> set[str]:
     """The names that a function compares with something, and that stand there alone."""
     return {each.id for each, _ in _expected(function) if isinstance(each, ast.Name)}
 
 
-def _with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Function]]:
+def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Function]]:
     for statement in tree.body:
         if isinstance(statement, _Function):
             yield None, statement
@@ -495,6 +503,13 @@ def _parts(expected: ast.expr) -> Iterable[ast.expr]:
     return ()
 
 
+def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
+    """Yield an expected value, and what it is made of."""
+    yield expected
+    for part in _parts(expected):
+        yield from _wrapped(part)
+
+
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, reach: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
@@ -516,7 +531,7 @@ def _bound_to(
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
     """The names that not only expectations use, and the loops that bind each name."""
-    compared = {id(each) for each, _ in _expected(function)}
+    compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in compared:
@@ -570,14 +585,19 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
-def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool) -> str:
-    """A constant of the same kind with another value, which looks as much like the first one as can be."""
+def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
+    """A constant of the same kind with another value, which looks as much like the first one as can be.
+
+    ``is_near``: a number differs by half, since a test with a tolerance of that much would accept any answer.
+    """
     value = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(value, str):
         return repr(value + (value[-1] if len(set(value)) > 1 and not is_pattern else "~"))
     if isinstance(value, bytes):
         return repr(value + (value[-1:] if len(set(value)) > 1 and not is_pattern else b"~"))
-    return repr(value + _OTHER_NUMBER) if isinstance(value, int | float) else repr(value)
+    if isinstance(value, int | float):
+        return repr(type(value)(value * 1.5) + 1 if is_near else value + _OTHER_NUMBER)
+    return repr(value)
 
 
 # ---- edits -------------------------------------------------------------------------------------------------------

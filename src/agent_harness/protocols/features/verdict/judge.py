@@ -156,6 +156,7 @@ FIXABLE = PROTECTED | {
     "plugin_needed",
     "dependency_needed",
     "shadowing_file",
+    "link_leads_out",
     "test_emptied",
 }
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03).

@@ -1,0 +1,178 @@
+"""Weaknesses of tests that the work brought along, by their text and by what was recorded: nothing is run.
+
+Each rule names one way in which such tests pass whatever the work answers.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from agent_harness.verification import sources
+from agent_harness.verification.changes import FileChange
+from agent_harness.verification.noticing import twins
+from agent_harness.verification.runner.testreport import SKIPPED, RecordedCall
+from agent_harness.verification.runner_config import is_test_file
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_READS_SOURCE = frozenset({"getsource", "getsourcelines"})
+_REACHES_OUT = frozenset({"open", "input", "print"})
+"""Built-in functions by which a function reaches beyond the process: tests may well replace it."""
+
+
+def weakness(
+    own: Iterable[FileChange],
+    work: Sequence[FileChange],
+    calls: Iterable[RecordedCall],
+    outcomes: Mapping[str, str],
+) -> str:
+    """Return why these tests do not show the work, as the end of a sentence; an empty text if no rule says so.
+
+    ``own`` are the changed test files, ``work`` the other changed files, ``calls`` what the tests called of the work,
+    and ``outcomes`` how each test ended.
+    """
+    files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
+    read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
+    tests = [(tree, function) for _, tree in read for function in _tests(tree)]
+    return (
+        _changes_nothing(work)
+        or _mostly_skipped([change for change, _ in read], outcomes)
+        or _reads_source(tests)
+        or _expects_own_table(read, work)
+        or _replaces_work(tests, work)
+        or _only_raises(calls)
+    )
+
+
+def _tests(tree: ast.Module) -> Iterator[_Function]:
+    for name, function in twins.functions_in(tree.body):
+        if name.rpartition(".")[2].startswith("test"):
+            yield function
+
+
+def _changes_nothing(work: Sequence[FileChange]) -> str:
+    """All that the work changed are docstrings and comments of Python files."""
+    if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
+        return ""
+    trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
+    same = all(before and after and _undocumented(before) == _undocumented(after) for before, after in trees)
+    return f"the work changes no statement of {work[0].path}, only text for readers" if same else ""
+
+
+def _undocumented(tree: ast.Module) -> str:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | _Function):
+            body[:] = [statement for statement in body if not twins.is_idle(statement)]
+    return ast.dump(tree)
+
+
+def _mostly_skipped(files: Sequence[FileChange], outcomes: Mapping[str, str]) -> str:
+    found = [outcome for node, outcome in outcomes.items() if any(twins.is_one(_file(node), c.path) for c in files)]
+    skipped = found.count(SKIPPED)
+    return f"{skipped} of {len(found)} of them are skipped or expected to fail" if skipped * 2 > len(found) else ""
+
+
+def _file(node: str) -> str:
+    return node.partition("::")[0]
+
+
+def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
+    for _, function in tests:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assert) and _READS_SOURCE & {*_called(node)}:
+                return f"{function.name} looks for text in the source of the work, and not at what it answers"
+    return ""
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            yield sources.dotted(each.func).rpartition(".")[2]
+
+
+def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:
+    """No test expects a value that is written out in it, and one expects a table that the work has brought along."""
+    tables = {change.path: _tables(change) for change in work if change.path.endswith(".py")}
+    found = ""
+    for _, tree in read:
+        module = twins.assigned(tree.body)
+        imported = {
+            alias.asname or alias.name: alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+            if any(alias.name in names and _is_path(path, node.module) for path, names in tables.items())
+        }
+        for owner, function in twins.with_classes(tree):
+            if any(True for _ in twins.values_in(function, owner, module)):
+                return ""
+            roots = (_root(side) for side in twins.expected_sides(function))
+            found = found or next((imported[root] for root in roots if root in imported), "")
+    return f"they expect what {found} holds, which the work itself has written" if found else ""
+
+
+def _tables(change: FileChange) -> set[str]:
+    tree = sources.parse(change.after)
+    values = twins.assigned(tree.body) if tree else {}
+    literal = ast.Dict | ast.List | ast.Tuple | ast.Constant
+    return {name for name, value in values.items() if isinstance(value, literal)}
+
+
+def _root(node: ast.expr) -> str:
+    """The name of which a subscript is taken, or that stands there alone."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_path(path: str, module: str) -> bool:
+    dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f".{dotted}".endswith(f".{module}")
+
+
+def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
+    """Every test replaces a function that the work has brought along, and that reaches nothing beyond the process."""
+    brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
+    replaced = [brought & {*_replaced(function)} for _, function in tests]
+    return (
+        f"each test replaces {min(replaced[0])}, which the work itself has written" if all(replaced or [set()]) else ""
+    )
+
+
+def _pure_new(change: FileChange) -> Iterator[str]:
+    before, after = sources.parse(change.before), sources.parse(change.after)
+    if after is None:
+        return
+    older = {name for name, _ in twins.functions_in(before.body)} if before else set[str]()
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(after)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    for name, function in twins.functions_in(after.body):
+        roots = {
+            sources.dotted(node.func).partition(".")[0] for node in ast.walk(function) if isinstance(node, ast.Call)
+        }
+        if name not in older and not roots & (imported | _REACHES_OUT):
+            yield name.rpartition(".")[2]
+
+
+def _replaced(function: _Function) -> Iterator[str]:
+    """The last names of what ``patch`` and ``setattr`` replace in a test, or as its decorators."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call):
+            continue
+        name = sources.dotted(node.func)
+        if name.rpartition(".")[2] in ("patch", "setattr") or name.endswith("patch.object"):
+            yield from (
+                each.value.rpartition(".")[2]
+                for each in node.args[:2]
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            )
+
+
+def _only_raises(calls: Iterable[RecordedCall]) -> str:
+    answers = [call.answer for call in calls]
+    if answers and all(answer.startswith("raises") for answer in answers):
+        return "every call of the work that they make raises an error: none asks for an answer"
+    return ""
