@@ -340,7 +340,8 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     if not failed:
         message = f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
         return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
-    message = f"Nothing is left to do; {failed} failed for good. {TRY_AGAIN}"
+    person = f", and a person decides about {', '.join(asked)}" if asked else ""
+    message = f"Nothing is left to do; {failed} failed for good{person}. {TRY_AGAIN}"
     return _Ending(reason="failed", exit_code=1, message=message)
 
 

@@ -26,10 +26,11 @@ from agent_harness.views import costs, why
 MOST_SESSIONS = 300
 COLUMNS = ("accepted", "proof_failed", "broke_others", "out_of_bounds", "nothing_shown")
 PROOF = frozenset(
-    {"proof_failed", "proof_not_red", "green_before", "no_proof_run", "timed_out", "weak_test", "trivial_test"}
+    {"answers_differ", "data_changed", "proof_failed", "proof_not_red", "green_before", "no_proof_run", "timed_out"}
+    | {"weak_test", "trivial_test", "unsteady_test"}
 )
 BROKE = frozenset({"regression", "suite_failed", "fails_in_suite", "tests_gone", "flaky_test"})
-NOTHING = frozenset({"no_evidence", "criteria_unmet"})
+NOTHING = frozenset({"no_evidence", "criteria_unmet", "only_checked", "unchanged"})
 
 
 def read(
