@@ -223,6 +223,7 @@ ONE_LINER = 'python3 -c "import work; assert work.double(3) == 6; assert work.do
         ("python3 check.py", "sys.argv", []),
         (ONE_LINER, 'sys.orig_argv[1] == "-c"', ["answers_differ"]),
         (ONE_LINER, "sys.argv", []),
+        (ONE_LINER, "os.path.getmtime(__file__) > __import__('time').time() - 3600", ["answers_differ"]),
     ],
 )
 def test_work_that_knows_which_program_asks(make_repo: Make, command: str, condition: str, found: list[str]) -> None:

@@ -9,10 +9,13 @@ If the check fails there, it is run again as before, and then with one differenc
 can show makes it count as checked.
 """
 
+import os
 import posixpath
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agent_harness.verification.case import Case
@@ -22,6 +25,7 @@ from agent_harness.verification.command.runner import CommandRunner
 from agent_harness.verification.runner.execution import NOT_FOUND, RunAsked
 from agent_harness.verification.verdict import GREEN, Run
 
+_WEEKS_LATER_SECONDS = 40 * 86_400.0
 _OF_HARNESS = "harness-*"  # files of a project with a task list
 _AROUND = re.compile(
     rb"\bHOME\b|expanduser|Path\.home|homedir|getpw|/proc\b|/sys\b|subprocess|getppid|os\.system|popen"
@@ -73,6 +77,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
             if checkout.borrowed and any(map(_GIT.search, texts)):
                 return True  # git cannot be used in this checkout, and the check needs it: nothing is asked
             _take_along(Path(runner.git.root), checkout)
+            _make_older(checkout, [change.path for change in case.changes.files if change.status != "D"])
             run = runner.run_plainly(checkout, command, case.short_limit, at_home=at_home, marks=marks, checks=files)
             return _passes(case, run)
 
@@ -121,6 +126,14 @@ def _take_along(root: Path, checkout: Checkout) -> None:
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
             shutil.copyfile(path, place)
+
+
+def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
+    """Give the files of the work the age that they have when a person runs the check some weeks later."""
+    then = time.time() - _WEEKS_LATER_SECONDS
+    for path in paths:
+        with suppress(OSError):  # kept out of the checkout
+            os.utime(checkout.cwd / path, (then, then), follow_symlinks=False)
 
 
 def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> Edits:
