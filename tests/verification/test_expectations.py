@@ -302,6 +302,47 @@ def test_single_values_are_those_that_the_command_asks_for(
     assert [each.what.partition(" of ")[0] for each in found] == [f"one value in line {line}" for line in lines]
 
 
+RUST = """\
+#[test]
+fn adds() {
+    assert_eq!(add(1, 2), 3);
+}
+
+#[test]
+fn doubles() {
+    assert_eq!(twice(2), 4);
+    assert_eq!(twice(3), 6);
+}
+"""
+JS = """\
+t("one", () => a.equal(f(1), 1));
+t("two", () => {
+  a.equal(f(2), 2);
+});
+t("three", () => a.equal(f(3), 3));
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "text", "lines"),
+    [
+        ("cargo test doubles", "tests/a.rs", RUST, [9, 8]),
+        ("cargo test -p adds --test adds doub -- --exact", "tests/a.rs", RUST, [9, 8]),
+        ("cargo test", "tests/a.rs", RUST, [9, 3, 8]),
+        ("cargo test of_no_such_name", "tests/a.rs", RUST, [9, 3, 8]),
+        ("go test -run '^TestTwice$' ./...", "n_test.go", GO + GO.replace("Twice", "Thrice"), [2, 2]),
+        ("node --test --test-name-pattern=two a.js", "a.js", JS, [3]),
+        ("npx jest a -t three", "a.js", JS, [5]),
+    ],
+)
+def test_single_values_are_those_of_the_tests_that_the_command_names(
+    command: str, path: str, text: str, lines: list[int]
+) -> None:
+    found = one_by_one(command, {path: text.encode()}, most=4)
+
+    assert [each.what.partition(" of ")[0] for each in found] == [f"one value in line {line}" for line in lines]
+
+
 @pytest.mark.parametrize(
     ("path", "piece"),
     [

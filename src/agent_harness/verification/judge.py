@@ -14,7 +14,7 @@ from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.verification import duties
 from agent_harness.verification.case import Case, Step
-from agent_harness.verification.changes import between, tree_at
+from agent_harness.verification.changes import CandidateChanges, Tree, between, contents, tree_at
 from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
@@ -192,6 +192,7 @@ def _command_case(
     )
     guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change))
     changes = between(git, objects, base, candidate, wanted=guard.decides)
+    guard, changes = _named_now(git, guard, changes, check.command, candidate)
     runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)
     case = Case(
         git=git,
@@ -208,6 +209,21 @@ def _command_case(
         stop=stop,
     )
     return case, runner
+
+
+def _named_now(
+    git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
+) -> tuple[Guard, CandidateChanges]:
+    """What the command names of the candidate, with the contents of the checks that the work has brought."""
+    new = {change.path for change in changes.files if change.status == "A" and not change.link}
+    if not new:
+        return guard, changes
+    read = lambda path: contents(git, candidate, [path]).get(path) if path in new else guard.tree.read(path)  # noqa: E731
+    tree = Tree(changes.before | new, read, guard.tree.links)
+    guard = replace(guard, now=duties.behind([command], tree))
+    checks = contents(git, candidate, guard.new_checks(changes))
+    files = (replace(each, after=checks.get(each.path, each.after)) for each in changes.files)
+    return guard, replace(changes, files=tuple(files))
 
 
 # ---- the stages ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ value grows: another letter or digit stands in most outputs by chance.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -31,6 +31,9 @@ class Edit(NamedTuple):
     start: int
     end: int
     text: str
+
+
+Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
