@@ -575,6 +575,14 @@ def test_tests_that_the_command_does_not_run_are_not_asked(make_repo: Make, comm
     assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, True, ""), verdict
 
 
+@pytest.mark.parametrize(("speaks", "accepted"), [("", False), ("# skipped where there is no roman\n", True)])
+def test_tests_that_the_work_skips_are_no_proof(make_repo: Make, speaks: str, accepted: bool) -> None:
+    skips = "import unittest\n\n\ndef roman(n):\n    raise unittest.SkipTest('hard')\n"
+    repo = make_repo({"test_other.py": speaks + OTHER.replace("1 + 2", "3"), "notes": "x\n"}, resolved=False)
+    verdict = judged(repo, f"{sys.executable} -m unittest test_other", {"roman.py": skips}, trust=FAST)
+    assert (verdict.accepted, codes(verdict)) == (accepted, [] if accepted else ["proof_failed"]), verdict
+
+
 LAZY: Files = {"check.sh": "exit 0\n"}
 WORK: Files = {"prog.sh": "echo 3\n"}
 

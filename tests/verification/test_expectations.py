@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.verification.expectations import one_by_one, with_other_values
-from agent_harness.verification.runner.no_tests import ran_no_test
+from agent_harness.verification.runner.no_tests import left_out, ran_no_test
 
 from .noticing import samples
 
@@ -265,6 +265,21 @@ def test_runs_without_a_test_are_seen(command: str, output: str, told: str | Non
 
     assert (found is None) == (told is None)
     assert told is None or told in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("Ran 3 tests in 0.1s\n\nOK (skipped=1)\n", "OK (skipped=1)"),
+        ("Ran 3 tests in 0.1s\n\nOK (expected failures=1)\n", "OK (expected failures=1)"),
+        ("ok 1 - a\nnot ok 2 - b # todo later\n", "not ok 2 - b # todo later"),
+        ("ok 1 - a # skip no network\n", "ok 1 - a # skip no network"),
+        ("\u2139 pass 1\n\u2139 skipped 2\n\u2139 todo 0\n", "\u2139 skipped 2"),
+        ("# pass 1\n# skipped 0\n# todo 0\nOK\n", ""),
+    ],
+)
+def test_tests_that_a_run_left_out_are_seen(output: str, line: str) -> None:
+    assert left_out(output) == line
 
 
 GO = """\
