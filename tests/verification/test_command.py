@@ -549,6 +549,66 @@ def test_any_command_fails_where_it_expects_other_values(
     assert judged(repo, command, {**work, "more": "x"}, trust=FAST).not_asked == "trust: fast"
 
 
+OTHER = """\
+import unittest
+
+
+class T(unittest.TestCase):
+    def test_one(self):
+        self.assertEqual(1 + 1, 2)
+
+    def test_four(self):
+        from roman import roman
+        self.assertEqual(roman(4), "IV")
+
+    def test_three(self):
+        self.assertEqual(1 + 2, 3)
+"""
+
+
+@pytest.mark.parametrize("command", ["test_own", "test_own.T.test_four", "tests.test_other.T.test_four", "-k four"])
+def test_tests_that_the_command_does_not_run_are_not_asked(make_repo: Make, command: str) -> None:
+    repo = make_repo({**BASE, "tests/__init__.py": "", "tests/test_other.py": OTHER, "test_other.py": OTHER})
+    own = "import unittest\nfrom roman import roman\n\n\nclass T(unittest.TestCase):\n    def test_four(self):\n"
+    work = {**ROMAN, "test_own.py": own + "        self.assertEqual(roman(4), 'IV')\n"}
+    verdict = judged(repo, f"{sys.executable} -m unittest -q {command}", work, trust=NORMAL)
+    assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, True, ""), verdict
+
+
+@pytest.mark.parametrize(("speaks", "accepted"), [("", False), ("# skipped where there is no roman\n", True)])
+def test_tests_that_the_work_skips_are_no_proof(make_repo: Make, speaks: str, accepted: bool) -> None:
+    skips = "import unittest\n\n\ndef roman(n):\n    raise unittest.SkipTest('hard')\n"
+    repo = make_repo({"test_other.py": speaks + OTHER.replace("1 + 2", "3"), "notes": "x\n"}, resolved=False)
+    verdict = judged(repo, f"{sys.executable} -m unittest test_other", {"roman.py": skips}, trust=FAST)
+    assert (verdict.accepted, codes(verdict)) == (accepted, [] if accepted else ["proof_failed"]), verdict
+
+
+LAZY: Files = {"check.sh": "exit 0\n"}
+WORK: Files = {"prog.sh": "echo 3\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "work", "before", "noticed", "unchanged"),
+    [
+        ("sh check.sh", LAZY, GREEN, None, True),
+        ("sh check.sh", {**LAZY, **WORK}, GREEN, None, False),
+        ("sh check.sh", {"check.sh": "[ 1 = 1 ]\n", **WORK}, GREEN, None, False),
+        ("sh checks/all.sh", {"checks/all.sh": "exit 0\n", **WORK}, GREEN, None, False),
+        ("make -s check", {"Makefile": "check:\n\ttrue\n", **WORK}, GREEN, None, False),
+        ("sh check.sh", {"check.sh": "test -f prog.sh\n", **WORK}, RED, None, False),
+        ("sh check.sh", {"check.sh": '[ "$(sh prog.sh)" = 3 ]\n', **WORK}, RED, True, False),
+        ("make -s check", {"Makefile": 'check:\n\t[ "$$(sh prog.sh)" = 3 ]\n', **WORK}, RED, True, False),
+        ("sh prog.sh", WORK, RED, None, False),  # the work itself
+    ],
+)
+def test_a_check_that_the_work_brings_is_laid_over_the_code_before(
+    make_repo: Make, command: str, work: Files, before: str, noticed: bool | None, unchanged: bool
+) -> None:
+    verdict = judged(make_repo({"notes": "x\n"}, resolved=False), command, work, trust=NORMAL)
+    assert (verdict.accepted, verdict.red_before, verdict.noticed) == (True, before, noticed), verdict
+    assert verdict.unchanged == unchanged
+
+
 @pytest.mark.parametrize(
     ("test", "work", "trust", "passed", "code"),
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.verification.expectations import one_by_one, with_other_values
-from agent_harness.verification.runner.no_tests import ran_no_test
+from agent_harness.verification.runner.no_tests import left_out, ran_no_test
 
 from .noticing import samples
 
@@ -21,7 +21,7 @@ _LINES = [
     (
         "js",
         "expect(f('a')).toBe('b'); expect(f(1)).not.toBe(7);",
-        "expect(f('a')).toBe('w'); expect(f(1)).not.toBe(7);",
+        "expect(f('a')).toBe('wqxzjkvwy'); expect(f(1)).not.toBe(7);",
     ),
     ("js", "if (out.includes('error 5')) process.exit(1);", None),
     ("js", "const m = require('./work-1.js'); import x from 'y';", None),
@@ -43,7 +43,7 @@ _LINES = [
     (
         "go",
         'if !strings.Contains(out, "abc") {\n\tt.Error(out)\n}',
-        'if !strings.Contains(out, "awc") {\n\tt.Error(out)\n}',
+        'if !strings.Contains(out, "awqxzjkvwyc") {\n\tt.Error(out)\n}',
     ),
     ("go", "require.Equal(t, 5, Add(2, 3))", "require.Equal(t, 4, Add(2, 3))"),
     (
@@ -59,9 +59,9 @@ _LINES = [
     (
         "rs",
         "assert!(f() == \"y\"); assert_eq!(g('a'), vec![1, 2]);",
-        "assert!(f() == \"v\"); assert_eq!(g('a'), vec![2, 1]);",
+        "assert!(f() == \"vqxzjkvwy\"); assert_eq!(g('a'), vec![2, 1]);",
     ),
-    ("rs", 'assert_eq!(f(), "ab".to_string());', 'assert_eq!(f(), "qb".to_string());'),
+    ("rs", 'assert_eq!(f(), "ab".to_string());', 'assert_eq!(f(), "qqxzjkvwyb".to_string());'),
     ("c", '#define N 3\nif (strcmp(f(), "no") == 0) abort();', None),
     ("c", 'assert(strcmp(f(), "hi") == 0);', 'assert(strcmp(f(), "di") == 0);'),
     ("java", 'assertEquals("sum 5", 5, add(2, 3));', 'assertEquals("sum 5", 4, add(2, 3));'),
@@ -78,7 +78,7 @@ _LINES = [
         "assert_equal 5, add(2, 3)\nrefute_equal 6, add(2, 3)",
         "assert_equal 4, add(2, 3)\nrefute_equal 6, add(2, 3)",
     ),
-    ("pl", 'die if $y eq "bad 1";\ndie unless $y eq "foo";', 'die if $y eq "bad 1";\ndie unless $y eq "flo";'),
+    ("pl", 'die if $y eq "bad 1";\ndie unless $y eq "foo";', 'die if $y eq "bad 1";\ndie unless $y eq "flqxzjkvwyo";'),
     ("pl", "isnt(f(), 4, 'x'); is(f(), 5, 'five 5');", "isnt(f(), 4, 'x'); is(f(), 4, 'five 5');"),
     (
         "awk",
@@ -94,16 +94,17 @@ _LINES = [
     ("sh", "grep -qE '^bad [0-9]+$' out && exit 1", None),
     ("sh", "if ./p | grep -q bad; then echo no >&2; exit 1; fi", None),
     ("sh", '[ -z "$(grep ERROR log)" ]\n[ $# -eq 0 ] || exit 2\ncd src/abc && . ./lib.sh', None),
-    ("sh", "grep -m 1 -A 2 -e foo out || exit 1", "grep -m 1 -A 2 -e all out || exit 1"),
-    ("sh", '[ "$x" != yes ] && exit 1', '[ "$x" != yzs ] && exit 1'),
+    ("sh", "grep -m 1 -A 2 -e foo out || exit 1", "grep -m 1 -A 2 -e aqxzjkvwyll out || exit 1"),
+    ("sh", '[ "$x" != yes ] && exit 1', '[ "$x" != yzqxzjkvwys ] && exit 1'),
     ("sh", "[ `./p 1` -eq 20 ] || exit 1 # = 20", "[ `./p 1` -eq 10 ] || exit 1 # = 20"),
-    ("sh", "x=`./p | grep \\`./q\\` | grep -c ab`", "x=`./p | grep \\`./q\\` | grep -c qw`"),
-    ("sh", "case $(./p) in ab | c) ;; *) exit 1 ;; esac", "case $(./p) in qw | x) ;; *) exit 1 ;; esac"),
-    ("sh", "./p | diff - /dev/fd/3 3<<-E\n\tab\n\tE", "./p | diff - /dev/fd/3 3<<-E\n\tqb\n\tE"),
+    ("sh", "x=`./p | grep \\`./q\\` | grep -c ab`", "x=`./p | grep \\`./q\\` | grep -c qqxzjkvwyw`"),
+    ("sh", "case $(./p) in ab) ;; *) exit 1 ;; esac", "case $(./p) in qqxzjkvwyw) ;; *) exit 1 ;; esac"),
+    ("sh", "case $(./p) in abcd | c) ;; *) exit 1 ;; esac", "case $(./p) in qwxy | xqxzjkvwy) ;; *) exit 1 ;; esac"),
+    ("sh", "./p | diff - /dev/fd/3 3<<-E\n\tab\n\tE", "./p | diff - /dev/fd/3 3<<-E\n\tqqxzjkvwyb\n\tE"),
     (
         "py",
         "assert f('x') == 'y', 'm == 3'\nassert g() != 4\nassert 3 not in h()",
-        "assert f('x') == 'v', 'm == 3'\nassert g() != 4\nassert 3 not in h()",
+        "assert f('x') == 'vqxzjkvwy', 'm == 3'\nassert g() != 4\nassert 3 not in h()",
     ),
     ("py", "if f(2) == 4:\n    raise SystemExit(1)", None),
     ("py", "import sys\nif len(sys.argv) != 2:\n    pass\nassert r.returncode == 0", None),
@@ -266,6 +267,21 @@ def test_runs_without_a_test_are_seen(command: str, output: str, told: str | Non
     assert told is None or told in (found or "")
 
 
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("Ran 3 tests in 0.1s\n\nOK (skipped=1)\n", "OK (skipped=1)"),
+        ("Ran 3 tests in 0.1s\n\nOK (expected failures=1)\n", "OK (expected failures=1)"),
+        ("ok 1 - a\nnot ok 2 - b # todo later\n", "not ok 2 - b # todo later"),
+        ("ok 1 - a # skip no network\n", "ok 1 - a # skip no network"),
+        ("\u2139 pass 1\n\u2139 skipped 2\n\u2139 todo 0\n", "\u2139 skipped 2"),
+        ("# pass 1\n# skipped 0\n# todo 0\nOK\n", ""),
+    ],
+)
+def test_tests_that_a_run_left_out_are_seen(output: str, line: str) -> None:
+    assert left_out(output) == line
+
+
 GO = """\
 func TestTwice(t *testing.T) {
 	for number, want := range map[int]int{3: 6, 21: 42} {
@@ -294,6 +310,47 @@ def test_a_map_that_a_loop_of_go_goes_over_is_a_table() -> None:
     ],
 )
 def test_single_values_are_those_that_the_command_asks_for(
+    command: str, path: str, text: str, lines: list[int]
+) -> None:
+    found = one_by_one(command, {path: text.encode()}, most=4)
+
+    assert [each.what.partition(" of ")[0] for each in found] == [f"one value in line {line}" for line in lines]
+
+
+RUST = """\
+#[test]
+fn adds() {
+    assert_eq!(add(1, 2), 3);
+}
+
+#[test]
+fn doubles() {
+    assert_eq!(twice(2), 4);
+    assert_eq!(twice(3), 6);
+}
+"""
+JS = """\
+t("one", () => a.equal(f(1), 1));
+t("two", () => {
+  a.equal(f(2), 2);
+});
+t("three", () => a.equal(f(3), 3));
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "text", "lines"),
+    [
+        ("cargo test doubles", "tests/a.rs", RUST, [9, 8]),
+        ("cargo test -p adds --test adds doub -- --exact", "tests/a.rs", RUST, [9, 8]),
+        ("cargo test", "tests/a.rs", RUST, [9, 3, 8]),
+        ("cargo test of_no_such_name", "tests/a.rs", RUST, [9, 3, 8]),
+        ("go test -run '^TestTwice$' ./...", "n_test.go", GO + GO.replace("Twice", "Thrice"), [2, 2]),
+        ("node --test --test-name-pattern=two a.js", "a.js", JS, [3]),
+        ("npx jest a -t three", "a.js", JS, [5]),
+    ],
+)
+def test_single_values_are_those_of_the_tests_that_the_command_names(
     command: str, path: str, text: str, lines: list[int]
 ) -> None:
     found = one_by_one(command, {path: text.encode()}, most=4)

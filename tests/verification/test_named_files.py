@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
-from agent_harness.verification.command.named_files import Named, named_by
+from agent_harness.verification.command.named_files import EVERYTHING, Named, named_by
 from agent_harness.verification.duties import of_command
 from agent_harness.verification.guard import survey
 from agent_harness.verification.verdict import Finding
 
+NODE_TEST = '{"scripts": {"test": "node --test"}}'
 HERE = '"$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"'
 
 
@@ -108,6 +109,28 @@ STARTS = {
     "Makefile": "up:\n\tsh up.sh\n",
     "up.sh": "",
 }
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "tests"),
+    [
+        ("python3 -m unittest -q test_b", {"test_b.py": "", "test_m.py": ""}, {"test_b.py"}),
+        ("python3 -m unittest pkg.test_b.T.test_x", {"pkg/test_b.py": "", "pkg/test_m.py": ""}, {"pkg/test_b.py"}),
+        ("python3 -m unittest discover", {"test_b.py": ""}, {EVERYTHING}),
+        ("npm test -- a.test.js", {"package.json": NODE_TEST, "a.test.js": ""}, {"a.test.js"}),
+        ("npm t a.test.js", {"package.json": NODE_TEST, "a.test.js": ""}, {"a.test.js"}),
+        ("npm test -w pkg", {"package.json": NODE_TEST, "pkg/a.test.js": ""}, {EVERYTHING}),
+        ("yarn test a.test.js", {"package.json": '{"scripts": {"test": "jest"}}', "a.test.js": ""}, {"a.test.js"}),
+        ("npx jest sum", {"lib/sum.test.js": "", "b.test.js": ""}, {"lib/sum.test.js"}),
+        ("npx jest sum", {"b.test.js": ""}, {EVERYTHING}),
+        ("sh run.sh a.test.js", {"run.sh": 'exec node --test "$@"', "a.test.js": ""}, {"a.test.js"}),
+        ("sh run.sh", {"run.sh": 'exec node --test "$@"', "a.test.js": ""}, {EVERYTHING}),
+        ("go test ./pkg", {"pkg/a_test.go": "", "b_test.go": ""}, {"pkg"}),
+        ("go test ./...", {"pkg/a_test.go": "", "b_test.go": ""}, {EVERYTHING}),
+    ],
+)
+def test_tests_that_a_command_names(command: str, files: Mapping[str, str], tests: set[str]) -> None:
+    assert named(command, files).tests == tests
 
 
 def test_scripts_that_set_up_are_found_and_what_they_start_is_the_work() -> None:

@@ -38,6 +38,8 @@ PROOFS = {
     SCRIPTED: TrialProof(command="make -s one FILE=tests/test_numerals.py", tool="make"),
     "script": TrialProof(command="PYTHONPATH=src python3 checks/numerals.py"),
     "shell": TrialProof(command="sh checks/numerals.sh"),
+    "own": TrialProof(command="sh checks/own.sh"),
+    "module": TrialProof(command="PYTHONPATH=src python3 -m unittest -q tests.test_own"),
     "unittest": TrialProof(command="PYTHONPATH=src python3 -m unittest -q checks/check_numerals.py"),
     "make": TrialProof(command="make -s numerals", tool="make"),
     "one-liner": TrialProof(command=_ONE_LINER),

@@ -7,12 +7,13 @@ version, and all that the check says is its exit status.
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_harness.verification.expecting.edits import Edit, edited
+from agent_harness.verification.expecting.edits import Edit, Edited, edited
 from agent_harness.verification.expecting.languages import SUFFIXES
 from agent_harness.verification.expecting.make import expected_in_makefile, is_makefile
+from agent_harness.verification.expecting.part import in_part
 from agent_harness.verification.expecting.records import is_record, is_settings, other_records
 from agent_harness.verification.expecting.shell import expected_in_shell, in_language
 
@@ -29,7 +30,6 @@ _NOT_ALWAYS = re.compile(r"\$\{?[1-9#@*]|\b(?:uname|OSTYPE|GOOS|argv|environ|get
 _OR = re.compile(r"\|\|\s*(?:\[|test\b|grep\b)")  # one of two comparisons is enough
 _GOAL, _GOAL_WORD = re.compile(r"(?m)^([\w./%-]+)[^\n=]*:(?!=)"), re.compile(r"[\w./%-]+")
 _SHOWN = 60  # letters of a line, in messages
-_Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,10 @@ def one_by_one(
 
     A check that goes on to its end notices the last value too, whatever it has noticed before. Values of data count
     only where there is nothing else; those on or below a line that speaks of arguments or of the system, and those of
-    other goals of a makefile, not at all.
+    other goals of a makefile, or of other tests than the command names, not at all.
     """
     code, words, values = _found(command, files, data or {})
+    code = in_part(command, code)
     rows = [
         [(path, value) for value in _values(edits) if _is_asked(path, text, value[0].start, command)]
         for path, (text, edits) in (code or ({} if words else values)).items()
@@ -136,7 +137,7 @@ def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
 
 def _found(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes]
-) -> tuple[dict[str, _Edited], list[Edit], dict[str, _Edited]]:
+) -> tuple[dict[str, Edited], list[Edit], dict[str, Edited]]:
     """Return the edits of expected values in a check's code, in its command, and in its data."""
     plain = {path: content for path, content in data.items() if path not in files and not is_settings(path)}
     plain |= {path: content for path, content in files.items() if _language(path, content) == "data"}
@@ -148,7 +149,7 @@ def _found(
     return code, words, values
 
 
-def _version(what: str, files: Mapping[str, _Edited], command: str) -> ChangedCheck:
+def _version(what: str, files: Mapping[str, Edited], command: str) -> ChangedCheck:
     places = sum(len(_values(edits)) for _, edits in files.values())
     names = sorted(files)
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -168,9 +169,9 @@ def _changed(
     files: Mapping[str, bytes],
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
-) -> dict[str, _Edited]:
+) -> dict[str, Edited]:
     """By path, the text and its edits; files in which nothing can be changed are left out."""
-    found: dict[str, _Edited] = {}
+    found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
         if not language or len(content) > (_LARGEST_DATA if language == "data" else _LARGEST):

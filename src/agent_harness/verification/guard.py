@@ -17,7 +17,7 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.bending import bent, weaker_test
-from agent_harness.verification.command.named_files import EVERYTHING, Named
+from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
 from agent_harness.verification.runner_config import (
     harm,
     in_test_folder,
@@ -189,6 +189,7 @@ class Guard:
     duty: Duty
     tree: Tree  # of the base
     later: Duty | None = None
+    now: Named | None = None  # what the command names of the candidate: of what was there before, as it was
 
     @property
     def own_tests(self) -> Collection[str]:
@@ -222,19 +223,36 @@ class Guard:
 
         Test files by their names as well: which of them a command runs is not always to be read from it.
         """
-        return [c.path for c in changes.files if c.path in found.test_side or is_test_file(c.path)]
+        side = {*found.test_side, *self.new_checks(changes)}
+        return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
+
+    def new_checks(self, changes: CandidateChanges) -> set[str]:
+        """The scripts, makefiles and settings by which the command checks, and that the work has brought."""
+        named = self.now.files if self.now and self.duty.alone else frozenset[str]()
+        new = {c.path for c in changes.files if c.status == "A" and not c.link}
+        return {path for path in named & new if self._is_check(path)}
+
+    def _is_check(self, path: str) -> bool:
+        """Whether a file that the command names is one that judges by its name, or by the goals that are asked."""
+        now = self.now or self.duty.checks
+        goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
+        return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
         """The files of the check as the candidate has them, and unchanged data that it may compare with.
 
-        Never files of the work: what is new counts where it is a test by its name.
+        Never files of the work: what is new counts where it is a test by its name, or a check that the command names.
+        Where the command names tests, no others are asked: those it does not run.
         """
-        changed, named = {change.path: change for change in changes.files}, self.duty.checks
+        changed, named = {change.path: change for change in changes.files}, self.now or self.duty.checks
+        new = self.new_checks(changes)
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
-        given = {*self.duty.tests}  # by their paths, whatever they are called
-        paths = (own | given) & changes.after
-        paths |= {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
-        paths = {path for path in paths if path not in changed or is_test_file(path) or path in changes.before | given}
+        given = {*named.tests} if self.duty.alone else {*self.duty.tests}  # by their paths, whatever they are called
+        tests = {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
+        asked = {path for path in tests if belongs(path, given)}
+        paths = ((own | given) & changes.after) | (asked if asked and EVERYTHING not in given else tests)
+        known = {*changes.before, *self.duty.tests, *new}
+        paths = {path for path in paths if path not in changed or is_test_file(path) or path in known}
         files = self._contents(sorted(paths)[:_MOST_OF_CHECK], changed)
         texts = " ".join((*named.texts, *(text.decode("utf-8", "surrogateescape") for text in files.values())))
         spoken = sorted(path for path in changes.after if path not in changed and _speaks_of(texts, path))

@@ -6,15 +6,17 @@ rejects ends it. In the suite the tests of the base judge the candidate's code; 
 tests judge the code of the base. Source: features.md section O, C54, C55, C61, C62; ``tasklist.md`` 11.5.
 """
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.objects import Objects
 from agent_harness.verification import duties
 from agent_harness.verification.case import Case, Step
-from agent_harness.verification.changes import between, tree_at
+from agent_harness.verification.changes import CandidateChanges, Tree, between, contents, tree_at
 from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
@@ -26,7 +28,9 @@ from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
-from agent_harness.verification.runners import TestRunner, listed
+from agent_harness.verification.runner.no_tests import left_out
+from agent_harness.verification.runner_config import in_test_folder, is_test_file
+from agent_harness.verification.runners import TestRunner, Told, listed
 from agent_harness.verification.sources import with_failing_tests
 from agent_harness.verification.suite import SuiteStage
 from agent_harness.verification.verdict import (
@@ -41,6 +45,7 @@ from agent_harness.verification.verdict import (
     Verdict,
 )
 
+_MOST_BESIDE = 200  # files beside tests that are read
 Stage = Callable[[Case], object]
 
 
@@ -192,6 +197,7 @@ def _command_case(
     )
     guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change))
     changes = between(git, objects, base, candidate, wanted=guard.decides)
+    guard, changes = _named_now(git, guard, changes, check.command, candidate)
     runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)
     case = Case(
         git=git,
@@ -208,6 +214,21 @@ def _command_case(
         stop=stop,
     )
     return case, runner
+
+
+def _named_now(
+    git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
+) -> tuple[Guard, CandidateChanges]:
+    """What the command names of the candidate, with the contents of the checks that the work has brought."""
+    new = {change.path for change in changes.files if change.status == "A" and not change.link}
+    if not new:
+        return guard, changes
+    read = lambda path: contents(git, candidate, [path]).get(path) if path in new else guard.tree.read(path)  # noqa: E731
+    tree = Tree(changes.before | new, read, guard.tree.links)
+    guard = replace(guard, now=duties.behind([command], tree))
+    checks = contents(git, candidate, guard.new_checks(changes))
+    files = (replace(each, after=checks.get(each.path, each.after)) for each in changes.files)
+    return guard, replace(changes, files=tuple(files))
 
 
 # ---- the stages ------------------------------------------------------------------------------------------------------
@@ -263,11 +284,32 @@ def _prove(case: Case) -> None:
             case.failed = True
             told = needs_what_came(runner) if _passes_with_what_came(case, command) else runner.on_failure(run)
         else:
-            told = runner.on_pass(run)
+            told = runner.on_pass(run) or _left_out(case, run)
         if told:
             case.told(told)
         if not case.ended and case.guard.duty.alone:
             _run_where_moved(case, command)
+
+
+_BY_PATTERN = re.compile(r"\s(?:-p|--pattern)\b")
+_LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
+
+
+def _left_out(case: Case, run: Run) -> Told | None:
+    """Tests that a run without a report left out, where no file of the check, and no other test, speaks of it.
+
+    Files that are found by a pattern of the command are not known.
+    """
+    is_asked = case.runner.by_exit_status and run.report is None and not _BY_PATTERN.search(case.proof or "")
+    line = left_out(run.output) if is_asked else ""
+    files = case.guard.check_files(case.changes)[0] if line else {}
+    tests = (path for path in sorted(case.tree.paths) if in_test_folder(path) or is_test_file(path))
+    beside = islice(tests, _MOST_BESIDE)
+    texts = (*files.values(), *(case.tree.read(path) or b"" for path in beside if files))
+    if not files or any(map(_LEAVING_OUT.search, texts)):
+        return None
+    message = f"Not all of its tests ran ({line}), and no test speaks of that: only a mark on a test may skip it"
+    return Told("proof_failed", message, {"failing": [line]})
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:

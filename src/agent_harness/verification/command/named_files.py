@@ -12,6 +12,7 @@ import glob
 import json
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -26,7 +27,7 @@ from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
 from agent_harness.verification.command.script_place import placed
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
 
-__all__ = ["EVERYTHING", "AbsentFile", "Named", "joined", "named_by"]
+__all__ = ["EVERYTHING", "JUDGE_NAME", "AbsentFile", "Named", "joined", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
@@ -55,6 +56,11 @@ _RUNNERS = frozenset(
     | {"jest", "vitest", "mocha", "ava", "karma", "playwright", "cypress", "tap", "jasmine", "qunit", "nyc", "c8"}
     | {"rspec", "phpunit", "pest", "bats", "ctest", "shellspec", "busted", "minitest", "gotestsum", "prove"}
 )
+_SHORT_NAMES = {"test": ("t", "tst")}  # of npm
+_OF_NPM = frozenset({"-w", "--workspace", "--prefix", "-C"})  # with a value
+_VERBS = frozenset({"run", "watch", "related", "bench"})  # of vitest
+_OF_MODULES = frozenset({"unittest", "nose2", "nosetests", "trial"})
+"""Runners that are given tests by the names of their modules."""
 _TESTING_VERBS = frozenset({"test", "tests", "check", "verify", "t", "nextest", "ci"})
 _BUILD_TOOLS = frozenset(
     {"go", "cargo", "mvn", "mvnw", "gradle", "gradlew", "dotnet", "swift", "mix", "rake", "deno", "bun", "sbt", "lein"}
@@ -94,11 +100,12 @@ _RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {
 _SETTINGS_FROM = frozenset({"-c", "--config", "--config-file", "--rcfile", "--settings", "-f", "--file", "--makefile"})
 _COMPARING = frozenset({"diff", "cmp", "comm"})
 _EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
-_JUDGE_NAME = re.compile(r"(^|[/_.-])(check|verify|validate|test|tests|lint|ci|assert|spec|selftest)([/_.-]|$)")
+JUDGE_NAME = re.compile(r"(^|[/_.-])(checks?|verify|validate|tests?|lint|ci|assert|spec|selftest)([/_.-]|$)")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
 _ASSIGNED = re.compile(r"(\w+)=([^$`]*)")
 _USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_ALL_WORDS = re.compile(r"""(?<=[^\s{;&|(] )(?:"\$[@*]"|\$[@*])""")  # what a script hands on to a command
 _PATTERN = re.compile(r"[*?\[]")
 _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci", ".github", "bin", "hack", "checks"}
 """Folders whose programs judge the work and are no part of it, with the modules that lie beside them."""
@@ -308,7 +315,7 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
     elif _INTERPRETERS.match(program):
         _interpreted(found, program, rest, folder, filtered=filtered)
     elif "/" in words[0] or words[0].endswith((".sh", ".bash")):
-        _script(found, words[0], folder, filtered=filtered)
+        _script(found, words[0], folder, filtered=filtered, handed=rest)
         _handed_on(found, rest, folder, filtered=filtered)
     _looked_at(found, program, rest, folder)
     _by_name(found, program, rest, folder)
@@ -351,7 +358,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
     if script is not None:
         _read(found, script, folder)
     if name_of(words) in _SHELLS and at and words[at] != script:
-        _script(found, words[at], folder, filtered=filtered)
+        _script(found, words[at], folder, filtered=filtered, handed=words[at + 1 :])
         _handed_on(found, words[at + 1 :], folder, filtered=filtered)
 
 
@@ -362,8 +369,16 @@ def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bo
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
 
 
-def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None) -> None:
-    """A script that is run; its own text is read for further names when a shell runs it."""
+def _script(
+    found: _Names,
+    word: str,
+    folder: str,
+    *,
+    filtered: bool,
+    shell: bool | None = None,
+    handed: Sequence[str] = (),
+) -> None:
+    """A script that is run; its own text is read for further names when a shell runs it, with the words it is given."""
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -377,7 +392,7 @@ def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: boo
     is_shell = shell is not False and (
         path.endswith((".sh", ".bash")) or bool(_SHEBANG.match(content)) or content[:2] != b"#!"
     )
-    if filtered and not _JUDGE_NAME.search(path) and not (is_shell and _runs_tests(found, path, content, folder)):
+    if filtered and not JUDGE_NAME.search(path) and not (is_shell and _runs_tests(found, path, content, folder)):
         found.free.append(path)
         return
     if path in found.scripts:
@@ -385,7 +400,8 @@ def _script(found: _Names, word: str, folder: str, *, filtered: bool, shell: boo
     found.scripts.update((path, *_link_of(found, word, folder)))
     if is_shell and b"\0" not in content:
         outer, found.values = found.values, dict(found.values)
-        _read(found, placed(content.decode("utf-8", "replace"), folder=folder, script=path), folder)
+        text = placed(content.decode("utf-8", "replace"), folder=folder, script=path)
+        _read(found, _ALL_WORDS.sub(shlex.join(handed).replace("\\", r"\\"), text) if handed else text, folder)
         found.values = outer
     else:
         _stands_on(found, path, content, folder)
@@ -484,13 +500,14 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
         if before in _SETTINGS_FROM or (name in _SETTINGS_FROM and value):
             found.scripts.update(_paths(found, [value or word], folder))
         elif not word.startswith("-"):
-            given.update(_test_paths(found, word, folder))
+            named = {*_test_paths(found, word, folder, modules=program in _OF_MODULES)}
+            given |= named or _matching(found, program, before, word)
         before = word
     found.tests.update(given or {_joined(folder, ".") or EVERYTHING})
 
 
-def _test_paths(found: _Names, word: str, folder: str) -> Iterator[str]:
-    """A file, folder, node id, or dotted name of a module, class or test."""
+def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
+    """A file, folder, node id, or dotted name of a module, class or test; ``modules``: also one without a dot."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -501,10 +518,16 @@ def _test_paths(found: _Names, word: str, folder: str) -> Iterator[str]:
         yield EVERYTHING
     elif joined and found.is_folder(joined):
         yield joined
-    elif "." in file and "/" not in file:
+    elif ("." in file or modules) and "/" not in file:
         parts = file.split(".")
         stems = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
         yield from list(filter(None, (_resolved(found, f"{stem}.py", folder) for stem in stems)))[:1]
+
+
+def _matching(found: _Names, program: str, before: str, word: str) -> set[str]:
+    """The test files whose paths hold a word that is no path, for runners that choose by it."""
+    chooses = program in ("jest", "vitest") and before not in ("-t", "--testNamePattern") and word not in _VERBS
+    return {path for path in found.tree.paths if word in path and is_test_file(path)} if chooses else set()
 
 
 def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
@@ -578,7 +601,7 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
         before = word
     path = _resolved(found, "package.json", folder)
     scripts = package_scripts(found.tree.read(path)) if path else {}
-    wanted = {"test" if word in ("t", "tst") else word for word in rest} & scripts.keys()
+    wanted = {"test" if word in _SHORT_NAMES["test"] else word for word in rest} & scripts.keys()
     if path is None or not wanted:
         return
     known = found.packages.setdefault(path, set())
@@ -586,7 +609,20 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
         for each in (f"pre{name}", name, f"post{name}"):
             if each in scripts and each not in known:
                 known.add(each)
-                _read(found, scripts[each], folder)
+                handed = shlex.join(_behind(program, name, rest)) if each == name else ""
+                _read(found, f"{scripts[each]} {handed}".rstrip(), folder)
+
+
+def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
+    """The words of a package manager that the command of a script gets: of npm no options before ``--``."""
+    begin = next((at + 1 for at, word in enumerate(rest) if word in (name, *_SHORT_NAMES.get(name, ()))), len(rest))
+    end = rest.index("--") if "--" in rest else len(rest)
+    own = [
+        word
+        for before, word in pairwise(("", *rest[begin:end]))
+        if program != "npm" or not (word.startswith("-") or before in _OF_NPM)
+    ]
+    return [*own, *rest[max(begin, end + 1) :]]
 
 
 def package_scripts(content: bytes | None) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """Another value for a literal, as an edit in place.
 
 An edit changes letters and digits inside of a literal, so that the text around it stays what it is, parses and
-compiles as before. The value changes inside, not at its end: a pattern that asks for a beginning has to notice.
+compiles as before. The value changes inside, not at its end: a pattern that asks for a beginning has to notice. A short
+value grows: another letter or digit stands in most outputs by chance.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 _PLAIN = re.compile(r"\\.|%[-+ #\d.]*[a-zA-Z]|[$#]\{[^}]*\}|\$\w+|(?P<plain>[^\W_])", re.DOTALL)
@@ -17,6 +19,8 @@ _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1204537896",
 )
+_UNLIKELY = {True: "84062951", False: "qxzjkvwy"}  # what a short value grows by; true: behind a digit
+_SHORT_DIGITS, _SHORT = 8, 4  # plain ones; below that a value stands anywhere by chance
 _LEADING = re.compile(r"0[xX][0-9a-fA-F]|0[bBoO]?[01]|\d\d?")
 _LIKE_ZERO = re.compile(r"[0_]*")
 
@@ -29,19 +33,36 @@ class Edit(NamedTuple):
     text: str
 
 
-def other_text(inside: str, at: int) -> list[Edit]:
-    """The edit that makes the inside of a text literal, which begins at a place, another one; none for expansions."""
+Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
+
+
+def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
+    """The edit that makes the inside of a text literal, which begins at a place, another one; none for expansions.
+
+    Only one that ``grows`` may become longer.
+    """
     places = [found.start() for found in _PLAIN.finditer(inside) if found["plain"]]
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
-        return [Edit(at + place, at + place + 1, _other(inside[place]))]
+        plain = "".join(inside[each] for each in places)
+        return [Edit(at + place, at + place + 1, _other(inside[place]) + (_growth(plain) if grows else ""))]
     return [] if "$" in inside or "{" in inside or "\\" in inside else [Edit(at, at, "0")]
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
     """The edits of a regular expression after which it finds something else, whichever of its branches was meant."""
-    places = [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]]
-    return [Edit(at + place, at + place + 1, _other(inside[place])) for place in places]
+    places = {found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]}
+    found: list[Edit] = []
+    for place in sorted(places):
+        run = inside[place : next(each for each in count(place) if each not in places)]
+        growth = _growth(run) if place - 1 not in places else ""
+        found.append(Edit(at + place, at + place + 1, _other(inside[place]) + growth))
+    return found
+
+
+def searched_number(written: str, at: int) -> list[Edit]:
+    """The edit of a whole number that is looked for among others, after which it is among none."""
+    return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
 def other_number(written: str, at: int) -> list[Edit]:
@@ -77,6 +98,12 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
         for e in edits
         if e.start < len(offsets)
     ]
+
+
+def _growth(plain: str) -> str:
+    """What makes a value of these letters and digits one that stands nowhere by chance; nothing where it is long."""
+    is_number = plain.isdigit()
+    return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 
 
 def _other(letter: str) -> str:

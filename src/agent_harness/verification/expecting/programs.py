@@ -38,6 +38,7 @@ _LEAVING = re.compile(r"exit|_exit|Exit|exitCode|return|rc|status|code|ret|resul
 _SUCCESS = re.compile(r"[$@%]*(?:ok|pass(?:ed)?|success|good|same|fine|right|correct)", re.IGNORECASE)
 _CONDITIONS = frozenset({"if", "unless", "elif", "elsif", "while", "until", "elseif"})
 _BEHIND = frozenset({"&&", "||", "and", "or", "?", ";", ",", "if", "unless", ":"})
+_BYTES = frozenset({"b", "br"})  # before a text of Rust whose type says its length
 _DEEPEST = 40  # brackets around a comparison
 _NEAR = 40  # tokens after a condition in which a failure is looked for
 
@@ -103,7 +104,8 @@ class ParsedProgram:
             return other_number(token.text, token.start)
         if token.kind == NAME:
             return [Edit(token.start, token.start + len(token.text), FLAGS[token.text])]
-        return [] if token.raw else other_text(token.text, token.start)
+        is_sized = self.language is LANGUAGES["c"] or self.word(at - 1) in _BYTES
+        return [] if token.raw else other_text(token.text, token.start, grows=not is_sized)
 
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from agent_harness.verification import sources
-from agent_harness.verification.expecting.edits import Edit, other_number, other_pattern, other_text
+from agent_harness.verification.expecting.edits import Edit, other_number, other_pattern, other_text, searched_number
 from agent_harness.verification.noticing import twins
 
 _Value = ast.Constant | ast.JoinedStr
@@ -22,11 +22,15 @@ def expected_in_python(text: str) -> list[Edit]:
     if tree is None:
         return []
     lines = _Lines(text)
-    statuses = set(_statuses(tree))
+    statuses, searched = set(_statuses(tree)), set(_searched(tree))
     values = {
         (node.lineno, node.col_offset): (node, pattern) for node, pattern in _values(tree) if id(node) not in statuses
     }
-    return [edit for node, pattern in values.values() for edit in lines.edits(node, is_pattern=pattern)]
+    return [
+        edit
+        for node, pattern in values.values()
+        for edit in lines.edits(node, is_pattern=pattern, is_searched=id(node) in searched)
+    ]
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
@@ -126,6 +130,15 @@ def _statuses(tree: ast.Module) -> Iterator[int]:
             yield from (id(side) for side in sides if isinstance(side, ast.Constant) and side.value == 0)
 
 
+def _searched(tree: ast.Module) -> Iterator[int]:
+    """What is looked for among other values."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
+            yield id(node.left)
+        elif isinstance(node, ast.Call) and sources.dotted(node.func).endswith("assertIn") and node.args:
+            yield id(node.args[0])
+
+
 class _Lines:
     """A text with the places of its lines: columns of a syntax tree count bytes."""
 
@@ -150,13 +163,13 @@ class _Lines:
             self.letters[line] = [at for at, width in enumerate(widths) for _ in range(width)] + [len(widths)]
         return self.starts[line - 1] + self.letters[line][min(column, len(content))]
 
-    def edits(self, node: _Value, *, is_pattern: bool) -> list[Edit]:
+    def edits(self, node: _Value, *, is_pattern: bool, is_searched: bool) -> list[Edit]:
         """Those of one constant."""
         start = self.place(node.lineno, node.col_offset)
         end = self.place(node.end_lineno or node.lineno, node.end_col_offset or 0)
         written = self.text[start:end]
         if isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes):
-            return other_number(written, start)
+            return (searched_number if is_searched else other_number)(written, start)
         opening = _OPENING.match(written)
         if not opening:
             return []

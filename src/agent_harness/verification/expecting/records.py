@@ -141,4 +141,4 @@ def _value(text: str, at: int) -> Iterator[Edit]:
         if number:
             yield from other_number(number[1], at + word.start() + number.start(1))
         else:
-            yield from (each for each in other_text(word[0], at + word.start()) if each.end > each.start)
+            yield from (each for each in other_text(word[0], at + word.start(), grows=False) if each.end > each.start)

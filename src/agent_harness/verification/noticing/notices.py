@@ -127,7 +127,7 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
 
 def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
     case.noticed, case.noticed_of = False, count
-    case.find("weak_test", f"The command cannot fail: it ends with 0 when {blind[0]}", of_session=True, twins=blind)
+    case.find("weak_test", f"The command does not notice when {blind[0]}", of_session=True, twins=blind)
 
 
 def _asked(
@@ -200,7 +200,7 @@ class _Notice:
             if more and (weak := self._blind([more])):
                 blind, of_session = weak, True
         if blind:
-            self._weak(f"{case.runner.tests} cannot fail: they stay green when {_either(blind)}", of_session, blind)
+            self._weak(f"{case.runner.tests} notice nothing: they stay green when {_either(blind)}", of_session, blind)
         unnoticed = self._named_functions(covered) if not blind else list[str]()
         case.noticed = any(self.asked) if self.asked else None
         case.noticed_of = f"{sum(self.asked)} of {len(self.asked)} changed versions" if self.asked else ""

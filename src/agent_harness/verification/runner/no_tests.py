@@ -1,9 +1,9 @@
-"""Runs of test runners in which no test ran, by what they print: an exit status of 0 is no proof then."""
+"""Runs of test runners in which no test ran, or not all, by what they print: an exit status of 0 is no proof then."""
 
 import re
 from collections.abc import Callable
 
-__all__ = ["ran_no_test"]
+__all__ = ["left_out", "ran_no_test"]
 _GO = re.compile(r"\bgo\s+(?:\S+\s+){0,6}?test\b|\bgotestsum\b")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -18,6 +18,18 @@ def ran_no_test(command: str, output: str) -> str | None:
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
     return told[0] if told and all(told) else None
+
+
+_LEFT_OUT = re.compile(
+    r"(?m)^OK \([^)\n]*(?:skipped|expected failures)=\d+[^)\n]*\)|^(?:not )?ok \d+\b[^\n]*#\s*(?i:skip|todo)\b[^\n]*"
+    r"|^[#\u2139] (?:skipped|todo) [1-9]\d*\s*$"
+)
+
+
+def left_out(output: str) -> str:
+    """The line in which ``unittest``, ``node --test`` or a TAP tells of a test that was skipped, or may fail."""
+    found = _LEFT_OUT.search(_ESCAPES.sub("", output))
+    return found[0].strip() if found else ""
 
 
 Reader = Callable[[str, str], "str | None"]  # empty: a test ran; None: this runner is not seen
