@@ -155,7 +155,7 @@ def recovery_tables() -> str:
                 ),
                 (
                     "a history without the commit of the beginning",
-                    "the work lands on top of that commit; what the agent had committed is kept under a private ref",
+                    "what the turn did lands on top of that commit, with all that it had; a contradiction goes back",
                 ),
                 (
                     "a merge, rebase, cherry-pick, revert or bisect that waits",

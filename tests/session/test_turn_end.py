@@ -79,6 +79,26 @@ def test_head_comes_home_and_no_file_changes(repo: Repo, words: list[tuple[str, 
         assert repo.git("rev-parse", ref) not in repo.git("rev-list", "main").split()
 
 
+def test_what_a_rewritten_history_kept_of_the_beginning_is_not_a_conflict(repo: Repo) -> None:
+    repo.write("b", "one\n").commit("Second")
+    base = repo.head
+    repo.write("b", "two\n").stage().git("commit", "-q", "--amend", "--no-edit")
+    assert come_home(repo, base)
+    assert (repo.path / "b").read_text() == "two\n"
+
+
+def test_a_file_that_git_ignores_is_not_written_over(repo: Repo) -> None:
+    repo.write("b", "one\n").commit("Second")
+    base = repo.head
+    repo.git("reset", "-q", "--hard", "HEAD~1")
+    repo.write(".git/info/exclude", "b\n").write("b", "of the turn\n")
+    assert come_home(repo, base) is None
+    found = turn_end.apart(Git(repo.path), base)
+    assert found
+    assert found.reason.endswith("that: b")
+    assert (repo.path / "b").read_text() == "of the turn\n"
+
+
 def test_another_repository_in_its_place_is_refused(repo: Repo) -> None:
     before, base, folder = Git(repo.path), repo.head, repo.path / ".git"
     turn_end.refuse_replaced(before, base)

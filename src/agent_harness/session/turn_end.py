@@ -1,6 +1,7 @@
 """What the end of a turn asks of a repository, for every kind of work: facts in, answers out.
 
-    branch, descent   work lands on the branch of the beginning, on top of its commit, wherever the agent left HEAD
+    branch, descent   work lands on the branch of the beginning, on top of its commit, wherever the agent left HEAD: of
+                      a history that was rewritten what the turn did, and never what it dropped
     operation         a merge, rebase or the like that the turn began is the turn's: told, and set aside with its work
     elsewhere         other work trees and repositories below the project are in no commit; whoever looks is told
     settings          what the turn changed in the person's git is said, with the old value and the way back
@@ -19,18 +20,23 @@ from typing import NamedTuple
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Git, Head
+from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.settings import Settings, are_readable
 from agent_harness.kernel.git.status import GITLINK, shown
 from agent_harness.kernel.snapshot.operation import branch_tip, move_head, refuse_elsewhere
-from agent_harness.kernel.snapshot.restore import Aside
+from agent_harness.kernel.snapshot.restore import Aside, write_changes
 
 __all__ = [
     "Block",
     "Elsewhere",
+    "HISTORY",
     "OPERATION",
+    "OnBeginning",
     "Returned",
     "Way",
+    "apart",
     "block",
     "changed_keys",
     "changed_settings",
@@ -41,6 +47,7 @@ __all__ = [
     "left_out",
     "left_unfinished",
     "new_elsewhere",
+    "on_beginning",
     "settings_of",
     "told_settings",
     "set_operation_aside",
@@ -52,6 +59,14 @@ __all__ = [
     "unfinished",
     "way_home",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Why nothing goes on before a person acts, and the command for it."""
+
+    reason: str
+    command: str
 
 
 # ---- the repository itself -------------------------------------------------------------------------------------------
@@ -110,6 +125,116 @@ def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Call
     return Way(branch=branch, at=at, kept=tuple(left), rewritten=rewritten, moved=moved)
 
 
+HISTORY = "history_conflict"
+"""The code of work that cannot be judged, since it does not go together with what its history has dropped."""
+MOST_COMMITS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnBeginning:
+    """What a turn did that rewrote the history, on top of the commit at which it began."""
+
+    tree: str
+    changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
+    conflicts: tuple[str, ...]  # where the two do not go together; then nothing of it is to be used
+
+    @property
+    def brought_back(self) -> str:
+        """The files that come back, in a few words; empty for none."""
+        names = [shown(path) for path, (_, after) in self.changes.items() if after != ABSENT]
+        return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+
+
+def on_beginning(
+    git: Git,
+    base: str,
+    tip: str | None,
+    files: str,
+    *,
+    start: str | None = None,
+    leave: Callable[[bytes], bool] = lambda path: False,
+) -> OnBeginning:
+    """Return what ``files`` changed since the history of ``tip`` left that of ``base``, merged into ``start``.
+
+    ``start`` is the base with what a person had not committed, by default the base itself. ``leave`` says which paths
+    stay as they are, whatever the merge comes to.
+    """
+    since = _newest_kept(git, base, tip) if tip else None
+    found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
+    pairs = git.differences(files, found.tree)
+    changes = {path: pair for path, pair in pairs.items() if not leave(path)}
+    conflicts = [path for path in found.conflicts if not leave(os.fsencode(path))]
+    conflicts += [os.fsdecode(path) for path in _hidden(git, changes)]
+    return OnBeginning(tree=found.tree, changes=changes, conflicts=tuple(dict.fromkeys(conflicts)))
+
+
+def _newest_kept(git: Git, base: str, tip: str) -> str | None:
+    """The newest commit of the line of ``base`` that ``tip`` still has: itself, made again, or its very files.
+
+    A commit that is amended or rebased keeps its author and the author's time.
+    """
+    found = git.text("merge-base", base, tip, check=False) or None
+    now = _line(git, found, tip)
+    again = {(each.author, each.at) for each in now if each.at != each.committed}
+    same = {(each.author, each.at, each.message) for each in now}
+    trees = {each.tree for each in now}
+    is_kept = True
+    for each in _line(git, found, base, "--first-parent"):
+        is_kept &= (each.author, each.at) in again or (each.author, each.at, each.message) in same
+        if is_kept or each.tree in trees:
+            found = each.sha
+    return found
+
+
+class _CommitOfLine(NamedTuple):
+    """A commit and how it was made."""
+
+    sha: str
+    tree: str
+    author: str
+    at: str  # the author's time
+    committed: str
+    message: str
+
+
+def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
+    """The commits of ``tip`` that ``since`` does not hold, oldest first."""
+    form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
+    named = [tip, *([f"^{since}"] if since else [])]
+    asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
+    parts = [part.strip("\n") for part in os.fsdecode(git.run(*asked)).split("\0")]
+    size = len(_CommitOfLine._fields)
+    return [_CommitOfLine(*parts[at : at + size]) for at in range(0, len(parts) - size, size)]
+
+
+def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
+    """The paths that are to come back, and at which something else lies that no commit would hold."""
+    back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
+    there = [path for path in back if os.path.lexists(git.file(path))]
+    return [path for path in there if not _is_file_as(git, path, back[path])]
+
+
+def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
+    at = os.fsdecode(git.file(path))
+    plain = os.path.isfile(at) and not os.path.islink(at)
+    return plain and git.text("hash-object", "--no-filters", "--", at) == wanted.oid
+
+
+def apart(
+    git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
+) -> Block | None:
+    """Return why the work of a turn cannot be put on the commit at which it began, as told to whoever did it."""
+    tip = git.head()
+    if tip is not None and git.ancestor(base, tip):
+        return None
+    found = on_beginning(git, base, tip, snapshot.tree_of_files(git), start=start, leave=leave)
+    if not found.conflicts:
+        return None
+    names = ", ".join(shown(os.fsencode(path)) for path in found.conflicts[:3])
+    reason = f"the history below {base[:10]} was rewritten, and the work on it does not go together with that: {names}"
+    return Block(reason=reason, command=f"git rebase {base[:10]}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Returned:
     """What ``come_home`` did, in words for the person and the agent."""
@@ -118,12 +243,23 @@ class Returned:
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
 
 
-def come_home(git: Git, *, branch: str, base: str, keep: Callable[[str], str]) -> Returned | None:
-    """Makes HEAD name the branch of the beginning again, and the branch a commit on top of ``base``; no file changes.
+def come_home(
+    git: Git,
+    *,
+    branch: str,
+    base: str,
+    keep: Callable[[str], str],
+    start: str | None = None,
+    leave: Callable[[bytes], bool] = lambda path: False,
+    ends: bool = False,
+) -> Returned | None:
+    """Makes HEAD name the branch of the beginning again, and the branch a commit on top of ``base``.
 
-    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` makes a ref for each other one; the
-    files that differ are work that is not committed then. ``None`` where nothing moved. ``UnsafeTree`` where another
-    work tree has the branch. Safe to repeat after a crash.
+    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` makes a ref for each other one; what
+    the turn did is work that is not committed then, and what its history had dropped is back, with ``start`` and
+    ``leave`` as for ``on_beginning``. Where that is a conflict nothing happens. With ``ends`` no file changes at all,
+    since all of them go back. ``None`` where nothing moved. ``UnsafeTree`` where another work tree has the branch. Safe
+    to repeat after a crash.
     """
     head = git.look()
     tip = branch_tip(git, branch, head)
@@ -131,19 +267,31 @@ def come_home(git: Git, *, branch: str, base: str, keep: Callable[[str], str]) -
     if way is None:
         return None
     refuse_elsewhere(git, branch)
-    refs = tuple(keep(each) for each in way.kept)
+    back, kept = None, way.kept
+    if way.rewritten and not ends:
+        files = snapshot.tree_of_files(git)
+        back = on_beginning(git, base, head.commit, files, start=start, leave=leave)
+        if back.conflicts:
+            return None
+        if back.changes and files != head.tree:
+            kept = (git.commit_tree(files, [*kept], "What a turn left of its own history\n"),)
+    refs = tuple(keep(each) for each in kept)
+    if back and back.changes:
+        write_changes(git, git.commit_tree(back.tree, [base], "What a turn did\n"), back.changes)
     with git.room() as room:
         move_head(git, room, branch=branch, commit=way.at, expected=tip, now=head)
-    return Returned(told=_told_way(way, head, base, refs), refs=refs)
+    return Returned(told=_told_way(way, head, base, refs, back), refs=refs)
 
 
-def _told_way(way: Way, head: Head, base: str, refs: Sequence[str]) -> str:
+def _told_way(way: Way, head: Head, base: str, refs: Sequence[str], back: OnBeginning | None) -> str:
     home = _short(way.branch)
     said = []
     if way.moved:
         said.append(f"the turn left {_short(head.branch)} checked out; {home} is checked out again, with this work")
     if way.rewritten:
         said.append(f"the turn rewrote the history below {base[:10]}; its work is put on top of that commit again")
+    if back and back.brought_back:
+        said.append(f"back as that commit has it: {back.brought_back}")
     if refs:
         said.append(f"what it had committed is kept in {', '.join(refs)}")
     return "; ".join(said)
@@ -158,14 +306,6 @@ def _short(branch: str) -> str:
 
 OPERATION = "operation_unfinished"
 """The code of work that cannot be judged, since git waits for something in the middle of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """Why nothing goes on before a person acts, and the command for it."""
-
-    reason: str
-    command: str
 
 
 def unfinished(git: Git) -> Block | None:

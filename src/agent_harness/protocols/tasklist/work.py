@@ -42,7 +42,6 @@ from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
-from agent_harness.session.turn_end import OPERATION
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
@@ -380,10 +379,11 @@ class TaskWork:
         """
         if ending is not None and not self._has_work():
             return None
-        if waiting := left_by_turn.unfinished(self._worker):
-            said = f"{waiting.reason}, which this attempt began; finish it, or: {waiting.command}"
-            error = VerificationFailed(said, code=OPERATION, not_run=True)
-            verbs.refused_unjudged(self._worker, self._task, OPERATION, self._facts(so_far))
+        if waiting := left_by_turn.unfinished(self._worker, self._task):
+            code, found = waiting
+            said = f"{found.reason}, which this attempt began; finish it, or: {found.command}"
+            error = VerificationFailed(said, code=code, not_run=True)
+            verbs.refused_unjudged(self._worker, self._task, code, self._facts(so_far))
             return TaskRuling(error=error)
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
         self.turns.now.step("proof")
