@@ -170,8 +170,20 @@ def recovery_tables() -> str:
                     "they stay; a rollback says so, and an acceptance when the submodule has not committed them",
                 ),
                 (
-                    "other settings of git, or a new hook",
+                    "other settings of the repository, or another hook",
+                    "they are put back as they were, and said; the turn's own are kept in `.git/harness/left`",
+                ),
+                (
+                    "other settings of git outside of the repository",
                     "they stay; each is said with its old value and the command that restores it",
+                ),
+                (
+                    "a lock of git that nobody holds and that was not there before",
+                    "it is moved away, and said",
+                ),
+                (
+                    "HEAD, the branch, packed-refs or an index that git cannot read",
+                    "it is put back as it was, and said; the damaged file is kept in `.git/harness/left`",
                 ),
                 (
                     "a task list that is gone, damaged, a folder or a link",

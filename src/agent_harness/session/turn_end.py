@@ -4,7 +4,8 @@
                       a history that was rewritten what the turn did, and never what it dropped
     operation         a merge, rebase or the like that the turn began is the turn's: told, and set aside with its work
     elsewhere         other work trees and repositories below the project are in no commit; whoever looks is told
-    settings          what the turn changed in the person's git is said, with the old value and the way back
+    git's own files   what git cannot read any more, locks that nobody holds, settings and hooks are put back, and said
+    settings          what else the turn changed in the person's git is said, with the old value and the way back
 
 A protocol says where its work began, and in which ref or folder it keeps what it takes away. Source:
 ``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
@@ -19,11 +20,12 @@ from typing import NamedTuple
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import DETACHED, Git, Head
+from agent_harness.kernel.git import DETACHED, Git, Head, repair
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
-from agent_harness.kernel.git.settings import Settings, are_readable
+from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, are_readable, contents
+from agent_harness.kernel.git.settings import put_back as put_file_back
 from agent_harness.kernel.git.status import GITLINK, shown
 from agent_harness.kernel.snapshot.operation import branch_tip, move_head, refuse_elsewhere
 from agent_harness.kernel.snapshot.restore import Aside, write_changes
@@ -43,6 +45,7 @@ __all__ = [
     "come_home",
     "elsewhere",
     "only_here",
+    "put_back",
     "refuse_replaced",
     "left_out",
     "left_unfinished",
@@ -335,7 +338,12 @@ def block(git: Git) -> Block | None:
     """What a run here would meet before its first turn, and the person's own git meets now; ``None`` for nothing."""
     if not git.is_repository:
         return None
-    return unfinished(git) or _misled(git)
+    return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
+
+
+def _damaged(git: Git) -> Block | None:
+    found = repair.damage(git.repository)
+    return Block(reason=found[0], command=found[1]) if found else None
 
 
 def _misled(git: Git) -> Block | None:
@@ -351,6 +359,33 @@ def _misled(git: Git) -> Block | None:
         command = f"git config --file {config} --unset-all core.worktree"
         return Block(reason=f"core.worktree names {shown(os.fsencode(other))}, not this folder", command=command)
     return None
+
+
+def _refused(git: Git) -> Block | None:
+    """The extension by which any git refuses the repository that does not know it."""
+    config = git.shared_dir() / "config"
+    if "extensions" not in text_of(config).lower() or git.is_open_to_all():
+        return None
+    names = [key for key in git.settings() if key.startswith("extensions.") and key not in _KNOWN_EXTENSIONS]
+    quoted = shlex.quote(os.fspath(config))
+    unset = [f"git config --file {quoted} --unset-all {shlex.quote(name)}" for name in names]
+    told = f"git refuses the repository for the setting {', '.join(names) or 'of an extension'}"
+    return Block(reason=told, command=" && ".join(unset) or f"git config --file {quoted} --list")
+
+
+_KNOWN_EXTENSIONS = frozenset(
+    f"extensions.{name}"
+    for name in (
+        "objectformat",
+        "refstorage",
+        "worktreeconfig",
+        "partialclone",
+        "preciousobjects",
+        "noop",
+        "compatobjectformat",
+        "relativeworktrees",
+    )
+)
 
 
 # ---- other work trees and repositories -------------------------------------------------------------------------------
@@ -515,6 +550,32 @@ def _told_setting(key: tuple[str, str], was: Sequence[str], now: Sequence[str], 
 
 def _values(found: Sequence[str]) -> str:
     return ", ".join(shown(os.fsencode(each))[:200] or "empty" for each in found) or "not set"
+
+
+def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
+    """Puts git's own files back that the turn has damaged, and the repository's settings and hooks; what was done.
+
+    What is replaced is kept. Settings that everyday commands of git write stay.
+    """
+    if before is None:
+        return []
+    told = repair.put_right(before)
+    now = settings_of(git) if settings is not None else None
+    keys = changed_keys(settings or {}, now or {}) if now is not None else []
+    own = [key for key in keys if key[0] in OWN_SCOPES]
+    repository = before.repository
+    found = contents(repository)
+    names = [name for name in {**before.own, **found} if before.own.get(name) != found.get(name)]
+    unreadable = not are_readable(repository)
+    wanted = [name for name in names if name.startswith("hooks") or own or unreadable]
+    kept = {name: put_file_back(repository, before.own, name, repair.aside_folder(repository)) for name in wanted}
+    was, is_now = settings or {}, now or {}
+    values = [f"{key[1]} was {_values(is_now.get(key, []))} (before: {_values(was.get(key, []))})" for key in own]
+    said = values + [f"{name} was another one" for name in wanted if name.startswith("hooks") or not values]
+    where = ", ".join(path for path in kept.values() if path)
+    if kept:
+        told.append(f"{'; '.join(said)}: put back{f', and the other kept in {where}' if where else ''}")
+    return told
 
 
 def settings_of(git: Git) -> Settings | None:
