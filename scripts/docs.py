@@ -158,7 +158,7 @@ def recovery_tables() -> str:
                     "what the turn did lands on top of that commit, with all that it had; a contradiction goes back",
                 ),
                 (
-                    "a merge, rebase, cherry-pick, revert or bisect that waits",
+                    "a merge, rebase, cherry-pick, revert or bisect that waits, or a conflict that is not resolved",
                     "in a task list it goes back to the agent, then into the rescue; a feature session is rolled back",
                 ),
                 (

@@ -131,6 +131,18 @@ def test_an_operation_is_named_and_set_aside_with_its_files_left(repo: Repo, tmp
     assert (repo.path / "a").read_text() == text
 
 
+def test_conflicts_of_a_stash_are_named(repo: Repo) -> None:
+    repo.write("a", "A\n").git("stash", "-q")
+    repo.write("a", "B\n").git("commit", "-q", "-a", "-m", "B")
+    git = Git(repo.path)
+    assert turn_end.left_unfinished(git) is None
+    repo.git("stash", "pop", check=False)
+    assert turn_end.unfinished(git) == turn_end.Block(
+        reason="a: git has an unresolved conflict there", command="git checkout HEAD -- a"
+    )
+    assert turn_end.left_unfinished(git) == "The agent left a conflict unresolved: a."
+
+
 def test_other_work_trees_and_repositories_are_named(repo: Repo) -> None:
     git = Git(repo.path)
     before = turn_end.elsewhere(git)
@@ -146,7 +158,11 @@ def test_other_work_trees_and_repositories_are_named(repo: Repo) -> None:
     assert "there is work in .claude/one/, another work tree (branch side)" in told
     assert "only this folder counts" in told
     assert turn_end.new_elsewhere(now, now) == ()
-    assert turn_end.only_here(now, now).startswith("nothing counts that is in ")
+    assert turn_end.only_here(now, now) == ""
+    repo.write(".claude/one/new", "x\n")
+    later = turn_end.elsewhere(git)
+    assert "there is work in .claude/one/" in turn_end.only_here(now, later)
+    assert "web/" not in turn_end.only_here(now, later)
 
 
 def test_settings_that_changed_are_told_with_the_way_back(repo: Repo) -> None:

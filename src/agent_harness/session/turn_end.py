@@ -16,6 +16,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from agent_harness.errors import HarnessError, UnsafeTree
@@ -144,8 +145,7 @@ class OnBeginning:
     @property
     def brought_back(self) -> str:
         """The files that come back, in a few words; empty for none."""
-        names = [shown(path) for path, (_, after) in self.changes.items() if after != ABSENT]
-        return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+        return _few([path for path, (_, after) in self.changes.items() if after != ABSENT])
 
 
 def on_beginning(
@@ -233,7 +233,7 @@ def apart(
     found = on_beginning(git, base, tip, snapshot.tree_of_files(git), start=start, leave=leave)
     if not found.conflicts:
         return None
-    names = ", ".join(shown(os.fsencode(path)) for path in found.conflicts[:3])
+    names = _few([os.fsencode(path) for path in found.conflicts])
     reason = f"the history below {base[:10]} was rewritten, and the work on it does not go together with that: {names}"
     return Block(reason=reason, command=f"git rebase {base[:10]}")
 
@@ -312,17 +312,38 @@ OPERATION = "operation_unfinished"
 
 
 def unfinished(git: Git) -> Block | None:
-    """The operation that waits to be finished, as told to whoever left it."""
-    waiting = operation_under_way(git.repository) if git.is_repository else None
-    if waiting is None:
+    """The operation that waits to be finished, or the conflicts of one, as told to whoever left it."""
+    if not git.is_repository:
         return None
-    return Block(reason=f"git is in the middle of {waiting[0]}", command=waiting[1])
+    if waiting := operation_under_way(git.repository):
+        return Block(reason=f"git is in the middle of {waiting[0]}", command=waiting[1])
+    paths = _unmerged(git)
+    if not paths:
+        return None
+    quoted = shlex.join(os.fsdecode(path) for path in paths[:5])
+    return Block(
+        reason=f"{_few(paths)}: git has an unresolved conflict there", command=f"git checkout HEAD -- {quoted}"
+    )
 
 
 def left_unfinished(git: Git) -> str | None:
     """The same in one sentence about the turn that is over."""
     waiting = git.operation_under_way() if git.is_repository else None
-    return f"The agent left {waiting} unfinished." if waiting else None
+    if waiting:
+        return f"The agent left {waiting} unfinished."
+    paths = _unmerged(git) if git.is_repository else []
+    return f"The agent left a conflict unresolved: {_few(paths)}." if paths else None
+
+
+def _unmerged(git: Git) -> list[bytes]:
+    """The files with a conflict in the index, as a stash leaves it that does not fit."""
+    rows = git.run("ls-files", "--unmerged", "--full-name", "-z", "--", ":/").split(b"\0")
+    return [*dict.fromkeys(row.partition(b"\t")[2] for row in rows if row)]
+
+
+def _few(paths: Sequence[bytes]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"{', '.join(shown(path) for path in paths[:3])}{more}"
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
@@ -332,6 +353,8 @@ def set_operation_aside(git: Git, folder: str) -> None:
         path = git.git_dir() / name
         if os.path.lexists(path):
             aside.move_file(os.fsencode(path), b"git-state/" + os.fsencode(name))
+    if _unmerged(git):
+        git.run("read-tree", "HEAD")  # the files hold both sides
 
 
 def block(git: Git) -> Block | None:
@@ -397,6 +420,7 @@ class Elsewhere(NamedTuple):
     path: str  # below the top, else absolute; fit for a terminal
     branch: str | None  # of another work tree of this repository; ``None`` for a repository of its own
     commit: str  # that is checked out there, as its files say it
+    files: str = ""  # the tree of its files now, of a place below the top
 
     @property
     def told(self) -> str:
@@ -426,7 +450,17 @@ def _elsewhere(git: Git, paths: Iterable[str] | None) -> Iterable[Elsewhere]:
         path = shown(os.fsencode(name))
         if path not in found and name.endswith("/") and os.path.lexists(entry):
             found[path] = Elsewhere(path, None, _commit_at(entry))
-    return found.values()
+    return [each._replace(files=_files_at(top, each.path)) for each in found.values()]
+
+
+def _files_at(top: str, path: str) -> str:
+    inner = Git(os.path.join(top, path))
+    if os.path.isabs(path) or not inner.is_repository or inner.top() == Path(top):
+        return ""
+    try:
+        return snapshot.tree_of_files(inner)
+    except HarnessError:
+        return ""
 
 
 def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
@@ -453,19 +487,15 @@ def _commit_at(entry: str) -> str:
 
 
 def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tuple[Elsewhere, ...]:
-    """The places that came, or got another commit, since ``before``."""
+    """The places that came, or got another commit or other files, since ``before``."""
     known = {*before}
     return tuple(each for each in now if each not in known)
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """What whoever was refused is told: the places with new work, else those below the project; empty for none."""
+    """What whoever was refused is told: the places that came or were changed since ``before``; empty for none."""
     new = new_elsewhere(before, now)
-    below = [each for each in now if not os.path.isabs(each.path)]
-    if not new and not below:
-        return ""
-    said = "there is work in" if new else "nothing counts that is in"
-    return f"{said} {'; '.join(each.told for each in (new or below)[:3])}: only this folder counts"
+    return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
