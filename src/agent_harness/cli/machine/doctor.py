@@ -372,6 +372,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
         )
         fix = f"rm {index} && git reset" if "index" in said else f"git config --file {config} --list"
         yield CheckResult("repository", "wrong", f"your own git says here: {said}", fix)
+    elif git.commit_of("HEAD") and not git.ok("ls-tree", "HEAD"):
+        yield CheckResult("repository", "wrong", "git lacks objects of HEAD", "git fsck  # then: fetch or copy them")
     elif git.head() is not None and git.branch() is None:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     if git.settings().get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):

@@ -123,6 +123,7 @@ class GitFailed(UnsafeTree):
         super().__init__(f"git {command} failed: {errors[0]}{left}", hint=f"df -h {disk}" if disk else "git status")
         self.status = status
         self.stderr = stderr
+        self.is_of_disk = bool(_NOT_WRITTEN.search(stderr))
 
 
 class IsolatedView:

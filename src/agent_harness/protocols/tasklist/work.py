@@ -26,6 +26,7 @@ from agent_harness.errors import (
     VerificationFailed,
 )
 from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.git import GitFailed
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
@@ -165,6 +166,10 @@ def _walked(work: "TaskWork") -> Attempted:
         return walk(work, work.turns)
     except NotOwner as error:
         return Attempted(task_id=work.name, result="lost", message=error.message, used=work.turns.so_far.used)
+    except GitFailed as error:  # after a turn: what the turn has left is the attempt's
+        if error.is_of_disk or not work.turns.so_far.turns:
+            raise
+        return work.broken(error)
     except KeyboardInterrupt:
         return work.unfinished(Ending(reason="user_pause"))
 
@@ -464,6 +469,11 @@ class TaskWork:
             return replace(given, refused=False, ends_run=None, failed_at_once=said)
         left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
         return self._fail("TASK_EXEC", ending.message or left, ending)
+
+    def broken(self, error: GitFailed) -> Attempted:
+        """Failed: git cannot read the repository after a turn, and nothing could be put right."""
+        done = self._fail("TASK_EXEC", error.message, None)
+        return replace(done, message=f"{done.message}; what git lacks says: git fsck")
 
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None
