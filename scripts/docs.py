@@ -155,10 +155,10 @@ def recovery_tables() -> str:
                 ),
                 (
                     "a history without the commit of the beginning",
-                    "the work lands on top of that commit; what the agent had committed is kept under a private ref",
+                    "what the turn did lands on top of that commit, with all that it had; a contradiction goes back",
                 ),
                 (
-                    "a merge, rebase, cherry-pick, revert or bisect that waits",
+                    "a merge, rebase, cherry-pick, revert or bisect that waits, or a conflict that is not resolved",
                     "in a task list it goes back to the agent, then into the rescue; a feature session is rolled back",
                 ),
                 (
@@ -170,8 +170,20 @@ def recovery_tables() -> str:
                     "they stay; a rollback says so, and an acceptance when the submodule has not committed them",
                 ),
                 (
-                    "other settings of git, or a new hook",
+                    "other settings of the repository, or another hook",
+                    "they are put back as they were, and said; the turn's own are kept in `.git/harness/left`",
+                ),
+                (
+                    "other settings of git outside of the repository",
                     "they stay; each is said with its old value and the command that restores it",
+                ),
+                (
+                    "a lock of git that nobody holds and that was not there before",
+                    "it is moved away, and said",
+                ),
+                (
+                    "HEAD, the branch, packed-refs or an index that git cannot read",
+                    "it is put back as it was, and said; the damaged file is kept in `.git/harness/left`",
                 ),
                 (
                     "a task list that is gone, damaged, a folder or a link",

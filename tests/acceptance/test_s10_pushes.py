@@ -103,6 +103,21 @@ def test_a_rewritten_history_is_put_back(calc: CalcProject) -> None:
     assert "return a + b" in calc.git("show", f"{event['rescue_ref']}:src/calc.py")
 
 
+@pytest.mark.scenario
+def test_what_a_session_drops_of_the_history_is_still_there(calc: CalcProject) -> None:
+    """C04: `git reset --hard HEAD~1`, and honest work on what was before."""
+    (calc.root / "NOTES.md").write_text("of a person\n")
+    calc.git("add", "NOTES.md")
+    calc.git("commit", "-q", "-m", "Of a person")
+    start = calc.head
+    drops = sh("git reset -q --hard HEAD~1")
+    ran = calc.run([turn(drops, implement(1), claim(1), evidence(1), report(1), commit("Add"), usage(5, 1))])
+    assert calc.passing() == [1]
+    assert calc.git("rev-parse", "HEAD~1") == start
+    assert calc.git("show", "HEAD:NOTES.md") == (calc.root / "NOTES.md").read_text().strip() == "of a person"
+    assert "back as" in ran.text
+
+
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_honest_commits_are_kept_and_pushed_once(calc: CalcProject) -> None:

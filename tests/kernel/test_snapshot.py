@@ -160,6 +160,20 @@ def test_the_user_s_work_is_back_and_the_attempt_is_rescued(repo: Repo, back: Ca
     assert again == Rescue(ref=None, commit=None, rolled_back_commits=(), left_in_place=(), moved=())
 
 
+def test_empty_folders_are_back(repo: Repo, back: Callable[..., Rescue]) -> None:
+    for name in ("tests", "src/empty", "build/none"):
+        (repo.path / name).mkdir(parents=True)
+    taken = take(Git(repo.path), BASE)
+    shutil.rmtree(repo.path / "tests")
+    shutil.rmtree(repo.path / "build")
+    (repo.path / "src/empty").rmdir()
+    repo.write("src/empty", "a file\n")
+    back(taken)
+    assert (repo.path / "tests").is_dir()
+    assert (repo.path / "src/empty").is_dir()
+    assert not (repo.path / "build").exists()
+
+
 def test_each_rescue_has_a_ref_of_its_own(repo: Repo, back: Callable[..., Rescue]) -> None:
     snapshot = take(Git(repo.path), BASE)
     refs = [back(snapshot).ref for _ in range(3) if repo.write("a", os.urandom(4))]

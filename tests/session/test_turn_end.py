@@ -79,6 +79,26 @@ def test_head_comes_home_and_no_file_changes(repo: Repo, words: list[tuple[str, 
         assert repo.git("rev-parse", ref) not in repo.git("rev-list", "main").split()
 
 
+def test_what_a_rewritten_history_kept_of_the_beginning_is_not_a_conflict(repo: Repo) -> None:
+    repo.write("b", "one\n").commit("Second")
+    base = repo.head
+    repo.write("b", "two\n").stage().git("commit", "-q", "--amend", "--no-edit")
+    assert come_home(repo, base)
+    assert (repo.path / "b").read_text() == "two\n"
+
+
+def test_a_file_that_git_ignores_is_not_written_over(repo: Repo) -> None:
+    repo.write("b", "one\n").commit("Second")
+    base = repo.head
+    repo.git("reset", "-q", "--hard", "HEAD~1")
+    repo.write(".git/info/exclude", "b\n").write("b", "of the turn\n")
+    assert come_home(repo, base) is None
+    found = turn_end.apart(Git(repo.path), base)
+    assert found
+    assert found.reason.endswith("that: b")
+    assert (repo.path / "b").read_text() == "of the turn\n"
+
+
 def test_another_repository_in_its_place_is_refused(repo: Repo) -> None:
     before, base, folder = Git(repo.path), repo.head, repo.path / ".git"
     turn_end.refuse_replaced(before, base)
@@ -111,6 +131,18 @@ def test_an_operation_is_named_and_set_aside_with_its_files_left(repo: Repo, tmp
     assert (repo.path / "a").read_text() == text
 
 
+def test_conflicts_of_a_stash_are_named(repo: Repo) -> None:
+    repo.write("a", "A\n").git("stash", "-q")
+    repo.write("a", "B\n").git("commit", "-q", "-a", "-m", "B")
+    git = Git(repo.path)
+    assert turn_end.left_unfinished(git) is None
+    repo.git("stash", "pop", check=False)
+    assert turn_end.unfinished(git) == turn_end.Block(
+        reason="a: git has an unresolved conflict there", command="git checkout HEAD -- a"
+    )
+    assert turn_end.left_unfinished(git) == "The agent left a conflict unresolved: a."
+
+
 def test_other_work_trees_and_repositories_are_named(repo: Repo) -> None:
     git = Git(repo.path)
     before = turn_end.elsewhere(git)
@@ -126,7 +158,11 @@ def test_other_work_trees_and_repositories_are_named(repo: Repo) -> None:
     assert "there is work in .claude/one/, another work tree (branch side)" in told
     assert "only this folder counts" in told
     assert turn_end.new_elsewhere(now, now) == ()
-    assert turn_end.only_here(now, now).startswith("nothing counts that is in ")
+    assert turn_end.only_here(now, now) == ""
+    repo.write(".claude/one/new", "x\n")
+    later = turn_end.elsewhere(git)
+    assert "there is work in .claude/one/" in turn_end.only_here(now, later)
+    assert "web/" not in turn_end.only_here(now, later)
 
 
 def test_settings_that_changed_are_told_with_the_way_back(repo: Repo) -> None:

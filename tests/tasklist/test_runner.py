@@ -734,3 +734,42 @@ def test_a_limit_that_outlasts_the_lease_does_not_end_the_run(tmp_path: Path) ->
     ran = work.harness("run", "--agent", agent)
     assert "a: lost (The lease on a expired" in ran.err + ran.out, ran
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+
+
+# ---- what a turn leaves in git itself --------------------------------------------------------------------------------
+
+DISORDER = [
+    "touch .git/index.lock .git/HEAD.lock .git/refs/heads/main.lock",
+    "echo junk > .git/HEAD; echo junk > .git/index",
+    "git pack-refs --all; echo >> .git/packed-refs",
+    "git config core.worktree /nonexistent",
+]
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("disorder", DISORDER)
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+def test_a_run_goes_on_after_a_turn_that_leaves_git_in_disorder(
+    tmp_path: Path, disorder: str, workers: tuple[str, ...]
+) -> None:
+    proof = 'test -s "out-$HARNESS_TASK_ID.txt"'.replace("$HARNESS_TASK_ID", "{}")
+    work = project(tmp_path, *(job(name, proof.format(name)) for name in ("task-1", "task-2")))
+    agent = work.agent(
+        f'echo w > "out-$HARNESS_TASK_ID.txt"\ntop=$(git rev-parse --show-toplevel); cd "$top"\n{disorder}'
+    )
+    ran = work.harness("run", *workers, "--agent", agent)
+    assert ran.code == 0, ran
+    assert work.statuses() == ["completed", "completed"]
+    assert work.repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert "nonexistent" not in work.repo.git("config", "--list")
+
+
+@pytest.mark.scenario
+def test_an_attempt_counts_that_leaves_git_beyond_repair(tmp_path: Path) -> None:
+    work = project(tmp_path, job("task-1"), job("task-2"))
+    lost = "t=$(git rev-parse 'HEAD^{tree}')\nrm -f .git/objects/$(echo $t | cut -c1-2)/$(echo $t | cut -c3-)"
+    ran = work.harness("run", "--agent", work.agent(f"{WORKS}\n{lost}"))
+    assert ran.code != 0, ran
+    assert "git fsck" in ran.text
+    assert [each.attempts for each in work.state.tasks] == [1, 0]
+    assert work.state.halt

@@ -43,10 +43,10 @@ def test_a_merge_of_the_attempt_goes_back_with_it(project: TaskListProject) -> N
     worker = in_a_run(project)
     leave_a_merge(project)
     assert left_by_turn.put_in_order(worker, project.task(), ends=False) is None
-    assert left_by_turn.unfinished(worker)
+    assert left_by_turn.unfinished(worker, project.task())
     done = verbs.fail(worker, TASK, "TASK_EXEC", "no")
     assert (done["rolled_back"], done["halted"], project.repo.head) == (True, False, base)
-    assert left_by_turn.unfinished(worker) is None
+    assert left_by_turn.unfinished(worker, project.task()) is None
     assert project.seen() == before
 
 
@@ -79,6 +79,44 @@ def test_work_on_another_history_lands_on_top_of_the_claim(project: TaskListProj
     verbs.complete(worker, TASK, known=verbs.AttemptFacts())
     assert project.repo.git("rev-parse", "main^") == base
     assert project.repo.git("show", "main:new") == "x"
+
+
+def dropped_by_the_turn(project: TaskListProject) -> Worker:
+    """A claim whose turn took the newest commit of a person away, and did its work on what was before."""
+    project.repo.write("person", "of a person\n").stage("person").commit("Of a person", stage=False)
+    worker = in_a_run(project)
+    project.repo.git("reset", "-q", "--hard", "HEAD~1")
+    return worker
+
+
+def test_what_a_turn_drops_of_the_history_comes_back(project: TaskListProject) -> None:
+    worker = dropped_by_the_turn(project)
+    base = project.repo.git("rev-parse", "ORIG_HEAD")
+    project.repo.write("new", "x").stage("new").commit("On what was before", stage=False)
+    told = left_by_turn.put_in_order(worker, project.task(), ends=False)
+    assert told
+    assert "back as that commit has it: person" in told
+    verbs.complete(worker, TASK, known=verbs.AttemptFacts())
+    assert project.repo.git("rev-parse", "main^") == base
+    assert project.repo.git("diff", "--name-status", "main^", "main") == "A\tnew"
+    assert (project.path / "person").read_text() == "of a person\n"
+
+
+def test_work_that_contradicts_what_the_turn_dropped_is_not_taken(project: TaskListProject) -> None:
+    worker = dropped_by_the_turn(project)
+    base = project.repo.git("rev-parse", "ORIG_HEAD")
+    project.repo.write("person", "of the turn\n").stage("person").commit("On what was before", stage=False)
+    mine = project.repo.head
+    assert left_by_turn.put_in_order(worker, project.task(), ends=False) is None
+    assert project.repo.head == mine
+    code, found = left_by_turn.unfinished(worker, project.task()) or ("", None)
+    assert code == "history_conflict"
+    assert found
+    assert found.reason.endswith("does not go together with that: person")
+    verbs.fail(worker, TASK, "TASK_EXEC", "no")
+    assert project.repo.head == base
+    assert (project.path / "person").read_text() == "of a person\n"
+    assert project.repo.git("for-each-ref", "--contains", mine, "refs/harness/rescue")
 
 
 # ---- the list itself -------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from agent_harness.kernel import files
-from agent_harness.kernel.git.joining import PushTarget
+from agent_harness.kernel.git.joining import Merged, PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel.merge_queue.objects import Merged
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 ATTEMPT, VERIFY = "attempt", "verify"

@@ -8,7 +8,8 @@ Each turn is under all monitors, and is tried again while the provider does not 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ from agent_harness.agents import usage
 from agent_harness.agents.base import Agent
 from agent_harness.agents.events import CLIENT_TRIES_AGAIN, Event, Text, ToolCall, Usage
 from agent_harness.kernel import host
-from agent_harness.kernel.git import Git
+from agent_harness.kernel.git import Git, repair
+from agent_harness.kernel.git.settings import Settings
 from agent_harness.kernel.redact import redact
 from agent_harness.session import provider_retry, turn_end
 from agent_harness.session.now import NowRecord
@@ -122,8 +124,8 @@ class Turns:
         if self._git is None:
             self._git, self._elsewhere = git, turn_end.elsewhere(git)
             self._submodules = turn_end.submodules(git)
-        settings = turn_end.settings_of(git)
-        with self.stop.listening():
+        settings, own_files = turn_end.settings_of(git), repair.remember(git)
+        with self._put_back_after(git, own_files, settings), self.stop.listening():
             outcome = supervise(
                 self.agent,
                 request.brief,
@@ -145,6 +147,15 @@ class Turns:
             self.journal.say(f"The turn changed a setting of git: {told}")
             self.journal.event("git_settings_changed", message=told)
         return outcome
+
+    @contextmanager
+    def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
+        """However the turn ends: git can read the repository, under the settings of before."""
+        try:
+            yield
+        finally:
+            for told in turn_end.put_back(git, own_files, settings):
+                self._say("git_put_back", f"The turn left git in disorder: {told}")
 
     def only_here(self) -> str:
         """What whoever is refused is told of work in other work trees and repositories; empty for none."""

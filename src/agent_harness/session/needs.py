@@ -151,10 +151,14 @@ def _may_be_blocked(folder: str) -> bool:
         names = os.listdir(place)
         with open(os.path.join(place, "config"), encoding="utf-8", errors="replace") as file:
             said = file.read(1 << 20).lower()
+        with open(os.path.join(place, "HEAD"), "rb") as file:
+            head = file.read(64)
     except NotADirectoryError:  # of another work tree, or of a submodule
         return True
     except OSError:
         return False
     waits = (name for name in names if name.endswith("_HEAD") and name not in ("FETCH_HEAD", "ORIG_HEAD"))
     waits_longer = any(name.startswith("rebase-") or name in ("sequencer", "BISECT_LOG") for name in names)
-    return any(waits) or waits_longer or "bare" in said.replace("bare = false", "") or "worktree" in said
+    misled = "bare" in said.replace("bare = false", "") or "worktree" in said or "extensions" in said
+    is_damaged = not (head.startswith(b"ref: refs/") or all(each in b"0123456789abcdef\n" for each in head))
+    return any(waits) or waits_longer or misled or is_damaged

@@ -1,9 +1,11 @@
 """What the end of a turn asks of a repository, for every kind of work: facts in, answers out.
 
-    branch, descent   work lands on the branch of the beginning, on top of its commit, wherever the agent left HEAD
+    branch, descent   work lands on the branch of the beginning, on top of its commit, wherever the agent left HEAD: of
+                      a history that was rewritten what the turn did, and never what it dropped
     operation         a merge, rebase or the like that the turn began is the turn's: told, and set aside with its work
     elsewhere         other work trees and repositories below the project are in no commit; whoever looks is told
-    settings          what the turn changed in the person's git is said, with the old value and the way back
+    git's own files   what git cannot read any more, locks that nobody holds, settings and hooks are put back, and said
+    settings          what else the turn changed in the person's git is said, with the old value and the way back
 
 A protocol says where its work began, and in which ref or folder it keeps what it takes away. Source:
 ``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
@@ -14,33 +16,42 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import DETACHED, Git, Head
+from agent_harness.kernel.git import DETACHED, Git, Head, repair
+from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.kernel.git.locate import OPERATION_FILES, operation_under_way, text_of
-from agent_harness.kernel.git.settings import Settings, are_readable
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry
+from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, are_readable, contents
+from agent_harness.kernel.git.settings import put_back as put_file_back
 from agent_harness.kernel.git.status import GITLINK, shown
 from agent_harness.kernel.snapshot.operation import branch_tip, move_head, refuse_elsewhere
-from agent_harness.kernel.snapshot.restore import Aside
+from agent_harness.kernel.snapshot.restore import Aside, write_changes
 
 __all__ = [
     "Block",
     "Elsewhere",
+    "HISTORY",
     "OPERATION",
+    "OnBeginning",
     "Returned",
     "Way",
+    "apart",
     "block",
     "changed_keys",
     "changed_settings",
     "come_home",
     "elsewhere",
     "only_here",
+    "put_back",
     "refuse_replaced",
     "left_out",
     "left_unfinished",
     "new_elsewhere",
+    "on_beginning",
     "settings_of",
     "told_settings",
     "set_operation_aside",
@@ -52,6 +63,14 @@ __all__ = [
     "unfinished",
     "way_home",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Why nothing goes on before a person acts, and the command for it."""
+
+    reason: str
+    command: str
 
 
 # ---- the repository itself -------------------------------------------------------------------------------------------
@@ -110,6 +129,115 @@ def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Call
     return Way(branch=branch, at=at, kept=tuple(left), rewritten=rewritten, moved=moved)
 
 
+HISTORY = "history_conflict"
+"""The code of work that cannot be judged, since it does not go together with what its history has dropped."""
+MOST_COMMITS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnBeginning:
+    """What a turn did that rewrote the history, on top of the commit at which it began."""
+
+    tree: str
+    changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
+    conflicts: tuple[str, ...]  # where the two do not go together; then nothing of it is to be used
+
+    @property
+    def brought_back(self) -> str:
+        """The files that come back, in a few words; empty for none."""
+        return _few([path for path, (_, after) in self.changes.items() if after != ABSENT])
+
+
+def on_beginning(
+    git: Git,
+    base: str,
+    tip: str | None,
+    files: str,
+    *,
+    start: str | None = None,
+    leave: Callable[[bytes], bool] = lambda path: False,
+) -> OnBeginning:
+    """Return what ``files`` changed since the history of ``tip`` left that of ``base``, merged into ``start``.
+
+    ``start`` is the base with what a person had not committed, by default the base itself. ``leave`` says which paths
+    stay as they are, whatever the merge comes to.
+    """
+    since = _newest_kept(git, base, tip) if tip else None
+    found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
+    pairs = git.differences(files, found.tree)
+    changes = {path: pair for path, pair in pairs.items() if not leave(path)}
+    conflicts = [path for path in found.conflicts if not leave(os.fsencode(path))]
+    conflicts += [os.fsdecode(path) for path in _hidden(git, changes)]
+    return OnBeginning(tree=found.tree, changes=changes, conflicts=tuple(dict.fromkeys(conflicts)))
+
+
+def _newest_kept(git: Git, base: str, tip: str) -> str | None:
+    """The newest commit of the line of ``base`` that ``tip`` still has: itself, made again, or its very files.
+
+    A commit that is amended or rebased keeps its author and the author's time.
+    """
+    found = git.text("merge-base", base, tip, check=False) or None
+    now = _line(git, found, tip)
+    again = {(each.author, each.at) for each in now if each.at != each.committed}
+    same = {(each.author, each.at, each.message) for each in now}
+    trees = {each.tree for each in now}
+    is_kept = True
+    for each in _line(git, found, base, "--first-parent"):
+        is_kept &= (each.author, each.at) in again or (each.author, each.at, each.message) in same
+        if is_kept or each.tree in trees:
+            found = each.sha
+    return found
+
+
+class _CommitOfLine(NamedTuple):
+    """A commit and how it was made."""
+
+    sha: str
+    tree: str
+    author: str
+    at: str  # the author's time
+    committed: str
+    message: str
+
+
+def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
+    """The commits of ``tip`` that ``since`` does not hold, oldest first."""
+    form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
+    named = [tip, *([f"^{since}"] if since else [])]
+    asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
+    parts = [part.strip("\n") for part in os.fsdecode(git.run(*asked)).split("\0")]
+    size = len(_CommitOfLine._fields)
+    return [_CommitOfLine(*parts[at : at + size]) for at in range(0, len(parts) - size, size)]
+
+
+def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
+    """The paths that are to come back, and at which something else lies that no commit would hold."""
+    back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
+    there = [path for path in back if os.path.lexists(git.file(path))]
+    return [path for path in there if not _is_file_as(git, path, back[path])]
+
+
+def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
+    at = os.fsdecode(git.file(path))
+    plain = os.path.isfile(at) and not os.path.islink(at)
+    return plain and git.text("hash-object", "--no-filters", "--", at) == wanted.oid
+
+
+def apart(
+    git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
+) -> Block | None:
+    """Return why the work of a turn cannot be put on the commit at which it began, as told to whoever did it."""
+    tip = git.head()
+    if tip is not None and git.ancestor(base, tip):
+        return None
+    found = on_beginning(git, base, tip, snapshot.tree_of_files(git), start=start, leave=leave)
+    if not found.conflicts:
+        return None
+    names = _few([os.fsencode(path) for path in found.conflicts])
+    reason = f"the history below {base[:10]} was rewritten, and the work on it does not go together with that: {names}"
+    return Block(reason=reason, command=f"git rebase {base[:10]}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Returned:
     """What ``come_home`` did, in words for the person and the agent."""
@@ -118,12 +246,23 @@ class Returned:
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
 
 
-def come_home(git: Git, *, branch: str, base: str, keep: Callable[[str], str]) -> Returned | None:
-    """Makes HEAD name the branch of the beginning again, and the branch a commit on top of ``base``; no file changes.
+def come_home(
+    git: Git,
+    *,
+    branch: str,
+    base: str,
+    keep: Callable[[str], str],
+    start: str | None = None,
+    leave: Callable[[bytes], bool] = lambda path: False,
+    ends: bool = False,
+) -> Returned | None:
+    """Makes HEAD name the branch of the beginning again, and the branch a commit on top of ``base``.
 
-    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` makes a ref for each other one; the
-    files that differ are work that is not committed then. ``None`` where nothing moved. ``UnsafeTree`` where another
-    work tree has the branch. Safe to repeat after a crash.
+    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` makes a ref for each other one; what
+    the turn did is work that is not committed then, and what its history had dropped is back, with ``start`` and
+    ``leave`` as for ``on_beginning``. Where that is a conflict nothing happens. With ``ends`` no file changes at all,
+    since all of them go back. ``None`` where nothing moved. ``UnsafeTree`` where another work tree has the branch. Safe
+    to repeat after a crash.
     """
     head = git.look()
     tip = branch_tip(git, branch, head)
@@ -131,19 +270,31 @@ def come_home(git: Git, *, branch: str, base: str, keep: Callable[[str], str]) -
     if way is None:
         return None
     refuse_elsewhere(git, branch)
-    refs = tuple(keep(each) for each in way.kept)
+    back, kept = None, way.kept
+    if way.rewritten and not ends:
+        files = snapshot.tree_of_files(git)
+        back = on_beginning(git, base, head.commit, files, start=start, leave=leave)
+        if back.conflicts:
+            return None
+        if back.changes and files != head.tree:
+            kept = (git.commit_tree(files, [*kept], "What a turn left of its own history\n"),)
+    refs = tuple(keep(each) for each in kept)
+    if back and back.changes:
+        write_changes(git, git.commit_tree(back.tree, [base], "What a turn did\n"), back.changes)
     with git.room() as room:
         move_head(git, room, branch=branch, commit=way.at, expected=tip, now=head)
-    return Returned(told=_told_way(way, head, base, refs), refs=refs)
+    return Returned(told=_told_way(way, head, base, refs, back), refs=refs)
 
 
-def _told_way(way: Way, head: Head, base: str, refs: Sequence[str]) -> str:
+def _told_way(way: Way, head: Head, base: str, refs: Sequence[str], back: OnBeginning | None) -> str:
     home = _short(way.branch)
     said = []
     if way.moved:
         said.append(f"the turn left {_short(head.branch)} checked out; {home} is checked out again, with this work")
     if way.rewritten:
         said.append(f"the turn rewrote the history below {base[:10]}; its work is put on top of that commit again")
+    if back and back.brought_back:
+        said.append(f"back as that commit has it: {back.brought_back}")
     if refs:
         said.append(f"what it had committed is kept in {', '.join(refs)}")
     return "; ".join(said)
@@ -160,26 +311,39 @@ OPERATION = "operation_unfinished"
 """The code of work that cannot be judged, since git waits for something in the middle of it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """Why nothing goes on before a person acts, and the command for it."""
-
-    reason: str
-    command: str
-
-
 def unfinished(git: Git) -> Block | None:
-    """The operation that waits to be finished, as told to whoever left it."""
-    waiting = operation_under_way(git.repository) if git.is_repository else None
-    if waiting is None:
+    """The operation that waits to be finished, or the conflicts of one, as told to whoever left it."""
+    if not git.is_repository:
         return None
-    return Block(reason=f"git is in the middle of {waiting[0]}", command=waiting[1])
+    if waiting := operation_under_way(git.repository):
+        return Block(reason=f"git is in the middle of {waiting[0]}", command=waiting[1])
+    paths = _unmerged(git)
+    if not paths:
+        return None
+    quoted = shlex.join(os.fsdecode(path) for path in paths[:5])
+    return Block(
+        reason=f"{_few(paths)}: git has an unresolved conflict there", command=f"git checkout HEAD -- {quoted}"
+    )
 
 
 def left_unfinished(git: Git) -> str | None:
     """The same in one sentence about the turn that is over."""
     waiting = git.operation_under_way() if git.is_repository else None
-    return f"The agent left {waiting} unfinished." if waiting else None
+    if waiting:
+        return f"The agent left {waiting} unfinished."
+    paths = _unmerged(git) if git.is_repository else []
+    return f"The agent left a conflict unresolved: {_few(paths)}." if paths else None
+
+
+def _unmerged(git: Git) -> list[bytes]:
+    """The files with a conflict in the index, as a stash leaves it that does not fit."""
+    rows = git.run("ls-files", "--unmerged", "--full-name", "-z", "--", ":/").split(b"\0")
+    return [*dict.fromkeys(row.partition(b"\t")[2] for row in rows if row)]
+
+
+def _few(paths: Sequence[bytes]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"{', '.join(shown(path) for path in paths[:3])}{more}"
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
@@ -189,13 +353,20 @@ def set_operation_aside(git: Git, folder: str) -> None:
         path = git.git_dir() / name
         if os.path.lexists(path):
             aside.move_file(os.fsencode(path), b"git-state/" + os.fsencode(name))
+    if _unmerged(git):
+        git.run("read-tree", "HEAD")  # the files hold both sides
 
 
 def block(git: Git) -> Block | None:
     """What a run here would meet before its first turn, and the person's own git meets now; ``None`` for nothing."""
     if not git.is_repository:
         return None
-    return unfinished(git) or _misled(git)
+    return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
+
+
+def _damaged(git: Git) -> Block | None:
+    found = repair.damage(git.repository)
+    return Block(reason=found[0], command=found[1]) if found else None
 
 
 def _misled(git: Git) -> Block | None:
@@ -213,6 +384,33 @@ def _misled(git: Git) -> Block | None:
     return None
 
 
+def _refused(git: Git) -> Block | None:
+    """The extension by which any git refuses the repository that does not know it."""
+    config = git.shared_dir() / "config"
+    if "extensions" not in text_of(config).lower() or git.is_open_to_all():
+        return None
+    names = [key for key in git.settings() if key.startswith("extensions.") and key not in _KNOWN_EXTENSIONS]
+    quoted = shlex.quote(os.fspath(config))
+    unset = [f"git config --file {quoted} --unset-all {shlex.quote(name)}" for name in names]
+    told = f"git refuses the repository for the setting {', '.join(names) or 'of an extension'}"
+    return Block(reason=told, command=" && ".join(unset) or f"git config --file {quoted} --list")
+
+
+_KNOWN_EXTENSIONS = frozenset(
+    f"extensions.{name}"
+    for name in (
+        "objectformat",
+        "refstorage",
+        "worktreeconfig",
+        "partialclone",
+        "preciousobjects",
+        "noop",
+        "compatobjectformat",
+        "relativeworktrees",
+    )
+)
+
+
 # ---- other work trees and repositories -------------------------------------------------------------------------------
 
 
@@ -222,6 +420,7 @@ class Elsewhere(NamedTuple):
     path: str  # below the top, else absolute; fit for a terminal
     branch: str | None  # of another work tree of this repository; ``None`` for a repository of its own
     commit: str  # that is checked out there, as its files say it
+    files: str = ""  # the tree of its files now, of a place below the top
 
     @property
     def told(self) -> str:
@@ -251,7 +450,17 @@ def _elsewhere(git: Git, paths: Iterable[str] | None) -> Iterable[Elsewhere]:
         path = shown(os.fsencode(name))
         if path not in found and name.endswith("/") and os.path.lexists(entry):
             found[path] = Elsewhere(path, None, _commit_at(entry))
-    return found.values()
+    return [each._replace(files=_files_at(top, each.path)) for each in found.values()]
+
+
+def _files_at(top: str, path: str) -> str:
+    inner = Git(os.path.join(top, path))
+    if os.path.isabs(path) or not inner.is_repository or inner.top() == Path(top):
+        return ""
+    try:
+        return snapshot.tree_of_files(inner)
+    except HarnessError:
+        return ""
 
 
 def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
@@ -278,19 +487,15 @@ def _commit_at(entry: str) -> str:
 
 
 def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tuple[Elsewhere, ...]:
-    """The places that came, or got another commit, since ``before``."""
+    """The places that came, or got another commit or other files, since ``before``."""
     known = {*before}
     return tuple(each for each in now if each not in known)
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """What whoever was refused is told: the places with new work, else those below the project; empty for none."""
+    """What whoever was refused is told: the places that came or were changed since ``before``; empty for none."""
     new = new_elsewhere(before, now)
-    below = [each for each in now if not os.path.isabs(each.path)]
-    if not new and not below:
-        return ""
-    said = "there is work in" if new else "nothing counts that is in"
-    return f"{said} {'; '.join(each.told for each in (new or below)[:3])}: only this folder counts"
+    return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
@@ -375,6 +580,32 @@ def _told_setting(key: tuple[str, str], was: Sequence[str], now: Sequence[str], 
 
 def _values(found: Sequence[str]) -> str:
     return ", ".join(shown(os.fsencode(each))[:200] or "empty" for each in found) or "not set"
+
+
+def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
+    """Puts git's own files back that the turn has damaged, and the repository's settings and hooks; what was done.
+
+    What is replaced is kept. Settings that everyday commands of git write stay.
+    """
+    if before is None:
+        return []
+    told = repair.put_right(before)
+    now = settings_of(git) if settings is not None else None
+    keys = changed_keys(settings or {}, now or {}) if now is not None else []
+    own = [key for key in keys if key[0] in OWN_SCOPES]
+    repository = before.repository
+    found = contents(repository)
+    names = [name for name in {**before.own, **found} if before.own.get(name) != found.get(name)]
+    unreadable = not are_readable(repository)
+    wanted = [name for name in names if name.startswith("hooks") or own or unreadable]
+    kept = {name: put_file_back(repository, before.own, name, repair.aside_folder(repository)) for name in wanted}
+    was, is_now = settings or {}, now or {}
+    values = [f"{key[1]} was {_values(is_now.get(key, []))} (before: {_values(was.get(key, []))})" for key in own]
+    said = values + [f"{name} was another one" for name in wanted if name.startswith("hooks") or not values]
+    where = ", ".join(path for path in kept.values() if path)
+    if kept:
+        told.append(f"{'; '.join(said)}: put back{f', and the other kept in {where}' if where else ''}")
+    return told
 
 
 def settings_of(git: Git) -> Settings | None:

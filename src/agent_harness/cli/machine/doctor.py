@@ -352,7 +352,7 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     """Git in the project: there at all, somebody to commit as, nothing half done, no lock that a kill left."""
-    from agent_harness.kernel.git import Git
+    from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
     if not shutil.which("git"):
@@ -363,18 +363,25 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
         yield CheckResult("repository", state, "no git repository: nothing can be rolled back", "git init")
         return
     yield from identity(path)
-    if found := turn_end.block(git):
+    found = turn_end.block(git)
+    if found:
         yield CheckResult("repository", "wrong", found.reason, found.command)
     elif said := _plain_git(path, os.fspath(git.top())):
-        yield CheckResult("repository", "wrong", f"your own git says here: {said}", "git config --list --show-origin")
-    if git.head() is not None and git.branch() is None:
+        config, index = (
+            shlex.quote(os.fspath(each)) for each in (git.shared_dir() / "config", git.git_dir() / "index")
+        )
+        fix = f"rm {index} && git reset" if "index" in said else f"git config --file {config} --list"
+        yield CheckResult("repository", "wrong", f"your own git says here: {said}", fix)
+    elif git.commit_of("HEAD") and not git.ok("ls-tree", "HEAD"):
+        yield CheckResult("repository", "wrong", "git lacks objects of HEAD", "git fsck  # then: fetch or copy them")
+    elif git.head() is not None and git.branch() is None:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     if git.settings().get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):
         said = "commit.gpgsign is on, and commits of the harness are not signed"
         yield CheckResult("signing", "warning", said, "git rebase --exec 'git commit --amend --no-edit -S' BASE")
-    lock = os.path.join(path, ".git", "index.lock")
-    if _age(lock) > OLD_LOCK_SECONDS:
-        fix = f"rm {shlex.quote(lock)}  # when no git command is running here"
+    old = [lock for lock, _, _ in repair.locks(git.repository) if _age(lock) > OLD_LOCK_SECONDS]
+    if old:
+        fix = f"rm {shlex.join(old)}  # when no git command is running here"
         yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", fix)
 
 
@@ -383,14 +390,23 @@ def _plain_git(path: str, top: str) -> str | None:
 
     The command runs no program that these settings name.
     """
-    words = ["git", "rev-parse", "--show-toplevel"]
-    done = subprocess.run(
-        words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
-    )
-    found = done.stdout.strip()
-    if done.returncode:
-        return done.stderr.strip().partition("\n")[0]
-    return None if os.path.realpath(found) == top else f"the work tree is {found}"
+    for words in _PLAIN:
+        done = subprocess.run(
+            words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
+        )
+        if done.returncode:
+            return done.stderr.strip().partition("\n")[0]
+        if words == _PLAIN[0] and os.path.realpath(done.stdout.strip()) != top:
+            return f"the work tree is {done.stdout.strip()}"
+    return None
+
+
+_PLAIN = (
+    ["git", "rev-parse", "--show-toplevel"],
+    ["git", "for-each-ref", "--count=1", "--format=%(refname)"],
+    ["git", "-c", "core.fsmonitor=false", "ls-files", "--", ":(literal).git"],
+)
+"""What is asked for: the settings, the refs, the index."""
 
 
 def identity(path: str) -> Iterator[CheckResult]:

@@ -365,6 +365,10 @@ class Git:
         """
         return settings.local_filters(self.repository)
 
+    def is_open_to_all(self) -> bool:
+        """Return whether a git under the repository's own settings takes it for a repository; it runs nothing of it."""
+        return settings.is_repository(self.repository)
+
     def record_config(self) -> dict[str, list[str]]:
         """The repository's own settings, hooks and info files as they are now, to be given back later. JSON-able."""
         return settings.record(self.repository)

@@ -123,6 +123,7 @@ class GitFailed(UnsafeTree):
         super().__init__(f"git {command} failed: {errors[0]}{left}", hint=f"df -h {disk}" if disk else "git status")
         self.status = status
         self.stderr = stderr
+        self.is_of_disk = bool(_NOT_WRITTEN.search(stderr))
 
 
 class IsolatedView:
@@ -249,17 +250,23 @@ def own_folder(repository: Repository) -> str:
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
     """Scope, key and value of every setting git has here, the repository's own ones too. Reading them runs nothing.
 
-    Only the user's ones when the repository's cannot be parsed.
+    Where git refuses the repository its files of settings are read by themselves, as far as they can be parsed.
     """
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
-    if done.returncode:
-        with IsolatedView(repository) as view:
-            done = view.call(*words, check=False)
-    fields = os.fsdecode(done.stdout).split("\0")
-    pairs = zip(fields[::2], fields[1::2], strict=False)
-    return [(scope, *_key_and_value(text)) for scope, text in pairs if scope != "command"]
+    found = [each for each in _scoped(done.stdout) if each[0] != "command"]
+    if any(scope == "local" for scope, _, _ in found):
+        return found
+    with IsolatedView(repository) as view:  # git has failed, or left the repository out
+        done = view.call(*words, check=False)
+    outside = [each for each in _scoped(done.stdout) if each[0] not in ("command", "local", "worktree")]
+    return [*outside, *_own_settings(repository), *_own_settings(repository, "config.worktree", "worktree")]
+
+
+def _scoped(listed: bytes) -> list[tuple[str, str, str]]:
+    fields = os.fsdecode(listed).split("\0")
+    return [(scope, *_key_and_value(text)) for scope, text in zip(fields[::2], fields[1::2], strict=False)]
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:
@@ -391,10 +398,12 @@ def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
     return (("core.repositoryFormatVersion", version), *found)
 
 
-def _own_settings(repository: Repository) -> list[tuple[str, str, str]]:
-    words = ("config", "--null", "--list", "--file", str(repository.shared_dir / "config"))
-    done = execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30)
-    return [("local", *_key_and_value(text)) for text in os.fsdecode(done.stdout).split("\0") if text]
+def _own_settings(repository: Repository, name: str = "config", scope: str = "local") -> list[tuple[str, str, str]]:
+    folder = repository.shared_dir if scope == "local" else repository.git_dir
+    words = ("config", "--null", "--list", "--includes", "--file", str(folder / name))
+    apart = {**environment(), "GIT_DIR": os.devnull}  # whatever git says to the repository
+    done = execute(words, cwd=str(repository.top), env=apart, timeout_seconds=30)
+    return [(scope, *_key_and_value(text)) for text in os.fsdecode(done.stdout).split("\0") if text]
 
 
 def _key_and_value(text: str) -> tuple[str, str]:

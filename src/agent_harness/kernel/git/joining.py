@@ -1,9 +1,9 @@
-"""Commits of ours and what a remote has meanwhile: pushed, fetched, and put on top of it as objects.
+"""Work put on top of something else as objects: a merge of trees, and commits of ours on what a remote has meanwhile.
 
 A push goes forward only. What the remote has more of is fetched under a private ref, and our commits are made again on
 top of it: a rebase that cannot stop half-way. Each commit is merged with what it is put on, from its own first parent,
 and made again with its author and message. A conflict is an answer, not a state of the repository. Nothing here moves
-a branch. Source: features.md UAH-380, C30; scale.md SC-39.
+a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
 """
 
 import os
@@ -12,11 +12,39 @@ from dataclasses import dataclass, field
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel.git.client import Git
-from agent_harness.kernel.git.isolated import GitFailed
+from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Pushed
 from agent_harness.kernel.redact import redact
 
-__all__ = ["Joined", "PushTarget", "on_top_of"]
+__all__ = ["Joined", "Merged", "PushTarget", "merged", "on_top_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """A tree with what one side changed on the other; where that is a conflict, the tree holds the markers."""
+
+    tree: str
+    conflicts: tuple[str, ...] = ()
+
+
+def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
+    """Return what ``commit`` changed since ``base``, on ``head``; of ``union`` files the lines of both are kept.
+
+    All three are commits or trees; a ``base`` of ``None`` has no files.
+    """
+    if head == base:
+        return Merged(tree=git.tree_of(commit))
+    since = base if base and git.commit_of(base) else git.commit_tree(base or git.empty_tree(), [], "base")
+    ours = git.commit_tree(git.tree_of(head), [since], "ours")  # so that the base is the base, whatever history says
+    theirs = git.commit_tree(git.tree_of(commit), [since], "theirs")
+    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    attributes = "".join(f"{path} merge=union\n" for path in union)
+    with IsolatedView(git.repository, attributes=attributes) as view:
+        done = view.call(*words, check=False)
+    if done.returncode not in (0, 1):
+        raise GitFailed("merge-tree", done.returncode, done.stderr.decode("utf-8", "replace"))
+    tree, *files = [os.fsdecode(each) for each in done.stdout.split(b"\0") if each]
+    return Merged(tree=tree, conflicts=tuple(dict.fromkeys(files)) if done.returncode else ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +104,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
         for commit in git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split():
             before = new
             for each in _chain(git, commit):
-                new = renamed[each] = _remade(git, each, _merged(git, new, each), [new])
+                new = renamed[each] = _remade(git, each, _tree_on(git, new, each), [new])
             if commit not in renamed:
                 renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
             new = renamed[commit]
@@ -94,18 +122,12 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
         yield commit
 
 
-def _merged(git: Git, onto: str, commit: str) -> str:
+def _tree_on(git: Git, onto: str, commit: str) -> str:
     """The tree of ``onto`` with what ``commit`` changed; ``_Apart`` where that is a conflict."""
-    parent = git.commit_of(f"{commit}^1")
-    parents = [parent] if parent else []
-    ours = git.commit_tree(git.tree_of(onto), parents, "ours")
-    theirs = git.commit_tree(git.tree_of(commit), parents, "theirs")
-    try:
-        return git.text("merge-tree", "--write-tree", "--no-messages", ours, theirs).split()[0]
-    except GitFailed as error:
-        if error.status == 1:
-            raise _Apart(commit[:10]) from None
-        raise
+    found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
+    if found.conflicts:
+        raise _Apart(commit[:10])
+    return found.tree
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:

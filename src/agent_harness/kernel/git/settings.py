@@ -8,6 +8,7 @@ record that was made before an agent ran, never from the file as it is now. The 
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
@@ -23,8 +24,10 @@ __all__ = [
     "are_readable",
     "closed_submodules",
     "contents",
+    "is_repository",
     "local_filters",
     "now",
+    "put_back",
     "record",
     "transfer",
     "values",
@@ -97,6 +100,12 @@ def are_readable(repository: Repository) -> bool:
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
+def is_repository(repository: Repository) -> bool:
+    """Return whether git takes the folder for a repository, by its own settings."""
+    words = ("rev-parse", "--git-dir")
+    return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
+
+
 def record(repository: Repository) -> dict[str, list[str]]:
     """The repository's own settings, hooks and info files as they are now. JSON-able."""
     found: dict[str, list[str]] = {}
@@ -135,6 +144,27 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
         elif os.path.isfile(path):
             found[name] = (files.read_bytes(path), os.stat(path).st_mode & 0o777)
     return found
+
+
+def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
+    """Puts a file back that ``contents`` has otherwise in ``before``; where the found one is kept, empty for none."""
+    shared = os.fspath(repository.shared_dir)
+    path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
+    where = ""
+    if name not in before and os.path.islink(os.path.dirname(path)):
+        return where  # by now the folder is again a link to where nothing is the repository's
+    if os.path.lexists(path):
+        os.makedirs(aside, mode=0o700, exist_ok=True)
+        where = files.free_name(os.path.join(aside, name.replace("/", "-")))
+        shutil.move(path, where)
+    if name not in before:
+        return where
+    files.own_place(path, shared)
+    if mode is None:
+        os.symlink(content, os.fsencode(path))
+    else:
+        files.replace(path, content, mode=mode, follow=False)
+    return where
 
 
 def local_filters(repository: Repository) -> list[str]:

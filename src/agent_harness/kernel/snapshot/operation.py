@@ -105,6 +105,7 @@ class Notes:
     usual_modes: dict[str, int] = field(default_factory=dict)  # git's mode -> the permissions that most such files have
     modes: dict[str, int] = field(default_factory=dict)  # files with other permissions, which git would not restore
     printed: list[str] = field(default_factory=list)  # what the harness printed into
+    empty: list[str] = field(default_factory=list)  # folders without anything in them, which git does not know
 
     def as_text(self) -> str:
         """One JSON object on one line, in ASCII."""

@@ -16,6 +16,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import NamedTuple
@@ -222,6 +223,7 @@ def _try(way: _Way) -> Rescue:
     _clear_way(way, plan)
     if made and (plan.add or plan.remove):
         _write_files(way, index, made)
+    _make_empty_folders(way.operation)
     _set_modes(way.operation, index)
     try:
         move_head(git, way.operation.room, branch=snapshot.branch, commit=snapshot.head, expected=now.tip, now=head)
@@ -331,6 +333,15 @@ def _write_files(way: _Way, index: str, made: str) -> None:
     left = LEFT.search(done.stderr)  # a file that cannot be removed is no error to git
     if left:
         raise _Changed(left[0].decode("utf-8", "replace"))
+
+
+def _make_empty_folders(operation: Operation) -> None:
+    """Makes the folders again that were empty at the snapshot, where nothing else is in their place."""
+    top = os.fsencode(operation.git.top())
+    for path in map(os.fsencode, operation.notes.empty):
+        if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
+            with suppress(OSError):  # something took the place of a folder above, and was left
+                os.makedirs(os.path.join(top, path))
 
 
 def _set_modes(operation: Operation, index: str) -> None:

@@ -11,7 +11,7 @@ they are.
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 
 from agent_harness.errors import UnsafeTree
@@ -26,6 +26,7 @@ __all__ = [
     "take",
 ]
 ATTRIBUTES = b".gitattributes"
+MOST_EMPTY = 1000
 SYSTEM_FILES = ("/etc/gitattributes", "/usr/local/etc/gitattributes", "/opt/homebrew/etc/gitattributes")
 ANYTHING = (b"filter", b"ident", b"working-tree-encoding")  # may leave the size as it is
 ENDINGS = (b"text", b"eol", b"crlf")  # change the size, if they change anything
@@ -144,7 +145,25 @@ def _scan(operation: Operation, plain: str) -> walk.Scan:
     operation.notes.ignored = [os.fsdecode(path) for path in found.ignored]
     operation.notes.absent = [os.fsdecode(path) for path in found.deleted]
     operation.notes.intended = [os.fsdecode(path) for path in found.intended]
+    operation.notes.empty = _empty_folders(os.fspath(operation.git.top()), {*found.ignored, *found.nested})
     return found
+
+
+def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
+    """The folders of the work tree that hold nothing; none in a repository, or in what is ignored as a whole."""
+    left, empty = [""], list[str]()
+    while left and len(empty) < MOST_EMPTY:
+        below = left.pop()
+        try:
+            with os.scandir(os.path.join(top, below)) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        if below and not found:
+            empty.append(below)
+        folders = (os.path.join(below, each.name) for each in found if each.is_dir(follow_symlinks=False))
+        left += [path for path in folders if path != ".git" and os.fsencode(path) + b"/" not in closed]
+    return sorted(empty)
 
 
 def _with_everything(

@@ -1,13 +1,12 @@
 """How what is proven gets to the branch: as objects, in batches that are verified, and on to the remote."""
 
+from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.parallel.merge_queue.objects import (
     ITEM_TRAILER,
     Candidate,
     InTheWay,
-    Merged,
     already_there,
     marked,
-    merged,
     move,
     put_on,
     target,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
+from agent_harness.kernel.git.joining import merged
 from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import plan
@@ -365,7 +366,7 @@ class MergeQueue:
         """
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
-            without = objects.merged(self._git, base, work.own, parent)
+            without = merged(self._git, base, work.own, parent)
             tree = self._git.tree_of(base)
             if not without.conflicts and without.tree != tree:
                 made = self._git.commit_tree(without.tree, [base], f"Before {item.name}, which is to be fixed")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from agent_harness.errors import ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
-from agent_harness.kernel.git.isolated import IsolatedView
 from agent_harness.kernel.git.locate import operation_under_way
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.git.operation_lock import await_lock
@@ -23,14 +22,6 @@ OLDEST_GIT = (2, 38)
 ITEM_TRAILER = "Harness-Item"
 """Names the item in the message of the one commit that has brought its work to the branch."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merged:
-    """A tree with what a candidate changed; where that is a conflict, the tree holds the markers."""
-
-    tree: str
-    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,22 +76,6 @@ def told_gone(branch: str, commit: str) -> UnsafeTree:
     """That the branch was deleted, and how it comes back, at the last commit that somebody vouched for."""
     name = branch.removeprefix("refs/heads/")
     return UnsafeTree(f"The branch {name} is gone", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
-
-
-def merged(git: Git, head: str, base: str, commit: str, union: Sequence[str] = ()) -> Merged:
-    """What ``commit`` changed since ``base``, on ``head``; of ``union`` files the lines of both are kept."""
-    if head == base:
-        return Merged(tree=git.tree_of(commit))
-    ours = git.commit_tree(git.tree_of(head), [base], "ours")  # so that the base is the base, whatever history says
-    theirs = git.commit_tree(git.tree_of(commit), [base], "theirs")
-    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
-    attributes = "".join(f"{path} merge=union\n" for path in union)
-    with IsolatedView(git.repository, attributes=attributes) as view:
-        done = view.call(*words, check=False)
-    if done.returncode not in (0, 1):
-        raise GitFailed("merge-tree", done.returncode, done.stderr.decode("utf-8", "replace"))
-    tree, *files = [os.fsdecode(each) for each in done.stdout.split(b"\0") if each]
-    return Merged(tree=tree, conflicts=tuple(dict.fromkeys(files)) if done.returncode else ())
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:

@@ -10,15 +10,13 @@ run lands on is not looked at here: what is put on it is verified before anythin
 ``home_touched``.
 """
 
-import os
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import branches_elsewhere
-from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, contents
+from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, contents, put_back
 from agent_harness.parallel.workspaces import RESCUE_REFS, kept_as
 from agent_harness.session import turn_end
 
@@ -107,29 +105,9 @@ class HomeWatch:
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
         names = [name for name in {**self._files, **found} if name.startswith("hooks") or is_set]
         for name in (name for name in names if self._files.get(name) != found.get(name)):
-            kept[name] = self._replaced(name, aside)
+            kept[name] = put_back(self._git.repository, self._files, name, aside)
         self._files = contents(self._git.repository)
         return kept
-
-    def _replaced(self, name: str, aside: str) -> str:
-        """Puts a file back that is another one; where the found one is kept, empty where there was none."""
-        shared = os.fspath(self._git.shared_dir())
-        path, (content, mode) = os.path.join(shared, name), self._files.get(name, (b"", 0))
-        where = ""
-        if name not in self._files and os.path.islink(os.path.dirname(path)):
-            return where  # by now the folder is again a link to where nothing is the repository's
-        if os.path.lexists(path):
-            os.makedirs(aside, mode=0o700, exist_ok=True)
-            where = files.free_name(os.path.join(aside, name.replace("/", "-")))
-            shutil.move(path, where)
-        if name not in self._files:
-            return where
-        files.own_place(path, shared)
-        if mode is None:
-            os.symlink(content, os.fsencode(path))
-        else:
-            files.replace(path, content, mode=mode, follow=False)
-        return where
 
     def _now(self) -> _ProjectSeen:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index())

@@ -73,6 +73,7 @@ SENTENCES: Mapping[str, str] = {
     "checkpoints_pruned": "old checkpoints were dropped: {checkpoints}",
     "cleanup_completed": "the cleanup was accepted as {commit}",
     "cmd_run": "the agent ran {cmd}{what}",
+    "git_put_back": "{message}",
     "git_settings_changed": "the turn changed a setting of git: {message}",
     "left_out": "{message}",
     "stays_inside": "{message}",

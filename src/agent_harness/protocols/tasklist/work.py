@@ -26,6 +26,7 @@ from agent_harness.errors import (
     VerificationFailed,
 )
 from agent_harness.kernel import clock, files, owner
+from agent_harness.kernel.git import GitFailed
 from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process import new_run_id
@@ -42,7 +43,6 @@ from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
-from agent_harness.session.turn_end import OPERATION
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts
@@ -166,6 +166,10 @@ def _walked(work: "TaskWork") -> Attempted:
         return walk(work, work.turns)
     except NotOwner as error:
         return Attempted(task_id=work.name, result="lost", message=error.message, used=work.turns.so_far.used)
+    except GitFailed as error:  # after a turn: what the turn has left is the attempt's
+        if error.is_of_disk or not work.turns.so_far.turns:
+            raise
+        return work.broken(error)
     except KeyboardInterrupt:
         return work.unfinished(Ending(reason="user_pause"))
 
@@ -380,10 +384,11 @@ class TaskWork:
         """
         if ending is not None and not self._has_work():
             return None
-        if waiting := left_by_turn.unfinished(self._worker):
-            said = f"{waiting.reason}, which this attempt began; finish it, or: {waiting.command}"
-            error = VerificationFailed(said, code=OPERATION, not_run=True)
-            verbs.refused_unjudged(self._worker, self._task, OPERATION, self._facts(so_far))
+        if waiting := left_by_turn.unfinished(self._worker, self._task):
+            code, found = waiting
+            said = f"{found.reason}, which this attempt began; finish it, or: {found.command}"
+            error = VerificationFailed(said, code=code, not_run=True)
+            verbs.refused_unjudged(self._worker, self._task, code, self._facts(so_far))
             return TaskRuling(error=error)
         self._terms.say(f"{self._task.id}: running {self._task.validation_command}")
         self.turns.now.step("proof")
@@ -464,6 +469,11 @@ class TaskWork:
             return replace(given, refused=False, ends_run=None, failed_at_once=said)
         left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
         return self._fail("TASK_EXEC", ending.message or left, ending)
+
+    def broken(self, error: GitFailed) -> Attempted:
+        """Failed: git cannot read the repository after a turn, and nothing could be put right."""
+        done = self._fail("TASK_EXEC", error.message, None)
+        return replace(done, message=f"{done.message}; what git lacks says: git fsck")
 
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None

@@ -13,7 +13,9 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, graph
 from agent_harness.kernel.files import free_name, own_place
 from agent_harness.kernel.git import DETACHED
+from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.snapshot.restore import write_changes
 from agent_harness.protocols.features import costs, progress, questions, repository
 from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.engine.settlement import Settlement
@@ -31,6 +33,15 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
     files.replace(project.layout.features, kept if kept is not None else expected)
 
 
+def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
+    """Code and words of a session that git waits for, or whose history does not go together with the true one."""
+    if left := turn_end.left_unfinished(project.git):
+        return turn_end.OPERATION, left
+    base = under_way.checkpoint.snapshot.head
+    found = turn_end.apart(project.git, base, leave=matcher(project.excluded, project.git.prefix())) if base else None
+    return (turn_end.HISTORY, f"{found.reason[0].upper()}{found.reason[1:]}.") if found else None
+
+
 def branch_tip(project: Project, branch: str) -> str | None:
     """Where the session's branch is now; the agent may have left it, or be on a detached HEAD."""
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
@@ -40,8 +51,9 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     """The commit of everything the agent left, on a private ref; the branch is not touched.
 
     It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
-    under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history. So it is where they
-    hold files of the harness: logs and transcripts are in no history that is pushed.
+    under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history, with what they had
+    dropped, in the files too. So it is where they hold files of the harness: logs and transcripts are in no history
+    that is pushed.
     """
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
@@ -56,7 +68,12 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     _, kept = repository.named_ref(project.git, wanted, lambda ref: project.git.update_ref(ref, commit))
     told = "state_in_commits" if descends else "history_rewritten"
     project.store.event(told, "critical", session=under_way.session, ref=kept, base=rollback_point.head)
-    rebuilt = project.git.commit_tree(project.git.tree_of(commit), [rollback_point.head], message)
+    tree = project.git.tree_of(commit)
+    back = None if descends else turn_end.on_beginning(project.git, rollback_point.head, project.git.head(), tree)
+    rebuilt = project.git.commit_tree(back.tree if back else tree, [rollback_point.head], message)
+    if back and back.changes:
+        write_changes(project.git, rebuilt, back.changes)
+        project.say(f"The session rewrote the history; back as {rollback_point.head[:10]} has it: {back.brought_back}")
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
     project.tips[rebuilt] = tip
     return rebuilt

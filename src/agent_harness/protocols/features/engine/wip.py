@@ -17,7 +17,6 @@ from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict.judge import Unfinished
-from agent_harness.session import turn_end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +144,8 @@ def handed_off(
     ``None`` means that nobody has run the tests. A merge or rebase that the agent left unfinished cannot be a commit:
     then the session is rolled back, and all of it is in the rescue.
     """
-    if left_waiting := turn_end.left_unfinished(project.git):
-        return accept.rolled_back(project, under_way, left_waiting, used)
+    if waiting := accept.cannot_be_judged(project, under_way):
+        return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
     wanted = reason != "context_limit" or project.config.context.on_limit.append_to_progress  # UAH-173
     if wanted and not _passes_without_trace(project, under_way, reason):

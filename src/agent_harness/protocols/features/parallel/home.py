@@ -15,12 +15,11 @@ from hashlib import sha256
 
 from agent_harness.errors import HarnessError, PreflightFailed, StateDamaged
 from agent_harness.kernel import clock, files, journal, owner, trusted_state
-from agent_harness.kernel.git.joining import PushTarget
+from agent_harness.kernel.git.joining import Merged, PushTarget
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenItem, job_folder
-from agent_harness.parallel.merge_queue.objects import Merged
 from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository

@@ -327,8 +327,8 @@ class SessionWork(ABC):
     def _broken(self, changes: proven.ClaimedChanges) -> tuple[str, str] | None:
         if tampered := accept.put_back_state(self._project, self._under_way):
             return accept.TAMPERED, accept.tampering(tampered)
-        if left := turn_end.left_unfinished(self._project.git):
-            return turn_end.OPERATION, left
+        if waiting := accept.cannot_be_judged(self._project, self._under_way):
+            return waiting
         if changes.violations:
             return "features_json_tampered", "features.json was tampered with: " + "; ".join(changes.violations[:5])
         most = self._project.config.verification.max_features_per_session

@@ -22,10 +22,25 @@ if TYPE_CHECKING:
     from agent_harness.session.turn_end import Block
 
 
-def unfinished(worker: "Worker") -> "Block | None":
-    """What git waits for in the worker's work tree; ``None`` for nothing, and outside of git."""
+def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
+    """What git waits for in the worker's work tree, or why the work cannot be put on the commit of the claim.
+
+    Its code, and what is told. ``None`` for nothing, and outside of git.
+    """
     place = place_of(worker)
-    return turn_end.unfinished(place.git) if place else None
+    if place is None:
+        return None
+    if found := turn_end.unfinished(place.git):
+        return turn_end.OPERATION, found
+    if (attempt := _attempt(worker, task)) is None:
+        return None
+    found = turn_end.apart(place.git, attempt.base, start=attempt.snapshot.commit, leave=attempt.place.is_ours)
+    return (turn_end.HISTORY, found) if found else None
+
+
+def _attempt(worker: "Worker", task: "Task") -> "Attempt | None":
+    """The attempt under way, if ``harness run`` has started its agent."""
+    return attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
 
 
 def refuse_replaced(worker: "Worker", task: "Task") -> None:
@@ -46,7 +61,7 @@ def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
     With ``ends`` the attempt is over, and an operation that waits is set aside; before, it is left to the agent, and
     nothing else is touched. Nothing happens to the claim of somebody whom ``harness run`` has not started.
     """
-    attempt = attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
+    attempt = _attempt(worker, task)
     if attempt is None:
         return None
     attempt.refuse_elsewhere()
@@ -61,6 +76,9 @@ def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
         branch=attempt.snapshot.branch,
         base=attempt.base,
         keep=lambda commit: _kept(worker, attempt, task, commit),
+        start=attempt.snapshot.commit,
+        leave=attempt.place.is_ours,
+        ends=ends,
     )
     if found is None:
         return None

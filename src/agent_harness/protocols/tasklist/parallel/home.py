@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, journal
-from agent_harness.kernel.git.joining import PushTarget
+from agent_harness.kernel.git.joining import Merged, PushTarget
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.parallel import merge_queue
@@ -24,7 +24,6 @@ from agent_harness.parallel.items import (
     LandedItem,
     OpenItem,
 )
-from agent_harness.parallel.merge_queue.objects import Merged
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
