@@ -41,6 +41,8 @@ REASONS = {
     "answers_differ": "a call answered otherwise outside of its test",
     "changed_by_its_run": "the proof passed, and changed the files that were to be proven",
     "check_changed": "it changed what the check runs",
+    "breaks_completed": "it breaks a task that was completed before",
+    "broken_later": "what came later broke it",
     "cleanup_claimed": "a cleanup claimed a feature",
     "cleanup_worse": "the cleanup left more lint than there was",
     "compiled_file": "compiled code was left out",

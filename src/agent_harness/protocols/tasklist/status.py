@@ -19,7 +19,7 @@ from agent_harness.protocols.tasklist import (
     store,
 )
 from agent_harness.protocols.tasklist.claims import leases
-from agent_harness.protocols.tasklist.records import ADD
+from agent_harness.protocols.tasklist.records import ADD, BROKEN
 from agent_harness.session import headline, needs
 
 TYPE_CHECKING = False
@@ -206,6 +206,9 @@ def answer_of_halt(state: State) -> str:
 def answer_of_question(task: Task) -> str:
     """Return what a person types for yes, and for no."""
     named = quoted(task.id)
+    if (task.question or {}).get("kind") == BROKEN:
+        other = (task.question or {}).get("takes_back")
+        return f"harness task reset {named}" + (f", or: {other}" if isinstance(other, str) else "")
     return f"harness task accept {named}, or: harness task reset {named}"
 
 
