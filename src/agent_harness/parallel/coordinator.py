@@ -409,6 +409,17 @@ class Coordinator:
         times = f"{work.rejections} times proven in its workspace and sent back"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
+    def _told_broken(self) -> str:
+        """What the branch does not prove any more, with who broke it; the project says so as well from now on."""
+        head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
+        told = []
+        for item, names in self._plan.broken.items():
+            own = self._plan.work(item).own
+            self._home.broken(names, item, own, head)
+            at = f"{branch} at {head[:10]} does not prove {', '.join(names[:5])}"
+            told.append(f"{at}: the landing of {item} broke it, and is not fixed (git revert {own[:12]}).")
+        return " ".join(told)
+
     def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
         if most is not None and (self._plan.spent_usd >= most or not (self._under or self._can_pay())):
@@ -535,6 +546,9 @@ class Coordinator:
         found = self._plan
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
+        if broken := self._told_broken():
+            code, reason = (3, "parked") if code in (0, 1, 7) else (code, reason)
+            message = f"{broken} {message}"
         hint = merge_queue.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
         hint = LOOK_FIRST if reason == AGENT_FAILS else hint
         if (in_the_way := self._merge_queue.in_the_way) and code in (0, 1, 7):

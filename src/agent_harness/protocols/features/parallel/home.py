@@ -672,6 +672,10 @@ class FeatureHome:
         """The head does not prove what has landed, whosever fault it is: a person is asked."""
         self.question(None, "head_red", f"{', '.join(items)}: {why}")
 
+    def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
+        """A person is asked."""
+        self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
+
     def question(self, item: str | None, reason: str, message: str) -> None:
         """Keeps the question that the session left, or one about the landing; the first of them is asked."""
         kept = records.json_object(self.item(item).get("question")) if item else None
