@@ -495,3 +495,21 @@ def test_a_disk_that_is_full_ends_the_run_with_its_folder_and_the_same_command_g
     assert ("first 4" in ran.stdout, "second 0" in ran.stdout) == (True, True), ran
     assert (work.statuses(), sorted(landed(work))) == (["completed"] * 2, ["a", "b"])
     assert work.status() == []
+
+
+@pytest.mark.scenario
+def test_why_tells_of_claims_that_were_proven_in_a_workspace_and_never_landed(tmp_path: Path) -> None:
+    """With what failed where they were to land; the claims of the run count them as rejected."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    agent = f"[ $HARNESS_TASK_ID = a ] || git rm -q out/a\n{WORKS}"
+    ran = run(work, agent, 2)
+    assert (ran.code, work.statuses()) == (3, ["completed", "pending"]), ran
+    assert "claims     5, of them 4 rejected: b" in ran.out
+    why = work.harness("why", "b")
+    assert "4 claims, 4 of them rejected" in why.out
+    assert why.out.count("REJECTED not_landed: it was proven in its workspace, and did not land, red: a") == 4
+    assert work.harness("resume").code == 0
+    number = work.harness("why", "b").out.split("--output ")[1].split()[0]
+    printed = work.harness("why", "b", "--output", number).out
+    assert "$ grep -q . out/a" in printed
+    assert "out/a: No such file" in printed

@@ -59,6 +59,7 @@ REASONS = {
     "multiple_claims": "more than one item was claimed",
     "no_evidence": "nothing shows that the agent looked at it",
     "no_proof_run": "no proof was run",
+    "not_landed": "it was proven in its workspace, and did not land",
     "not_verified": "nobody has verified it",
     "own_files": "files of the harness were changed",
     "over_limit": "the checks went over a limit",
@@ -317,6 +318,8 @@ def _why(line: ClaimVerdict) -> str:
         if code == "criteria_unmet":
             unmet = [each.name or "?" for each in line.steps if each.result == "failed"]
             said = f"not met: {', '.join(unmet)}" if unmet else said
+        if code == "not_landed":
+            said = ", ".join([REASONS[code], *(each.name for each in line.steps if each.name)])
         parts.append(f"{code}: {said}")
     return "; ".join(parts)
 

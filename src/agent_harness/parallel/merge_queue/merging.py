@@ -362,7 +362,9 @@ class MergeQueue:
         self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
         self._say(f"{item}: does not land ({fix['why']}: {what})")
-        self._home.ended(work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix}, [])
+        self._home.ended(
+            work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix, "proven": self._result(item)}, []
+        )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
         """The commit that an attempt is judged against, and what it has to repair.

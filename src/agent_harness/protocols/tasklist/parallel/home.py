@@ -286,6 +286,7 @@ class TaskListHome:
             self._take_costs(job, item, result, spent_usd)
         if result is not None:
             self._take_books(result)
+            self._note_not_landed(job, result)
 
         def act(change: TaskListChange) -> None:
             publish.keep_config(change, self._config_before)
@@ -341,6 +342,16 @@ class TaskListHome:
             verdict = ClaimVerdict.from_record(each)
             if not verdict.accepted:  # what is accepted counts once it has landed
                 ledger.write(path, self._with_outputs(verdict, result))
+
+    def _note_not_landed(self, job: str, result: JsonObject) -> None:
+        """The claim by which it was proven in its workspace, in the ledger as one that came to nothing."""
+        fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
+        claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
+        claim = next((each for each in reversed(claims) if each.accepted), None)
+        if fix and claim:
+            files.own_place(os.path.join(self._layout.verdicts, "log"), self._layout.root)
+            path, claim = proven.ledger(self._layout), replace(claim, session=self._session)
+            ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
         """The same as a line of the project's: what its steps printed is beside the project's logs."""
