@@ -367,6 +367,7 @@ def not_landed(
     """
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
+    told = told.encode("utf-8", "backslashreplace").decode()  # the name of a file may be no text
     line = replace(
         claim,
         id=f"{job}, not landed",
