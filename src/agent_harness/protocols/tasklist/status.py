@@ -86,7 +86,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
     """Why the last run ended, or the next one would at once, where a person has to do something about it."""
     if not selection.work_left(state):
-        return {}
+        return needs.looks_of(needs.read_end(_home(layout)))
     end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
     if end.get("reason") == needs.HELD and not _is_held_by_a_person(layout, state):
         return {}
