@@ -19,7 +19,7 @@ from agent_harness.parallel.plan import LANDED, LANDING, MOVES, OPEN, READY, WOR
 from .simulated import Simulated, World
 
 
-def begun(**settings: int) -> RunPlan:
+def begun(**settings: Any) -> RunPlan:
     found = RunPlan()
     known = {"batch_max": 8, "mends": 2, "workers": 2} | settings
     found.apply({"type": "run", "run": "r", "branch": "main", "head": "h", **known})
@@ -436,3 +436,22 @@ def test_a_batch_of_which_a_member_has_bounced_does_not_outlive_its_coordinator(
     run = {"run": "r", "branch": "main", "head": "h", "batch_max": 8, "mends": 2, "workers": 2}
     found.apply({"type": "run", **run})
     assert (found.batch, found.queue) == (None, ["b"])
+
+
+def test_what_a_landing_broke_is_known_until_its_item_lands_again_also_by_the_next_run() -> None:
+    found = landed(batched(ready("a", "b"), "a", "b"), 2)
+    assert found.broken == {}
+    fix = {"why": "red", "failing": ["a"], "met": ["a"]}
+    applied(found, {"type": "reopened", "items": ["b"], "mend": fix})
+    assert found.broken == {"b": ("a",)}
+    ended(ordered(found, "b", 2), ACCEPTED, "b", 2)
+    applied(found, {"type": "bounced", "item": "b", "mend": {"why": "conflict"}})
+    assert found.broken == {"b": ("a",)}
+    following = begun(carried=found.carried())
+    assert following.broken == {"b": ("a",)}
+
+
+def test_what_fails_by_itself_has_broken_nothing() -> None:
+    found = landed(batched(ready("a"), "a"), 1)
+    applied(found, {"type": "reopened", "items": ["a"], "mend": {"why": "red", "failing": ["a"]}})
+    assert found.broken == {}

@@ -495,3 +495,58 @@ def test_a_disk_that_is_full_ends_the_run_with_its_folder_and_the_same_command_g
     assert ("first 4" in ran.stdout, "second 0" in ran.stdout) == (True, True), ran
     assert (work.statuses(), sorted(landed(work))) == (["completed"] * 2, ["a", "b"])
     assert work.status() == []
+
+
+@pytest.mark.scenario
+def test_why_tells_of_claims_that_were_proven_in_a_workspace_and_never_landed(tmp_path: Path) -> None:
+    """With what failed where they were to land; the claims of the run count them as rejected."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    agent = f"[ $HARNESS_TASK_ID = a ] || git rm -q out/a\n{WORKS}"
+    ran = run(work, agent, 2)
+    assert (ran.code, work.statuses()) == (3, ["completed", "pending"]), ran
+    assert "claims     5, of them 4 rejected: b" in ran.out
+    why = work.harness("why", "b")
+    assert "4 claims, 4 of them rejected" in why.out
+    assert why.out.count("REJECTED not_landed: it was proven in its workspace, and did not land, red: a") == 4
+    assert work.harness("resume").code == 0
+    number = work.harness("why", "b").out.split("--output ")[1].split()[0]
+    printed = work.harness("why", "b", "--output", number).out
+    assert "$ grep -q . out/a" in printed
+    assert "out/a: No such file" in printed
+
+
+WITHOUT_A_SANDBOX = {"HARNESS_SANDBOX": "off"}
+
+
+@pytest.mark.scenario
+def test_files_that_an_agent_writes_into_the_projects_own_work_tree_are_put_back_and_kept(tmp_path: Path) -> None:
+    """New ones are taken aside; a file that a person had changed before is only named; a commit of somebody too."""
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]), job("c", depends_on=["b"]))
+    work.repo.write("kept", "kept\n").write("gone", "gone\n").write("mine", "1\n").commit("Files")
+    work.repo.write("mine", "2\n")
+    does = f"cd {work.root}; echo evil >> kept; rm gone; echo evil > .gitattributes; mkdir new; echo n > new/file; "
+    does += "echo 3 >> mine; git config --global core.evil yes"
+    commits = f"git -C {work.root} -c user.name=E -c user.email=e@e commit -q --allow-empty -m Evil"
+    agent = f"case $HARNESS_TASK_ID in a) ({does});; b) {commits};; esac; {WORKS}"
+    ran = run(work, agent, 2, GIT_CONFIG_GLOBAL=str(tmp_path / "gitconfig"), **WITHOUT_A_SANDBOX)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
+    assert work.repo.status() == [" M mine"]
+    assert (work.repo.read("kept"), work.repo.read("gone"), work.repo.read("mine")) == (b"kept\n", b"gone\n", b"2\n3\n")
+    event = events(work, "home_touched")[0]
+    assert {*event["put_back"]} == {"kept", "gone", ".gitattributes", "new/file"}
+    found = {name: Path(where).read_text() for name, where in event["put_back"].items() if where}
+    assert found == {"kept": "kept\nevil\n", ".gitattributes": "evil\n", "new/file": "n\n"}
+    evil = work.repo.git("log", "--format=%h", "--grep=^Evil$", "--abbrev=10")
+    for told in (ran.out, work.harness("status").out):
+        assert f"needs you  main was moved to {evil} while agents worked without a sandbox" in told
+        assert "core.evil is yes, and was not set; to undo it: git config --global" in told
+        assert "and put back: .gitattributes, new/file, " in told
+
+
+@pytest.mark.scenario
+def test_with_a_sandbox_files_of_the_work_tree_are_a_persons(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"), job("b", depends_on=["a"]))
+    said = tmp_path / "said"
+    ran = run(work, f"{WORKS}; echo x > {work.root}/from-agent || echo refused > {said}; true", 1)
+    assert (ran.code, work.statuses()) == (0, ["completed"] * 2), ran
+    assert "without a sandbox" not in ran.out

@@ -119,6 +119,7 @@ class Coordinator:
         self._run_slots = slots.RunSlots(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
         self._put_back: dict[str, str] = {}  # of the project: what was changed, and where that is kept
+        self._left_changed: dict[str, None] = {}  # of it, or outside: what was changed and is not put back
         self._mailbox = requests.Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
@@ -179,7 +180,7 @@ class Coordinator:
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
             self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
-        self._watch = HomeWatch(self._git, self._branch, self._aside())
+        self._watch = HomeWatch(self._git, self._branch, self._aside(), (*self._home.own, *self._home.common))
 
     def _take_old_names_over(self) -> None:
         """Names what a version up to 1.2.1 has kept as this project's; what is not known to be its own is said."""
@@ -409,6 +410,17 @@ class Coordinator:
         times = f"{work.rejections} times proven in its workspace and sent back"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
+    def _told_broken(self) -> str:
+        """What the branch does not prove any more, with who broke it; the project says so as well from now on."""
+        head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
+        told = []
+        for item, names in self._plan.broken.items():
+            own = self._plan.work(item).own
+            self._home.broken(names, item, own, head)
+            at = f"{branch} at {head[:10]} does not prove {', '.join(names[:5])}"
+            told.append(f"{at}: the landing of {item} broke it, and is not fixed (git revert {own[:12]}).")
+        return " ".join(told)
+
     def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
         if most is not None and (self._plan.spent_usd >= most or not (self._under or self._can_pay())):
@@ -526,6 +538,22 @@ class Coordinator:
             self._recall(under, "recalled by a person")
         return event
 
+    def _looks(self) -> list[str]:
+        """What a person has to look at after a run whose agents could reach all of it: it may have been they."""
+        if self._aside() is None:
+            return []
+        seen = "while agents worked without a sandbox"
+        branch = self._branch.removeprefix("refs/heads/")
+        heads = [str(each["head"])[:10] for each in self._ledger.events if each.get("type") == "head_moved"]
+        told = [f"{branch} was moved to {each} {seen}, not by what has landed: git show {each}" for each in heads]
+        left = [*self._left_changed]
+        told += [f"changed {seen}, and not put back: {_some(left)}"] if left else []
+        if self._put_back:
+            folder = self._aside() if any(map(os.path.isabs, self._put_back.values())) else ""
+            kept = f"; what was there is kept in {folder}" if folder else ""
+            told.append(f"changed {seen}, and put back: {_some([*self._put_back])}{kept}")
+        return told
+
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
         self._read_mail(at_end=True)
         for item in self._plan.in_state(PARKED):
@@ -535,6 +563,9 @@ class Coordinator:
         found = self._plan
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
+        if broken := self._told_broken():
+            code, reason = (3, "parked") if code in (0, 1, 7) else (code, reason)
+            message = f"{broken} {message}"
         hint = merge_queue.told_gone(self._branch, found.head).hint if reason == BRANCH_GONE else None
         hint = LOOK_FIRST if reason == AGENT_FAILS else hint
         if (in_the_way := self._merge_queue.in_the_way) and code in (0, 1, 7):
@@ -576,6 +607,7 @@ class Coordinator:
             "reason": reason,
             "message": message,
             "hint": hint,
+            "looks": self._looks(),
             "exit_code": code,
         }
 
@@ -761,6 +793,7 @@ class Coordinator:
             told += f"; what was there is kept in {_some(kept)}" if kept else ""
         told += ". If it was not you, it was an agent"
         self._put_back.update(put_back)
+        self._left_changed.update(dict.fromkeys(found.left))
         self._say(f"{job.slot} {job.item}: {told}")
         self._home.note_touched(job.item, told)
 

@@ -259,6 +259,10 @@ class Home(Protocol):
         """Takes landings back that nothing proves any more: the items are open again."""
         ...
 
+    def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
+        """Writes down that ``head`` does not prove what has landed: ``by`` broke it as ``commit``, and is not fixed."""
+        ...
+
     def question(self, item: str | None, reason: str, message: str) -> None:
         """Stops the project for a person; a question that waits already stays."""
         ...

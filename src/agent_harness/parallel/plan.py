@@ -55,6 +55,7 @@ class ItemProgress:
     fix: JsonObject | None = None  # what its next attempt has to repair
     last_fix: JsonObject | None = None  # why it was sent back last, also where it is made anew then
     own: str = ""  # the commit on the branch that has its work, where that is to be fixed
+    breaks: tuple[str, ...] = ()  # items that its landing has broken, until it lands again
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
     recalled: str = ""  # the job that a person has ended, or that the machine had no memory for
@@ -188,6 +189,7 @@ class RunPlan:
             work.fence, work.rejections, work.fix = each["fence"], each["bounces"], each["mend"]
             work.job, work.commit, work.proven_on = each["order"], each["commit"], each["base"]
             work.since, work.lost, work.own = each.get("since", ""), each.get("lost", 0), each.get("own", "")
+            work.breaks = tuple(each.get("breaks", ()))
             if each.get("held"):
                 self.held[each["item"]] = None
             if each["ready"]:
@@ -203,6 +205,7 @@ class RunPlan:
                 "bounces": 0 if work.state == LANDED else work.rejections,
                 "mend": None if work.state == LANDED else work.fix,
                 "own": "" if work.state == LANDED else work.own,
+                "breaks": [] if work.state == LANDED else [*work.breaks],
                 "order": work.job,
                 "base": work.proven_on,
                 "commit": work.commit,
@@ -402,6 +405,8 @@ class RunPlan:
                 work = self._move(item, "reopened")
                 work.own, work.fix = commits.get(item, ""), event.get("mend")
                 work.last_fix, work.rejections = work.fix, work.rejections + bool(work.fix)
+                failing = (work.fix or {}).get("failing") or ()
+                work.breaks = tuple(each for each in failing if each not in event["items"])
         self.landed = [each for each in self.landed if each["item"] not in event["items"]]
 
     def _on_slot_shut(self, event: JsonObject) -> None:
@@ -431,6 +436,11 @@ class RunPlan:
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
+
+    @property
+    def broken(self) -> dict[str, tuple[str, ...]]:
+        """Items whose landing broke others and is not fixed, with those: the branch does not prove them."""
+        return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:

@@ -47,6 +47,7 @@ __all__ = [
     "keep_output",
     "last_about",
     "newest_first",
+    "not_landed",
     "outputs_of",
     "prune_outputs",
     "write",
@@ -354,6 +355,37 @@ def _lines(path: str) -> Iterator[str]:
 
 
 # ---- what a step printed
+
+
+def not_landed(
+    path: str, folder: str, root: str, claim: ClaimVerdict, fix: Mapping[str, Any], *, job: str
+) -> ClaimVerdict:
+    """Writes that work which this claim has proven in a workspace did not land, with what failed there; the line.
+
+    ``fix`` says ``why``, in which ``files`` or by which ``failing`` items, and what the first of those printed. What
+    is printed goes to ``folder``, which is below ``root``; a ``job`` whose line is there is not written again.
+    """
+    what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
+    told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
+    told = told.encode("utf-8", "backslashreplace").decode()  # the name of a file may be no text
+    line = replace(
+        claim,
+        id=f"{job}, not landed",
+        verdict=REJECTED,
+        codes=("not_landed",),
+        commit=None,
+        grade=None,
+        basis=None,
+        prev=None,
+        n=0,
+    )
+    known = next((each for each in newest_first(path) if each.item == line.item), None)
+    if known is not None and known.id == line.id:
+        return known
+    printed = {"command": "git merge" if fix.get("files") else "the checks of what is to land"}
+    kept = keep_output(folder, path, "landing", output=str(fix.get("output") or ""), ended=told, **printed)
+    step = VerdictStep(step="landing", result="failed", name=told, log=os.path.relpath(kept, root))
+    return write(path, replace(line, steps=(step,)))
 
 
 def keep_output(

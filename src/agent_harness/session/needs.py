@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
 
-__all__ = ["AGENT_FAILS", "HELD", "Need", "end_of", "keep_end", "now_or_end_of", "of", "read_end"]
+__all__ = ["AGENT_FAILS", "HELD", "Need", "end_of", "keep_end", "looks_of", "now_or_end_of", "of", "read_end"]
 
 LAST_RUN = "last-run.json"
 HELD = "session_held"
@@ -65,13 +65,15 @@ def of(
     person to try them, ``failed`` are not begun again by any run; ``last_run`` is what ``read_end`` has answered.
     """
     found = [Need(*each) for each in asked]
-    message = str(last_run.get("message")) if last_run else ""
+    message = str((last_run or {}).get("message") or "")
     prefix = "" if (last_run or {}).get("reason") == BLOCKED else "the last run ended: "
     is_asked = bool(found) and (
         (last_run or {}).get("exit_code") == 3 or any(message in each.message for each in found)
     )
-    if last_run and not is_asked:
+    if last_run and message and not is_asked:
         found.append(Need(f"{prefix}{message}", str(last_run.get("command") or "")))
+    looks_back = (last_run or {}).get("looks")
+    found += [Need(str(each), "") for each in looks_back] if isinstance(looks_back, list) else []
     found += [Need(f"{named(each)} is held from landing", f"harness queue release {each}") for each in held]
     found += [Need(f"a look at {_names(looks, named)}", "harness manual-verify")] if looks else []
     found += [Need("the project is in your hands", "harness takeback")] if handed else []
@@ -93,11 +95,13 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
+    looks = [str(each)[:500] for each in done.get("looks") or ()]
+    seen: JsonObject = {"looks": looks} if looks else {}
     if done.get("exit_code") not in _CODES and reason not in _REASONS:
-        return {}
+        return seen
     told = last.get("told") if ended_by_agent else None
     message = " ".join(str(done.get("message") or told or last.get("message") or reason).split())[:500]
-    known = {"exit_code": done.get("exit_code"), "reason": reason}
+    known = {"exit_code": done.get("exit_code"), "reason": reason, **seen}
     return {**known, "message": message, "command": done.get("hint") or done.get("next")}
 
 
@@ -107,10 +111,17 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
         return
     path = os.path.join(home, LAST_RUN)
     with suppress(OSError, HarnessError):  # a disk that is full, for example; the run has said it already
-        if end and end.get("reason") not in _TOLD_OTHERWISE:
+        if end and end.get("reason") in _TOLD_OTHERWISE:
+            end = looks_of(end)
+        if end:
             files.write_json(path, end, follow=False)
         elif os.path.lexists(path):
             os.unlink(path)
+
+
+def looks_of(end: JsonObject) -> JsonObject:
+    """Return of it what a person has to look at whatever became of the work: what agents could have changed."""
+    return {name: value for name, value in end.items() if name == "looks"}
 
 
 def read_end(home: str | None) -> JsonObject:

@@ -41,6 +41,8 @@ REASONS = {
     "answers_differ": "a call answered otherwise outside of its test",
     "changed_by_its_run": "the proof passed, and changed the files that were to be proven",
     "check_changed": "it changed what the check runs",
+    "breaks_completed": "it breaks a task that was completed before",
+    "broken_later": "what came later broke it",
     "cleanup_claimed": "a cleanup claimed a feature",
     "cleanup_worse": "the cleanup left more lint than there was",
     "compiled_file": "compiled code was left out",
@@ -58,6 +60,7 @@ REASONS = {
     "multiple_claims": "more than one item was claimed",
     "no_evidence": "nothing shows that the agent looked at it",
     "no_proof_run": "no proof was run",
+    "not_landed": "it was proven in its workspace, and did not land",
     "not_verified": "nobody has verified it",
     "own_files": "files of the harness were changed",
     "over_limit": "the checks went over a limit",
@@ -316,6 +319,8 @@ def _why(line: ClaimVerdict) -> str:
         if code == "criteria_unmet":
             unmet = [each.name or "?" for each in line.steps if each.result == "failed"]
             said = f"not met: {', '.join(unmet)}" if unmet else said
+        if code == "not_landed":
+            said = ", ".join([REASONS[code], *(each.name for each in line.steps if each.name)])
         parts.append(f"{code}: {said}")
     return "; ".join(parts)
 

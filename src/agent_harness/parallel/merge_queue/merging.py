@@ -139,8 +139,15 @@ class MergeQueue:
         is_ours = not self._result(members[0]).get("host")  # what another machine has found is looked at here
         was_sent_back = self._home.checks_rejected and self._plan.work(members[0]).rejections > 0
         is_enough = is_ours and not (self._home.checks_each or was_sent_back)
-        self._batch(members, commits, head, vouched=is_same and is_enough)
+        vouched = is_same and is_enough and not self._may_break(head, commits[0], members)
+        self._batch(members, commits, head, vouched=vouched)
         return True
+
+    def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
+        """Whether what has landed is to be asked about a change that no workspace has asked it about."""
+        if not self._home.checks_rejected:
+            return False
+        return any(each["name"] not in members for each in self._home.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
         """The same on top of what is under check; what does not go together with that waits for what becomes of it."""
@@ -356,7 +363,9 @@ class MergeQueue:
         self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
         self._say(f"{item}: does not land ({fix['why']}: {what})")
-        self._home.ended(work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix}, [])
+        self._home.ended(
+            work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix, "proven": self._result(item)}, []
+        )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
         """The commit that an attempt is judged against, and what it has to repair.

@@ -4,12 +4,16 @@
     none                 an agent can reach the project by its absolute path, and who it was is not known: what nobody
                          needs meanwhile is put back, what was found instead is kept, and both are said
 
-Put back are settings and hooks of the repository and its branches, tags and rescues. Only said is what a person works
-on: the branches that are checked out, what is staged, HEAD; and settings outside of the repository. The branch that the
+Put back are settings and hooks of the repository and its branches, tags and rescues; and files of the work tree:
+tracked ones that were as in the index, and new ones, which are taken aside. Only said is what a person works on: the
+branches that are checked out, what is staged, HEAD, files that were changed before; and settings outside of the
+repository. The branch that the
 run lands on is not looked at here: what is put on it is verified before anything lands on top (SC-38). ``scale.md`` 12,
 ``home_touched``.
 """
 
+import os
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,12 +21,15 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.locate import branches_elsewhere
 from agent_harness.kernel.git.settings import OWN_SCOPES, Settings, contents, put_back
+from agent_harness.kernel.git.status import matcher
 from agent_harness.parallel.workspaces import RESCUE_REFS, kept_as
 from agent_harness.session import turn_end
 
 _FETCHED = ("refs/tags/", "refs/remotes/")
 _REFS = ("refs/heads/", *_FETCHED, "refs/notes/")
 _RESCUES = f"{RESCUE_REFS}/"
+_CHANGED = (" M", " D", " T")
+"""What git says of a file that is not as the index has it, which is as committed."""
 _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 
@@ -32,6 +39,7 @@ class Touched:
 
     changed: list[str]
     put_back: dict[str, str]
+    left: list[str]  # of what changed: what could be put back nowhere, although agents can reach it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +47,18 @@ class _ProjectSeen:
     refs: dict[str, str]
     settings: Settings
     staged: frozenset[str]
+    files: dict[str, tuple[str, object]]  # not as committed: what git says of each, and its stamp
 
 
 class HomeWatch:
     """Compares the project with how it was when it was looked at last; refs of the harness's own are left out."""
 
-    def __init__(self, git: Git, branch: str, aside: str | None = None) -> None:
-        """``aside`` is the folder for files that are found where others are put back; ``None``: nothing is put back."""
+    def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
+        """``aside`` is the folder for files that are found where others are put back; ``None``: nothing is put back.
+
+        ``own`` are patterns of files that the harness itself writes.
+        """
+        self._is_own = matcher(own)
         self._git = git
         self._branch = branch
         self._aside = aside
@@ -73,10 +86,18 @@ class HomeWatch:
         if self._aside:
             put_back = self._put_back_files(keys, self._aside) | self._put_back_refs(moved, before.refs, now.refs, name)
             names += [each for each in put_back if each not in names and not each.startswith("config")]
+            found = [path for path, seen in now.files.items() if before.files.get(path) != seen]
+            names += [path for path in found if path not in names and f"staged: {path}" not in names]
+            put_back |= self._put_back_work(
+                [path for path in found if path not in before.files], now.files, self._aside
+            )
         refs = {ref: oid for ref, oid in now.refs.items() if ref not in put_back}
         refs |= {ref: before.refs[ref] for ref in put_back if ref in before.refs}
-        self._seen = replace(now, refs=refs, settings=self._settings() if put_back else now.settings)
-        return Touched(changed=names, put_back=put_back)
+        left = {path: seen for path, seen in now.files.items() if path not in put_back}
+        self._seen = replace(now, refs=refs, settings=self._settings() if put_back else now.settings, files=left)
+        is_back = {*put_back, *(key[1] for key in keys if key not in outside)}
+        left = [each for each in names if each not in is_back] if self._aside else []
+        return Touched(changed=names, put_back=put_back, left=left)
 
     def fetched(self) -> None:
         """Tags and what is known of remotes are as the harness has fetched them."""
@@ -109,8 +130,41 @@ class HomeWatch:
         self._files = contents(self._git.repository)
         return kept
 
+    def _put_back_work(
+        self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
+    ) -> dict[str, str]:
+        """New files are taken aside, and tracked ones come back as the index has them; not while git merges."""
+        if not paths or self._git.operation_under_way():
+            return {}
+        new = [path for path in paths if found[path][0] == "??"]
+        tracked = [path for path in paths if found[path][0] in _CHANGED]
+        kept = {path: self._taken_aside(path, aside) for path in [*new, *tracked]}
+        if tracked:
+            names = os.fsencode("".join(f"{path}\0" for path in tracked))
+            Git(self._git.top()).run("checkout-index", "-f", "-q", "-z", "--stdin", input=names)
+        return kept
+
+    def _taken_aside(self, path: str, aside: str) -> str:
+        """Where a file of the work tree is kept from now on; empty where there was none."""
+        at = os.fsdecode(self._git.file(os.fsencode(path.rstrip("/"))))
+        if not os.path.lexists(at):
+            return ""
+        os.makedirs(aside, mode=0o700, exist_ok=True)
+        where = files.free_name(os.path.join(aside, path.strip("/").replace("/", "-")))
+        shutil.move(at, where)
+        return where
+
     def _now(self) -> _ProjectSeen:
-        return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index())
+        work = self._work() if self._aside else {}
+        return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
+
+    def _work(self) -> dict[str, tuple[str, object]]:
+        """The files that are not as committed, but for the harness's own."""
+        git = self._git
+        changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
+        return {
+            each.path: (each.status, files.stamp_of(os.fsdecode(git.file(os.fsencode(each.path))))) for each in changes
+        }
 
     def _settings(self) -> Settings:
         return turn_end.settings_of(self._git) or {}

@@ -75,7 +75,7 @@ def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
     """
     features = found["features"]
     if features["total"] and features["passing"] == features["total"]:
-        return {}
+        return needs.looks_of(needs.read_end(home))
     return needs.now_or_end_of(found["root"], home, under_way=bool(found["open_session"]))
 
 

@@ -148,6 +148,13 @@ def reopen(task: Task) -> None:
     task.raw.update(status="pending", completed_at=None)
 
 
+def unprove(task: Task, message: str, at: datetime) -> None:
+    """Takes back a completion whose proof fails by now: no attempt is made before a person has said so."""
+    task.raw.update(status="failed", attempts=max(task.attempts, task.max_attempts), completed_at=None)
+    task.raw["failed_at"] = clock.timestamp(at, fraction=True)
+    _note(task, "TEST_FAIL", message)
+
+
 def take_back(task: Task) -> None:
     """Opens a task again whose accepted work a person has taken back; ``attempts`` stays."""
     reopen(task)

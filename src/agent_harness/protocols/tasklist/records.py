@@ -43,6 +43,8 @@ KNOWN_MEMBERS = frozenset(
     )
 )
 """Members of a task that the protocol knows."""
+BROKEN = "broken"
+"""The kind of question about a completed task that does not pass any more."""
 PROVEN, CHECKED, ACCEPT, ASK = "proven", "checked", "accept", "ask"
 """What a completion needs; what becomes of a task that was done before anybody worked on it."""
 STATUSES = ("pending", "in_progress", "completed", "failed")

@@ -30,7 +30,7 @@ from agent_harness.kernel import clock, owner
 from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import selection, status
-from agent_harness.protocols.tasklist.attempts import recover, verbs
+from agent_harness.protocols.tasklist.attempts import final_look, recover, verbs
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions, surroundings
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import ADD
@@ -159,6 +159,7 @@ def run(
                     if done:
                         made.append(done)
                         used = merge(used, done.used)
+            ending = _looked_over(worker, terms, [] if part else made, ending)
         except KeyboardInterrupt:
             ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was under way.")
         finally:
@@ -169,6 +170,24 @@ def run(
     following = next_command(worker)
     say(ending.message)
     return {**_summary(begun, made, used, ending), "stats": ended["stats"], "next": following}
+
+
+def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
+    """The ending, once what the run has completed was asked again; the last one's own proof was run on all of it."""
+    done = [each for each in made if each.result == "completed"]
+    if len(done) < 2 or terms.stop.requested():
+        return ending
+    names, asked = [each.task_id for each in done], (done[-1].task_id, *done[-1].earlier)
+    try:
+        broken = final_look.look(worker, names, asked, stop=_Present(worker, terms), say=terms.say)
+    except Interrupted:
+        return ending
+    if not broken:
+        return ending
+    message = f"{ending.message} Not proven any more: {', '.join(broken)}; a person decides."
+    if ending.exit_code:
+        return replace(ending, message=message)
+    return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
 
 
 def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:

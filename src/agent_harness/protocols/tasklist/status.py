@@ -19,7 +19,7 @@ from agent_harness.protocols.tasklist import (
     store,
 )
 from agent_harness.protocols.tasklist.claims import leases
-from agent_harness.protocols.tasklist.records import ADD
+from agent_harness.protocols.tasklist.records import ADD, BROKEN
 from agent_harness.session import headline, needs
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
     """Why the last run ended, or the next one would at once, where a person has to do something about it."""
     if not selection.work_left(state):
-        return {}
+        return needs.looks_of(needs.read_end(_home(layout)))
     end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
     if end.get("reason") == needs.HELD and not _is_held_by_a_person(layout, state):
         return {}
@@ -206,6 +206,9 @@ def answer_of_halt(state: State) -> str:
 def answer_of_question(task: Task) -> str:
     """Return what a person types for yes, and for no."""
     named = quoted(task.id)
+    if (task.question or {}).get("kind") == BROKEN:
+        other = (task.question or {}).get("takes_back")
+        return f"harness task reset {named}" + (f", or: {other}" if isinstance(other, str) else "")
     return f"harness task accept {named}, or: harness task reset {named}"
 
 

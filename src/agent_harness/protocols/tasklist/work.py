@@ -95,6 +95,7 @@ class Attempted:
     refused: bool = False  # the provider refused; it was no attempt
     failed_at_once: str | None = None  # what an agent said that ended with an error before it began; no attempt either
     agent_error: str | None = None  # what it said whose last turn ended with an error, where the attempt failed
+    earlier: tuple[str, ...] = ()  # completed tasks whose proofs pass with its work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,7 +440,8 @@ class TaskWork:
         at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
         why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
         self.turns.say_left_out()
-        return self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}")
+        earlier = tuple((done.get("validation") or {}).get("earlier") or ())
+        return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
         """Failed: the work is rolled back into a rescue, and the attempt counts."""

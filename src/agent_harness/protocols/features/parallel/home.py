@@ -397,6 +397,7 @@ class FeatureHome:
             self._count(item, found)
         if fix := records.json_object(found.get("mend")):
             self._note_sent_back(int(item), fix)
+            self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
         """The project's own record that what was proven did not land, and why: the journal of a run may be lost."""
@@ -406,6 +407,14 @@ class FeatureHome:
         told = f"Feature #{feature_id} was proven, and does not land ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
         told += f"; it met {', '.join(f'#{each}' for each in met)}" if met else ""
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
+
+    def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
+        """The claim by which it was proven in its workspace, in the ledger as one that came to nothing."""
+        claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
+        if claim := next((each for each in reversed(claims) if each.accepted), None):
+            at = self._project.layout
+            files.own_place(os.path.join(at.verdicts, "log"), at.root)
+            ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
         """Into the sums of project and feature; ``jobs`` of the record names the job with what it has spent."""
@@ -670,6 +679,10 @@ class FeatureHome:
     def reopen(self, items: Sequence[str], why: str) -> None:
         """The head does not prove what has landed, whosever fault it is: a person is asked."""
         self.question(None, "head_red", f"{', '.join(items)}: {why}")
+
+    def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
+        """A person is asked."""
+        self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
         """Keeps the question that the session left, or one about the landing; the first of them is asked."""

@@ -13,16 +13,18 @@ from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import SandboxSettings, settings_from, told
 from agent_harness.protocols.tasklist import proven
+from agent_harness.protocols.tasklist.attempts import completed_proofs
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
 from agent_harness.protocols.tasklist.claims import surroundings
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
-from agent_harness.protocols.tasklist.records import IN_PLACE
+from agent_harness.protocols.tasklist.records import IN_PLACE, WORKTREE
 from agent_harness.verification.command.folder import KeptFiles, judge_folder, run_in_place
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.grade import PROVEN, UNCHANGED, Grade, grade_of_verdict
 from agent_harness.verification.judge import examine_command, judge_command, run_at
 from agent_harness.verification.remembered import Remembered
+from agent_harness.verification.runner.execution import Stop
 from agent_harness.verification.verdict import CRITICAL, WARN, Finding, JudgedStep, Verdict
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ PASS, GRADE, CHANGE = "pass", "grade", "change"
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
+EARLIER = "earlier tasks"
+"""The step in which the proofs of completed tasks are run on the work."""
 _MOST_OPEN = 100  # tasks whose proofs are looked after while another one is worked on
 
 _SHELL = re.compile(r"[^\w./+,:@%-]")
@@ -73,6 +77,7 @@ class ValidationRun:
     basis: str | None = None  # what that rests on
     output: str = ""  # the last 64 KiB of it
     steps: tuple[JudgedStep, ...] = ()  # of the judgement, each with what it took
+    earlier: tuple[str, ...] = ()  # completed tasks whose proofs pass with this work
 
     @property
     def passed(self) -> bool:
@@ -133,10 +138,13 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: s
     _need_program(command, folder_of(worker), process.scrubbed_environment())
     terms = proven.terms(worker.layout, worker.store.read(), task)
     verdict = _judged(worker, task, work, terms)
+    earlier: tuple[str, ...] = ()
+    if verdict.accepted and work:
+        verdict, earlier = _with_earlier(worker, task, work, verdict, terms)
     grade = _grade(verdict, terms) if verdict.accepted else None
     verdict = _asked_for(verdict, grade, task, terms, demand=demand) if grade else verdict
     ran = _outcome(worker, task, work, verdict, settings_from(terms.sandbox))
-    ran = replace(ran, grade=grade.word, basis=grade.basis) if grade else ran
+    ran = replace(ran, grade=grade.word, basis=grade.basis, earlier=earlier) if grade else ran
     if verdict.accepted and work:
         _record_pass(worker, task, work, ran)
     return ran
@@ -181,6 +189,74 @@ def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: p
         remembered=Remembered(proven.red_before_file(worker.layout)),
         stop=stop,
     )
+
+
+def _with_earlier(
+    worker: "Worker", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict, rejected if the work breaks a completed task, and the completed tasks whose proofs pass.
+
+    All together have the time of the task's own proof: what is not asked in it is asked at the end of the run.
+    """
+    git, base = work.attempt.place.git, work.attempt.snapshot.commit
+    changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
+    tasks = worker.store.read().tasks
+    near = completed_proofs.concerned(git, tasks, changed, needed=needed, besides=[task.id])
+    here = [each for each in near if each.completed_commit and git.ancestor(each.completed_commit, work.attempt.base)]
+    if not here:
+        return verdict, ()
+    folder, stop, installed = (
+        Git(work.attempt.place.folder),
+        LeaseKeeper(worker, task),
+        surroundings.since(worker, task),
+    )
+    passing: list[str] = []
+    left = task.timeout_seconds
+    for each in proven.as_kept(worker.layout, here, {}):
+        if each.validation_command == task.validation_command:  # which has just passed
+            passing.append(each.id)
+        if each.validation_command in (None, task.validation_command):
+            continue
+        check = replace(check_of(each, terms).alone, installed=installed)
+        check = replace(check, timeout_seconds=min(check.timeout_seconds, left))
+        ran = proof_at(folder, work.full, check, stop)
+        left -= ran.seconds
+        if ran.accepted:
+            passing.append(each.id)
+        elif ended_red(ran) and (said := _broken(folder, (base, work.full), check, stop, each)):
+            is_broken = said.severity == CRITICAL
+            step = JudgedStep(step=EARLIER, state="failed", run=ran.proof, seconds=ran.seconds)
+            steps = (*verdict.steps, step) if is_broken else verdict.steps
+            verdict = replace(verdict, accepted=not is_broken, findings=(*verdict.findings, said), steps=steps)
+        if left <= 0 or not verdict.accepted:
+            break
+    return verdict, tuple(passing)
+
+
+def _broken(
+    folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
+) -> Finding | None:
+    """Return what to say of a completed task whose proof fails on the work; ``None`` if it passes the second time."""
+    base, work = span
+    data = {"task": other.id, "command": check.command}
+    if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
+        told = f"{other.id} is completed, and its proof failed before this work as well: {check.command}"
+        return Finding("failed_before", WARN, told, data)
+    if proof_at(folder, work, check, stop).accepted:
+        return None
+    return Finding("breaks_completed", CRITICAL, f"breaks {other.id}: {check.command}", data)
+
+
+def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
+    """Return how a proof ends that was agreed on before: in a checkout of the commit, or in the folder as it is."""
+    if check.isolation == IN_PLACE:
+        return run_in_place(folder.root, check, stop=stop)
+    return run_at(folder, commit, check, stop=stop)
+
+
+def ended_red(verdict: Verdict) -> bool:
+    """Return whether a proof has come to its end and failed: what was ended for its time or size shows nothing."""
+    return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
 def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = ()) -> CommandCheck:
@@ -246,14 +322,15 @@ def _outcome(
     worker: "Worker", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
 ) -> ValidationRun:
     reasons = [finding.message for finding in verdict.reasons]
+    broken = next((each.run.output for each in verdict.steps if each.step == EARLIER and each.run), None)
     output = verdict.output if verdict.proof else "".join(f"{reason}\n" for reason in reasons)
     findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.accepted else [])]
     return ValidationRun(
         result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.accepted else "FAIL",
         exit=verdict.exit_code,
         seconds=round(verdict.seconds, 3),
-        tail=tail_of(output),
-        log=_write_log(worker, task, output),
+        tail=tail_of(output if broken is None else broken),
+        log=_write_log(worker, task, output if broken is None else broken),
         where=verdict.where,
         red_before=verdict.red_before,
         findings=[finding.as_record() for finding in findings],

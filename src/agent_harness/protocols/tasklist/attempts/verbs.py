@@ -309,6 +309,10 @@ def _steps(worker: "Worker", task: "Task", proof: JudgedAttempt) -> tuple[Verdic
         known = ran.red_before in (RED, GREEN) if each.step == "red" else each.step not in ("guard", "proof")
         if known:
             seconds = round(each.seconds, 3) if each.seconds is not None else None
+            if each.step == validation.EARLIER and (run := each.run):
+                words = {"exit_code": run.exit_code, "output": run.output, "seconds": seconds}
+                steps.append(kept_step(worker, each.step, run.command, **words))
+                continue
             steps.append(
                 VerdictStep(step=each.step, result=each.state, command=task.validation_command, seconds=seconds)
             )
@@ -325,20 +329,37 @@ def _proof(
     over_limit: bool = False,
 ) -> VerdictStep:
     """The run of the validation, with what it printed, which is kept."""
+    command = str(task.validation_command)
+    return kept_step(
+        worker, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
+    )
+
+
+def kept_step(
+    worker: "Worker",
+    step: str,
+    command: str,
+    *,
+    exit_code: int | None,
+    output: str,
+    seconds: float | None,
+    over_limit: bool = False,
+) -> VerdictStep:
+    """Return the run of a command as a step, with what it printed, which is kept."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(worker.layout.verdicts, "log"), worker.layout.root)
     kept = ledger.keep_output(
         worker.layout.verdicts,
         proven.ledger(worker.layout),
-        "proof",
-        command=str(task.validation_command),
+        step,
+        command=command,
         output=output,
         ended=ended if seconds is None else f"{ended}, {seconds:.1f} s",
     )
     return VerdictStep(
-        step="proof",
+        step=step,
         result="passed" if exit_code == 0 else "failed",
-        command=task.validation_command,
+        command=command,
         exit=exit_code,
         seconds=seconds,
         log=os.path.relpath(kept, worker.layout.root),

@@ -27,12 +27,14 @@ from agent_harness.parallel.items import (
 from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import lifecycle, planning, progress, proven, publish, selection, status
+from agent_harness.protocols.tasklist.attempts import completed_proofs, final_look
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import (
+    BROKEN,
     CHECKED,
     DEFAULT_LEASE_SECONDS,
     State,
@@ -98,7 +100,6 @@ class TaskListHome:
         self._stamp: object = None  # of the file that this was read from
         self._state: State | None = None
         self._items: list[OpenItem] | None = None  # that may be worked on as the list is now
-        self._touched: dict[str, frozenset[bytes]] = {}
         self._renew_at = time.monotonic() + RENEW_SECONDS
 
     # ---- what may be worked on
@@ -284,6 +285,7 @@ class TaskListHome:
             self._take_costs(job, item, result, spent_usd)
         if result is not None:
             self._take_books(result)
+            self._note_not_landed(job, result)
 
         def act(change: TaskListChange) -> None:
             publish.keep_config(change, self._config_before)
@@ -340,6 +342,16 @@ class TaskListHome:
             if not verdict.accepted:  # what is accepted counts once it has landed
                 ledger.write(path, self._with_outputs(verdict, result))
 
+    def _note_not_landed(self, job: str, result: JsonObject) -> None:
+        """The claim by which it was proven in its workspace, in the ledger as one that came to nothing."""
+        fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
+        claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
+        claim = next((each for each in reversed(claims) if each.accepted), None)
+        if fix and claim:
+            files.own_place(os.path.join(self._layout.verdicts, "log"), self._layout.root)
+            path, claim = proven.ledger(self._layout), replace(claim, session=self._session)
+            ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
+
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
         """The same as a line of the project's: what its steps printed is beside the project's logs."""
         printed = json_object(result.get("outputs")) or {}
@@ -371,34 +383,26 @@ class TaskListHome:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """The members' validations, those of ``unseen`` and of tasks whose commits touched the same, and ``check``."""
+        """The members' validations, those of ``unseen`` and of tasks that the change may break, and ``check``."""
         state = self._list()
-        done = {task.id: task.completed_commit for task in state.tasks if task.status == "completed"}
-        done |= {item: sha for item, sha in (before or {}).items() if item in state.by_id}
-        changed = frozenset(self._git.differences(base, commit)) if members is not None else None
-        near = [
-            state.by_id[item]
-            for item, sha in done.items()
-            if changed is None or item in unseen or changed & self._paths(sha)
-        ]
-        found = [state.by_id[item] for item in members or () if item in state.by_id] + near
-        proofs = self._as_kept(found)
+        before = before or {}
+        own = [state.by_id[item] for item in members or () if item in state.by_id]
+        done = [task for task in state.tasks if task.status == "completed" or task.id in before]
+        near, met = {task.id for task in done}, list[Task]()
+        broken = [task for task in state.tasks if (task.question or {}).get("kind") == BROKEN]
+        if members is not None:
+            changed = self._git.differences(base, commit)
+            needed = {each for task in own for each in task.depends_on or ()}
+            met = completed_proofs.concerned(self._git, done, changed, needed=needed, besides=members, under_way=before)
+            near = {*unseen}
+        proofs = self._as_kept([*own, *(task for task in [*done, *broken] if task.id in near)])
+        known = {task.validation_command for task in proofs}  # what runs already need not run for another one
+        proofs += [task for task in self._as_kept(met) if task.id not in near and task.validation_command not in known]
         checks = [{"name": task.id, "task": task.raw} for task in proofs if task.validation_command]
         if (members is not None or base != commit) and (command := self._settings.check):
             raw = planning.new_task(_CHECK, _CHECK, validation=command)
             checks.append({"name": _CHECK, "task": raw})
         return checks
-
-    def _paths(self, commit: str | None) -> frozenset[bytes]:
-        """The files that the commit of a task has changed; none where it is not to be found."""
-        if not commit:
-            return frozenset()
-        if commit not in self._touched:
-            parent = self._git.commit_of(f"{commit}^1")
-            whole_id = self._git.commit_of(commit)
-            found = self._git.differences(parent, whole_id) if parent and whole_id else {}
-            self._touched[commit] = frozenset(found)
-        return self._touched[commit]
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
         """The tasks, and the sandbox of their validations."""
@@ -427,6 +431,7 @@ class TaskListHome:
                 lifecycle.complete(task, change.now)
                 placed = json_object(each.result.get("task")) or {}
                 task.raw.update(completed_commit=each.commit, proof=placed.get("proof"))
+                task.raw["started_at_commit"] = self._git.commit_of(f"{each.commit}^1")  # its work is this one commit
                 task.raw["checkpoints"] = placed.get("checkpoints") or task.raw.get("checkpoints")
                 task.raw.pop("landing", None)
                 change.note("Completed", f"(commit {each.commit[:7]})", task=task.id)
@@ -443,7 +448,7 @@ class TaskListHome:
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
                 if now := joined.get(str(task.completed_commit)):
-                    task.raw["completed_commit"] = now
+                    task.raw.update(completed_commit=now, started_at_commit=self._git.commit_of(f"{now}^1"))
                     change.touch(task)
 
         self._change(act)
@@ -465,6 +470,15 @@ class TaskListHome:
                 task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and has landed; {why}"]
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
+
+        self._change(act)
+
+    def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
+        """They are proven no more, and each is a question for a person."""
+
+        def act(change: TaskListChange) -> None:
+            for item in items:
+                final_look.note_broken(self._layout, change, item, by=(by, commit), head=head)
 
         self._change(act)
 

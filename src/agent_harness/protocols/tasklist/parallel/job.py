@@ -178,5 +178,5 @@ def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dic
         verdict = run_in_place(root, validation.check_of(Task(each["task"]), terms))
         if not verdict.accepted:
             failed[each["name"]] = verdict.exit_code
-            output = output or verdict.output
+            output = output or f"$ {verdict.proof.command if verdict.proof else ''}\n{verdict.output}"
     return failed, output

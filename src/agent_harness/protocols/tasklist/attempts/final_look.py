@@ -1,0 +1,152 @@
+"""Whether what a run has completed still passes once all of it is done: asked at its end, each proof once.
+
+While a run goes on, the completed tasks that a change may concern are asked before the next one is completed. What a
+change breaks otherwise is found here: the task counts as proven no more, the one that broke it is sought by halving
+over the commits of the run, and a person is asked.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_harness.kernel.git import Git
+from agent_harness.kernel.terminal import quoted
+from agent_harness.protocols.tasklist import lifecycle, proven
+from agent_harness.protocols.tasklist.attempts import validation, verbs
+from agent_harness.protocols.tasklist.attempts.attempt import folder_of, place_of
+from agent_harness.protocols.tasklist.records import BROKEN, IN_PLACE
+from agent_harness.session import ledger
+from agent_harness.session.ledger import VerdictStep
+from agent_harness.verification.verdict import FAST, OFF, Verdict
+
+if TYPE_CHECKING:
+    from agent_harness.protocols.tasklist.claims.worker import Worker
+    from agent_harness.protocols.tasklist.layout import TaskListLayout
+    from agent_harness.protocols.tasklist.records import Task
+    from agent_harness.protocols.tasklist.store import TaskListChange
+    from agent_harness.verification.command.runner import CommandCheck
+    from agent_harness.verification.runner.execution import Stop
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """Where the proofs are run."""
+
+    folder: Git
+    head: str | None  # the commit that is looked at; none where the files count as they are
+    stop: "Stop"
+
+    def runs(self, check: "CommandCheck", commit: str | None = None) -> Verdict:
+        """Return how a proof ends on a commit, or on what is looked at."""
+        return validation.proof_at(self.folder, commit or self.head or "", check, self.stop)
+
+
+def look(
+    worker: "Worker", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
+) -> list[str]:
+    """Return the tasks that do not pass any more, of those that a run has ``completed``, in this order.
+
+    ``asked`` are those whose proofs have passed with all of its work already. A command that several share runs once.
+    """
+    state = worker.store.read()
+    order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
+    open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
+    if not open_ones:
+        return []
+    git_place = place_of(worker)
+    head = git_place.git.head() if git_place and state.config.isolation != IN_PLACE else None
+    terms = proven.ClaimTerms(
+        state.config.isolation if head else IN_PLACE, OFF, trust=FAST, sandbox=state.config.sandbox
+    )
+    place = _Place(folder=Git(folder_of(worker)), head=head, stop=stop)
+    together: dict[tuple[str, float], tuple[CommandCheck, list[Task]]] = {}
+    for task in proven.as_kept(worker.layout, open_ones, {}):
+        if command := task.validation_command:
+            check = validation.check_of(task, terms).alone
+            together.setdefault((command, task.timeout_seconds), (check, []))[1].append(task)
+    if together:
+        say(f"Asking the proofs of {sum(len(tasks) for _, tasks in together.values())} completed tasks once more.")
+    found: list[str] = []
+    for check, tasks in together.values():
+        ran = place.runs(check)
+        if ran.accepted or not validation.ended_red(ran) or place.runs(check).accepted:
+            continue
+        for task in tasks:
+            later = order[[each.id for each in order].index(task.id) + 1 :]
+            if head and not _passed_then(place, task, check):
+                worker.store.note("WARN", f"its proof passes on none of its commits: {check.command}", task=task.id)
+                continue
+            _open_again(worker, task, _breaker(place, later, check) if head else None, head, ran)
+            found.append(task.id)
+    return found
+
+
+def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
+    """Whether the proof passes on its own task's commit: what stands on files of no commit, nobody has broken."""
+    return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
+
+
+def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
+    """Return the first task of the run on whose commit the proof fails, by halving; ``None`` where none did it."""
+    low, high = 0, len(later)
+    while low < high:
+        middle = (low + high) // 2
+        commit = later[middle].completed_commit
+        if commit and place.runs(check, commit).accepted:
+            low = middle + 1
+        else:
+            high = middle
+    return later[low] if low < len(later) else None
+
+
+def _open_again(worker: "Worker", task: "Task", breaker: "Task | None", head: str | None, ran: Verdict) -> None:
+    words = {"exit_code": ran.exit_code, "output": ran.output, "seconds": round(ran.seconds, 3)}
+    step = verbs.kept_step(worker, "proof", str(task.validation_command), **words)
+    by = (breaker.id, str(breaker.completed_commit)) if breaker else None
+    worker.store.change(lambda change: note_broken(worker.layout, change, task.id, by=by, head=head, steps=(step,)))
+
+
+def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
+    """Return the command that takes back what broke a task: of what is open again no undo is left."""
+    other = change.state.by_id.get(by[0]) if by else None
+    if other is None or by is None:
+        return None
+    return f"harness undo {quoted(other.id)}" if other.status == "completed" else f"git revert {by[1][:12]}"
+
+
+def note_broken(
+    layout: "TaskListLayout",
+    change: "TaskListChange",
+    task_id: str,
+    *,
+    by: tuple[str, str] | None,
+    head: str | None,
+    steps: tuple[VerdictStep, ...] = (),
+) -> None:
+    """Writes down that a completed task does not pass on ``head`` any more, and asks a person.
+
+    ``by`` is the task whose work broke it, and the commit of that work, where they are known.
+    """
+    task = change.state.by_id.get(task_id)
+    if task is None or task.status != "completed":
+        return
+    who = f"{by[0]} broke it (commit {by[1][:7]})" if by else "what came later broke it"
+    at = f"on {head[:7]}" if head else "on the files as they are"
+    message = f"{task.id} is not proven any more: {who}; this fails {at}: {task.validation_command}"
+    path = proven.ledger(layout)
+    last = ledger.last_about(path, task.id)
+    line = ledger.ClaimVerdict(
+        id=f"{task.id}, broken after line {last.n if last else 0}",
+        item=task.id,
+        verdict=ledger.REJECTED,
+        attempt=task.attempts,
+        codes=("broken_later",),
+        candidate=head,
+        steps=steps,
+    )
+    proven.forget(layout, task.id)
+    ledger.write(path, line)
+    lifecycle.unprove(task, message, change.now)
+    task.raw["question"] = {"kind": BROKEN, "message": message, "takes_back": _taking_back(change, by)}
+    change.note("ERROR", message, task=task.id, category="TEST_FAIL")
+    change.touch(task)
