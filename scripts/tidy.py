@@ -23,6 +23,20 @@ LOOSE_ENDS = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b")
 UNWRITTEN = re.compile(r"^\s*raise NotImplemented[E]rror\b")
 MACHINE = re.compile(r"(?<![\w.-])/(work|root|home/[a-z]\w*|Users/\w+)/[\w.]")
 VAGUE = frozenset(["manager", "helper", "helpers", "utils", "common", "core", "data", "info"])
+GONE = {
+    "bounce": "reject",
+    "culprit": "failing change",
+    "face": "view",
+    "faces": "views",
+    "hands": "worker",
+    "lander": "merge queue",
+    "papers": "inputs",
+    "parcel": "bundle",
+    "seat": "slot",
+    "seats": "slots",
+    "workplace": "workspace",
+}
+"""Words of earlier releases that names in the code no longer use, and the word for each (docs/glossary.md)."""
 WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -77,6 +91,7 @@ def vague_names(path: Path, text: str) -> Iterator[str]:
         words = {word.lower() for word in WORDS.findall(name)}
         if words & VAGUE or name.startswith("Abstract"):
             yield f"{path}:{line}: the name {name} says too little"
+        yield from (f"{path}:{line}: {name}: write {GONE[word]} for {word}" for word in sorted(words & GONE.keys()))
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ class RemoteWorker:
         known = [JobWorkflow, SliceWorkflow]
         workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=known, workflow_runner=bare)]
         if self._terms.remotes:
-            workers.append(self._hands(client))
+            workers.append(self._remote_worker(client))
             self._say(f"{self._terms.slots} workers wait for jobs of pool {address.pool} at {address.target}")
         if roots := self._terms.long_tasks:
             slices = SliceWorker(client, roots, self._say)
@@ -167,7 +167,7 @@ class RemoteWorker:
             end_transfers()
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _hands(self, client: Client) -> Worker:
+    def _remote_worker(self, client: Client) -> Worker:
         usual = FixedSizeSlotSupplier(self._terms.slots)
         tuner = WorkerTuner.create_composite(
             workflow_supplier=usual, activity_supplier=self._room, local_activity_supplier=usual, nexus_supplier=usual
