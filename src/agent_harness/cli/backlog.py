@@ -33,7 +33,7 @@ SHOWN = 12  # items, and things left out, of a preview
 
 @click.command(
     "import",
-    short_help="Take in a list of work that another program keeps.",
+    short_help="Import tasks from another tool or a Markdown file.",
     epilog="""\b
 Examples:
   harness import .taskmaster/tasks/tasks.json          shows what would come in, and asks
@@ -249,7 +249,7 @@ def _tell_left_out(found: list[JsonObject], *, err: bool = False) -> None:
 
 
 @click.command(
-    short_help="Write the project's list of work for another program.",
+    short_help="Export tasks for another tool.",
     epilog="""\b
 Examples:
   harness export                              a Markdown checklist

@@ -189,7 +189,7 @@ class LogGroup(click.Group):
 
 @click.group(
     cls=LogGroup,
-    short_help="Find out what happened, and why.",
+    short_help="Show and search what happened.",
     epilog="""\b
 Examples:
   harness log --follow
@@ -202,7 +202,7 @@ def log(_follow: bool) -> None:
     """Find out what happened in a project, and why. Reads only; works while a session runs."""
 
 
-@log.command(hidden=True, short_help="Lines as they come.", epilog="Example:  harness log --follow 3 --json")
+@log.command(hidden=True, short_help="Follow the log.", epilog="Example:  harness log --follow 3 --json")
 @click.argument("item", required=False)
 @json_option
 def follow(item: str | None, as_json: bool) -> int:

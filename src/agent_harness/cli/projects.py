@@ -34,7 +34,7 @@ def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
 
 
 @click.command(
-    short_help="Make sessions, hooks and runs rest.",
+    short_help="Pause a project.",
     epilog="""\b
 Examples:
   harness pause
@@ -56,7 +56,7 @@ def pause(why: str, root: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Leave a feature out.",
+    short_help="Skip a feature, or take it in again.",
     epilog="""\b
 Examples:
   harness skip --feature 3 --reason "waits for the new API"
@@ -90,7 +90,7 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Take accepted work back.",
+    short_help="Revert accepted work with a new commit.",
     epilog="""\b
 Examples:
   harness undo 3 --dry-run
@@ -136,7 +136,7 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
     return answered(as_json, found, 0 if found["recorded"] else 1)
 
 
-@click.command(short_help="Take the project into your hands.", epilog="Example:  harness handoff")
+@click.command(short_help="Take the project over from the harness.", epilog="Example:  harness handoff")
 @json_option
 def handoff(as_json: bool) -> int:
     """Take the project into your own hands: no session starts until `harness takeback`."""
@@ -154,7 +154,7 @@ def takeback(yes: bool, as_json: bool) -> int:
     return answered(as_json, features.opened(as_json).takeback(ask(yes=yes)))
 
 
-@click.command(short_help="End everything, keep all commits.", epilog="Example:  harness abort --yes")
+@click.command(short_help="End the project; keep all commits.", epilog="Example:  harness abort --yes")
 @yes_option
 @json_option
 def abort(yes: bool, as_json: bool) -> int:
@@ -184,7 +184,7 @@ def declined(as_json: bool) -> int:
     return 1
 
 
-@click.command(short_help="Say how healthy the project is.", epilog="Example:  harness health")
+@click.command(short_help="Measure features, tests, lint and file sizes.", epilog="Example:  harness health")
 @json_option
 def health(as_json: bool) -> int:
     """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content; change nothing."""
@@ -326,7 +326,7 @@ def version(as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Bring older state up to date.",
+    short_help="Update state files of an older version.",
     epilog="""\b
 Examples:
   harness migrate
@@ -354,7 +354,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
     return answered(as_json, found, int(found["exit_code"]))
 
 
-@click.command(short_help="End the maintenance mode.", epilog="Example:  harness stop")
+@click.command(short_help="Leave maintenance mode.", epilog="Example:  harness stop")
 @json_option
 def stop(as_json: bool) -> int:
     """End the maintenance mode of a project that is complete. To end a session, see `harness pause`."""

@@ -117,7 +117,7 @@ def init(
 
 
 @click.command(
-    short_help="Let agents work: sessions, or tasks.",
+    short_help="Run agents on the next tasks or features.",
     epilog="""\b
 Examples:
   harness run --dry-run
@@ -245,7 +245,7 @@ def _refuse(given: dict[str, object], kind: str) -> None:
 
 
 @click.command(
-    short_help="Say where it stands.",
+    short_help="Show progress and the next step.",
     epilog="""\b
 Examples:
   harness status
@@ -267,7 +267,7 @@ def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Go on: answer, or end a pause.",
+    short_help="Answer a question, or end a pause or halt.",
     epilog="""\b
 Examples:
   harness resume
@@ -296,7 +296,7 @@ def resume(choose: str | None, budget: float | None, feature_id: int | None, as_
 
 
 @click.command(
-    short_help="Say a line to the agent at work.",
+    short_help="Send a message to the running agent.",
     epilog="""\b
 Examples:
   harness say "Use SQLite, not a file."

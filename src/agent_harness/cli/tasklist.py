@@ -158,7 +158,7 @@ def _task(
     return found
 
 
-@click.command(short_help="Make hooks act here.", epilog="Example:  harness activate")
+@click.command(short_help="Turn the hooks on here.", epilog="Example:  harness activate")
 @root_option
 @json_option
 def activate(root: str | None, as_json: bool) -> int:
@@ -166,7 +166,7 @@ def activate(root: str | None, as_json: bool) -> int:
     return answer("activate", open_list(root=root).activate(), as_json=as_json, said="Hooks act here.")
 
 
-@click.command(short_help="Make hooks rest here.", epilog="Example:  harness deactivate")
+@click.command(short_help="Turn the hooks off here.", epilog="Example:  harness deactivate")
 @root_option
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:

@@ -418,7 +418,7 @@ MCP = Program(
     "",
     {
         "mcp": Subcommand(
-            "Serve the verbs to a client over MCP.",
+            "Serve the task commands to a client over MCP.",
             Option("--root", "DIR", "Where the project is; else looked for upwards from the working directory."),
             purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
             " and stdout. Started by a client; it ends when the client closes its input, after the calls that run.\n\n"

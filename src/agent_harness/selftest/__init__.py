@@ -20,7 +20,7 @@ _CHECKED = {"lie": "lies", "honest": "honest agents"}
 
 
 @click.command(
-    epilog="Example:  harness selftest --only tautology", short_help="Let lying agents loose on the harness."
+    epilog="Example:  harness selftest --only tautology", short_help="Test the harness against lying agents."
 )
 @click.option("--only", metavar="TEXT", default="", help="The agents whose names hold this text.")
 @click.option("--protocol", type=click.Choice(trial.PROTOCOLS), help="Task lists, feature projects or long tasks.")

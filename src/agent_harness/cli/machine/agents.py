@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.host import AccountTerms
 
 
-@click.command(short_help="Show the agents that are found here.", epilog="Example:  harness agents --json")
+@click.command(short_help="Show the agents that are installed here.", epilog="Example:  harness agents --json")
 @json_option
 def agents(as_json: bool) -> int:
     """Show the agents on this machine: version, the oldest known to work, whether it is signed in, what it can do.

@@ -136,7 +136,7 @@ def _place_of(shell: str) -> Path:
 
 
 @click.command(
-    short_help="Complete commands in a shell.",
+    short_help="Print a completion script for a shell.",
     epilog="""\b
 Examples:
   harness completion bash --install

@@ -55,7 +55,7 @@ class CheckResult:
 
 
 @click.command(
-    short_help="Say what is wrong here, and how to fix it.",
+    short_help="Find problems here, and how to fix them.",
     epilog="""\b
 Examples:
   harness doctor

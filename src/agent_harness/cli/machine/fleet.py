@@ -16,7 +16,7 @@ _file = click.option("--file", metavar="FILE", help="The roster; else fleet.yaml
 
 
 @click.group(
-    short_help="Look after many projects at once.",
+    short_help="Run many projects with one shared number of agents.",
     epilog="""\b
 Examples:
   harness fleet add ~/src/shop
@@ -34,7 +34,7 @@ def _roster_file(named: str | None) -> str:
     return os.path.abspath(os.path.expanduser(named)) if named else roster.usual_file()
 
 
-@fleet.command("list", short_help="The projects of the roster.", epilog="Example:  harness fleet list --json")
+@fleet.command("list", short_help="List the projects of the roster.", epilog="Example:  harness fleet list --json")
 @_file
 @json_option
 def list_(file: str | None, as_json: bool) -> int:
@@ -53,7 +53,7 @@ def list_(file: str | None, as_json: bool) -> int:
     return 0
 
 
-@fleet.command(short_help="What all of them are at.", epilog="Example:  harness fleet status --json")
+@fleet.command(short_help="Show what every project does.", epilog="Example:  harness fleet status --json")
 @_file
 @json_option
 def status(file: str | None, as_json: bool) -> int:
@@ -98,7 +98,7 @@ def run(file: str | None, once: bool) -> int:
         return FleetSupervisor(lambda: roster.read(where), say_to(as_json=False), stop).run(once=once)
 
 
-@fleet.command(short_help="Begin no new runs.", epilog="Example:  harness fleet pause")
+@fleet.command(short_help="Start no new runs.", epilog="Example:  harness fleet pause")
 def pause() -> int:
     """Let the supervisor begin nothing new; what runs goes on."""
     from agent_harness.fleet import status as of_fleet
@@ -111,7 +111,7 @@ def pause() -> int:
     return 0
 
 
-@fleet.command(short_help="Begin runs again.", epilog="Example:  harness fleet resume")
+@fleet.command(short_help="Start runs again.", epilog="Example:  harness fleet resume")
 def resume() -> int:
     """Take a pause of the fleet back."""
     from agent_harness.fleet import status as of_fleet
@@ -124,7 +124,7 @@ def resume() -> int:
     return 0
 
 
-@fleet.command(short_help="Take a project in.", epilog="Example:  harness fleet add ~/src/shop")
+@fleet.command(short_help="Add a project to the roster.", epilog="Example:  harness fleet add ~/src/shop")
 @click.argument("path")
 @_file
 def add(path: str, file: str | None) -> int:
@@ -135,7 +135,7 @@ def add(path: str, file: str | None) -> int:
     return 0
 
 
-@fleet.command(short_help="Take a project out.", epilog="Example:  harness fleet remove ~/src/shop")
+@fleet.command(short_help="Remove a project from the roster.", epilog="Example:  harness fleet remove ~/src/shop")
 @click.argument("path")
 @_file
 def remove(path: str, file: str | None) -> int:
@@ -146,7 +146,7 @@ def remove(path: str, file: str | None) -> int:
     return 0
 
 
-@fleet.command(short_help="Why a project gets what it gets.", epilog="Example:  harness fleet why ~/src/shop")
+@fleet.command(short_help="Explain the share of a project.", epilog="Example:  harness fleet why ~/src/shop")
 @click.argument("path")
 @_file
 def why(path: str, file: str | None) -> int:

@@ -34,7 +34,8 @@ def hooks() -> None:
 
 
 @hooks.command(
-    short_help="Write them into the client's settings.", epilog="Example:  harness hooks install --client claude-code"
+    short_help="Write the hooks into the client's settings.",
+    epilog="Example:  harness hooks install --client claude-code",
 )
 @client_option
 @scope_option
@@ -53,7 +54,7 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
 
 
 @hooks.command(
-    short_help="Take them out of the client's settings.", epilog="Example:  harness hooks uninstall --client codex"
+    short_help="Remove the hooks from the client's settings.", epilog="Example:  harness hooks uninstall --client codex"
 )
 @client_option
 @scope_option

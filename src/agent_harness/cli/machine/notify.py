@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group(
     invoke_without_command=True,
-    short_help="Say whom to tell.",
+    short_help="Choose who is notified.",
     epilog="""\b
 Examples:
   harness notify add webhook:https://hooks.example.org/harness
@@ -72,7 +72,7 @@ def _hours(quiet: tuple[int, int]) -> str:
     return "-".join(f"{minute // 60:02d}:{minute % 60:02d}" for minute in quiet)
 
 
-@notify.command(short_help="Tell one more.", epilog="Example:  harness notify add 'command:notify-send'")
+@notify.command(short_help="Add a target.", epilog="Example:  harness notify add 'command:notify-send'")
 @click.argument("target")
 @json_option
 def add(target: str, as_json: bool) -> int:
@@ -84,7 +84,7 @@ def add(target: str, as_json: bool) -> int:
     return _answered("add", {"target": sending.shown(target)}, as_json, f"Told from now on: {sending.shown(target)}")
 
 
-@notify.command(short_help="Tell one less.", epilog="Example:  harness notify remove 'command:notify-send'")
+@notify.command(short_help="Remove a target.", epilog="Example:  harness notify remove 'command:notify-send'")
 @click.argument("target")
 @json_option
 def remove(target: str, as_json: bool) -> int:
@@ -96,7 +96,9 @@ def remove(target: str, as_json: bool) -> int:
     return _answered("remove", {"target": sending.shown(target)}, as_json, f"No longer told: {sending.shown(target)}")
 
 
-@notify.command("set", short_help="Of what, and when not.", epilog="Example:  harness notify set --quiet 22:00-07:00")
+@notify.command(
+    "set", short_help="Set the events and the quiet hours.", epilog="Example:  harness notify set --quiet 22:00-07:00"
+)
 @click.option(
     "--on", cls=Several, metavar="EVENTS", help="question, stopped, done, limit, budget, ...; the first three."
 )
@@ -130,7 +132,7 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
     return _answered("set", members, as_json, "Set.")
 
 
-@notify.command(short_help="Send a message to all.", epilog="Example:  harness notify test")
+@notify.command(short_help="Send a test message to all targets.", epilog="Example:  harness notify test")
 @json_option
 def test(as_json: bool) -> int:
     """Send a message to everybody who is told, and say what each answered."""
@@ -168,7 +170,7 @@ def test(as_json: bool) -> int:
     return 0 if all(why is None for _, why in found) else 1
 
 
-@notify.command(short_help="Look at all projects once.", epilog="Example:  harness notify check")
+@notify.command(short_help="Check all projects once.", epilog="Example:  harness notify check")
 @json_option
 def check(as_json: bool) -> int:
     """Look at all projects once and tell what is new: also a run that was killed, which cannot speak.

@@ -243,7 +243,7 @@ _REFS = "refs/harness/"
 
 
 @click.command(
-    short_help="Take the harness out of a project.",
+    short_help="Remove the harness from a project.",
     epilog="""\b
 Examples:
   harness uninstall --dry-run           what would go, and where to

@@ -9,7 +9,7 @@ from agent_harness.errors import EXIT_CODES, UsageError
 
 TOPICS = {
     "start": """\
-Three ways to begin, in a folder that is a git repository:
+Ways to begin, in a folder that is a git repository:
 
   harness init .                        a task list; each task has a command that proves it
   harness add "Add a limit" --validate "pytest -q tests/test_limit.py"
