@@ -5,6 +5,7 @@ The help text of every command stands in one table, so that ``--help`` imports n
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -17,53 +18,62 @@ from agent_harness.errors import Interrupted, UsageError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (panel of at most nine, module:attribute, help line)
-    "setup": ("Start", "agent_harness.cli.machine.setup:setup", "Set up an agent, a project and hooks."),
-    "init": ("Start", "agent_harness.cli.shared:init", "Create a task list, or plan a project from a specification."),
-    "add": ("Start", "agent_harness.cli.tasklist:add", "Add a task to the list."),
-    "add-feature": ("Start", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
-    "add-features": ("Start", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
-    "import": ("Start", "agent_harness.cli.backlog:import_", "Import tasks from another tool or a Markdown file."),
-    "export": ("Start", "agent_harness.cli.backlog:export", "Export tasks for another tool."),
-    "demo": ("Start", "agent_harness.demo:demo", "Watch a scripted agent build a small project."),
+    "init": (
+        "Everyday",
+        "agent_harness.cli.shared:init",
+        "Create a task list, or plan a project from a specification.",
+    ),
+    "add": ("Everyday", "agent_harness.cli.tasklist:add", "Add a task to the list."),
+    "run": ("Everyday", "agent_harness.cli.shared:run", "Run agents on the next tasks or features."),
+    "status": ("Everyday", "agent_harness.cli.shared:status", "Show progress and the next step."),
+    "watch": ("Everyday", "agent_harness.cli.story:main", "Follow one project, or all of them, live."),
+    "why": ("Everyday", "agent_harness.cli.story:main", "Explain why an item is proven, or is not."),
+    "resume": ("Everyday", "agent_harness.cli.shared:resume", "Answer a pending question, or end a pause or halt."),
+    "undo": ("Everyday", "agent_harness.cli.projects:undo", "Revert accepted work with a new commit."),
+    "setup": ("Plan", "agent_harness.cli.machine.setup:setup", "Set up an agent, a project and hooks."),
+    "import": ("Plan", "agent_harness.cli.backlog:import_", "Import tasks from another tool or a Markdown file."),
+    "export": ("Plan", "agent_harness.cli.backlog:export", "Export tasks for another tool."),
+    "add-feature": ("Plan", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
+    "add-features": ("Plan", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
+    "demo": ("Plan", "agent_harness.demo:demo", "Watch a scripted agent build a small project."),
     "help": (
-        "Start",
+        "Plan",
         "agent_harness.cli.machine.topics:help_",
         "Read about start, night, questions, undo, agents, exit-codes.",
     ),
-    "run": ("Work", "agent_harness.cli.shared:run", "Run agents on the next tasks or features."),
-    "verify": ("Work", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
-    "health": ("Work", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
-    "cleanup": ("Work", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
-    "drive": ("Work", "agent_harness.cli.tasklist:drive", "Restart an interactive client until its task list is done."),
-    "scale": ("Work", "agent_harness.cli.parallel:main", "Change the number of workers of a parallel run."),
-    "cancel": ("Work", "agent_harness.cli.parallel:main", "Cancel one attempt of a parallel run; keep its work."),
-    "queue": ("Work", "agent_harness.cli.parallel:main", "Show and arrange the merge queue of a parallel run."),
-    "workspace": ("Work", "agent_harness.cli.parallel:main", "Show and remove the working copies of parallel runs."),
+    "verify": ("Run", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
+    "health": ("Run", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
+    "cleanup": ("Run", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
+    "drive": ("Run", "agent_harness.cli.tasklist:drive", "Restart an interactive client until its task list is done."),
+    "scale": ("Run", "agent_harness.cli.parallel:main", "Change the number of workers of a parallel run."),
+    "cancel": ("Run", "agent_harness.cli.parallel:main", "Cancel one attempt of a parallel run; keep its work."),
+    "queue": ("Run", "agent_harness.cli.parallel:main", "Show and arrange the merge queue of a parallel run."),
+    "workspace": ("Run", "agent_harness.cli.parallel:main", "Show and remove the working copies of parallel runs."),
     "worker": (
-        "Many projects and machines",
+        "Fleets and machines",
         "agent_harness.cli.machine.engines:worker",
         "Run jobs for runs on another machine.",
     ),
     "engine": (
-        "Many projects and machines",
+        "Fleets and machines",
         "agent_harness.cli.machine.engines:engine",
         "Check the connection to remote workers.",
     ),
     "fleet": (
-        "Many projects and machines",
+        "Fleets and machines",
         "agent_harness.cli.machine.fleet:fleet",
         "Run many projects with one shared number of agents.",
     ),
-    "status": ("See", "agent_harness.cli.shared:status", "Show progress and the next step."),
-    "watch": ("See", "agent_harness.cli.story:main", "Follow one project, or all of them, live."),
+    "projects": (
+        "Fleets and machines",
+        "agent_harness.cli.shared:projects",
+        "List your projects, and forget deleted ones.",
+    ),
     "serve": ("See", "agent_harness.cli.story:main", "Show projects in a browser; answer questions there."),
-    "why": ("See", "agent_harness.cli.story:main", "Explain why an item is proven, or is not."),
     "diff": ("See", "agent_harness.cli.story:main", "Show what a session or an item changed."),
     "costs": ("See", "agent_harness.cli.story:main", "Show what was spent, and on what."),
     "report": ("See", "agent_harness.cli.story:main", "Write a report as one HTML or Markdown page."),
     "log": ("See", "agent_harness.cli.features:log", "Show and search what happened."),
-    "projects": ("See", "agent_harness.cli.shared:projects", "List your projects, and forget deleted ones."),
-    "resume": ("Decide", "agent_harness.cli.shared:resume", "Answer a pending question, or end a pause or halt."),
     "say": ("Decide", "agent_harness.cli.shared:say", "Send a message to the running agent."),
     "pause": ("Decide", "agent_harness.cli.projects:pause", "Pause a project."),
     "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or take it in again."),
@@ -79,15 +89,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Take the project over; the harness stops working on it.",
     ),
     "takeback": ("Decide", "agent_harness.cli.projects:takeback", "Give the project back; your work is verified."),
-    "undo": ("Undo and end", "agent_harness.cli.projects:undo", "Revert accepted work with a new commit."),
-    "rescue": ("Undo and end", "agent_harness.cli.tasks:main", "List or restore rolled-back work."),
+    "rescue": ("Stop and restore", "agent_harness.cli.tasks:main", "List or restore rolled-back work."),
     "stop": (
-        "Undo and end",
+        "Stop and restore",
         "agent_harness.cli.projects:stop",
         "Leave maintenance mode. (To stop a run: harness pause.)",
     ),
-    "abort": ("Undo and end", "agent_harness.cli.projects:abort", "End the project; keep commits, logs and costs."),
-    "uninstall": ("Undo and end", "agent_harness.cli.machine.setup:uninstall", "Remove the harness from a project."),
+    "abort": ("Stop and restore", "agent_harness.cli.projects:abort", "End the project; keep commits, logs and costs."),
+    "uninstall": (
+        "Stop and restore",
+        "agent_harness.cli.machine.setup:uninstall",
+        "Remove the harness from a project.",
+    ),
     "config": ("Settings", "agent_harness.cli.projects:config", "Show the settings and their sources."),
     "agents": ("Settings", "agent_harness.cli.machine.agents:agents", "Show the agents that are installed here."),
     "limits": ("Settings", "agent_harness.cli.machine.agents:limits", "Show which accounts are rate limited."),
@@ -130,16 +143,12 @@ EXAMPLES = """\
 Examples:
 
   harness demo                                   see it work, without a model
-
   harness init .                                 a task list in this folder
   harness add "Add a limit" --validate "pytest -q"
   harness run --agent 'command:my-agent'         the harness works it down
   harness hooks install --client claude-code     or your own session does
-
   harness init --spec SPEC.md                    a project, from a specification
   harness run --until-done                       until every feature is proven
-  harness status --json
-
   harness help night                             how to leave it alone
 """
 
@@ -185,12 +194,25 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
-            with formatter.section(panel):
-                formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items() if row[0] == panel])
+        """Write a line for each everyday command, and the names of all others: that fits a screen."""
+        first, *others = in_panels()
+        with formatter.section(first[0]):
+            formatter.write_dl(first[1])
+        with formatter.section("More (harness help commands has a line for each)"):
+            widest = max(len(panel) for panel, _ in others)
+            for panel, rows in others:
+                names = textwrap.wrap(", ".join(name for name, _ in rows), 78 - widest - 4, break_on_hyphens=False)
+                lines = (f"  {label:<{widest}}  {line}\n" for label, line in zip([panel] + [""] * 9, names))  # noqa: B905
+                formatter.write("".join(lines))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{EXAMPLES}")
+
+
+def in_panels() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return each panel with the names and help lines of its commands."""
+    panels = dict.fromkeys(row[0] for row in COMMANDS.values())
+    return [(each, [(name, row[2]) for name, row in COMMANDS.items() if row[0] == each]) for each in panels]
 
 
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:

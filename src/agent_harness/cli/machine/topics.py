@@ -61,11 +61,19 @@ Claude Code or Codex on PATH is taken by itself. Others are named:
 )
 @click.argument("topic", required=False)
 def help_(topic: str | None) -> int:
-    """Read about a topic: start, night, questions, undo, agents, exit-codes. The name of a command gives its help."""
-    from agent_harness.cli.app import COMMANDS
+    """Read about a topic: start, night, questions, undo, agents, commands, exit-codes.
+
+    The name of a command gives the help of that command.
+    """
+    from agent_harness.cli.app import COMMANDS, in_panels
 
     if topic is None:
-        show("\n".join([f"harness help {name}" for name in (*TOPICS, "exit-codes")]))
+        show("\n".join([f"harness help {name}" for name in (*TOPICS, "commands", "exit-codes")]))
+        return 0
+    if topic == "commands":
+        widest = max(map(len, COMMANDS))
+        panels = ([f"{panel}:", *(f"  {name:<{widest}}  {line}" for name, line in rows)] for panel, rows in in_panels())
+        show("\n\n".join("\n".join(lines) for lines in panels))
         return 0
     if topic == "exit-codes":
         show("\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_CODES))
