@@ -675,7 +675,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
 
     for url, code, told in [
         ("temporal://127.0.0.1:1", 4, "127.0.0.1:1"),
-        ("rabbit://x", 2, "no engine is called 'rabbit'"),
+        ("rabbit://x", 2, "Unknown engine URL scheme: 'rabbit'"),
         ("temporal://me:secret@127.0.0.1:7233", 2, "a password does not belong"),
         (f"{server.url.replace('/default', '/nowhere')}", 4, "no namespace 'nowhere'"),
         (f"{server.url}?remote=upstream", 4, "there is no remote 'upstream'"),

@@ -235,7 +235,7 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
         ("projects:\n  - {weight: 2}\n", 3, "line 2: a project has a path or a glob"),
         ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
         ("projects: 7\n", 3, "projects is no list"),
-        ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is none: no engine is called 'rabbit'"),
+        ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is none: Unknown engine URL scheme: 'rabbit'"),
         ("- a\n", 3, "no set of settings"),
         ("agents: 2\naccounts: [x]\n", 3, "line 2: accounts is no set of accounts"),
         ("accounts:\n  x: 3\n", 3, "line 2: x does not say how many agents: {agents: 12}"),

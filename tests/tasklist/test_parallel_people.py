@@ -52,7 +52,7 @@ def test_without_a_parallel_run_one_line_says_how_one_begins(tmp_path: Path) -> 
     assert (listed.code, listed.out) == (0, "No workspaces.\nnext: harness run --workers 4\n")
     assert answer(work, "workspace", "prune")["removed"] == []
     queue = work.harness("queue")
-    assert (queue.code, "no parallel run has been here" in queue.err) == (7, True), queue
+    assert (queue.code, "No parallel run in this project" in queue.err) == (7, True), queue
     assert "harness run --workers 4" in queue.err
     path = work.harness("workspace", "path", "w1")
     assert (path.code, "there is no workspace w1" in path.err) == (2, True), path

@@ -154,7 +154,7 @@ def test_a_living_neighbour_is_respected(project: TaskListProject) -> None:
     project.add("task-002")
     project.hold()
     project.hold("task-002", name="other")
-    refused(project, "task-002 is being worked on in this work tree")
+    refused(project, "Another process is working on task-002 in this worktree")
     project.edit("task-002", lease_expires_at="2020-01-01T00:00:00Z")
     assert rollback.roll_back(project.worker(), project.task()).rolled_back
 

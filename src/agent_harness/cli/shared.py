@@ -240,8 +240,8 @@ def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
 def _refuse(given: dict[str, object], kind: str) -> None:
     wrong = [name for name, value in given.items() if value]
     if wrong:
-        what = "feature project" if kind == "features" else "task list"
-        raise UsageError(f"{wrong[0]} means nothing on a {what}", hint="harness run --help")
+        here, other = ("feature project", "task list")[:: 1 if kind == "features" else -1]
+        raise UsageError(f"{wrong[0]} works only in a {other}; this is a {here}", hint="harness run --help")
 
 
 @click.command(

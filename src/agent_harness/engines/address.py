@@ -54,11 +54,9 @@ def address_of(url: str) -> EngineAddress | None:
         return None
     parts = urlsplit(url)
     if parts.scheme != "temporal":
-        raise UsageError(f"no engine is called {url.partition(':')[0] or url!r}", hint=f"local:  # or {_HINT}")
+        raise UsageError(f"Unknown engine URL scheme: {url.partition(':')[0] or url!r}", hint=f"local:  # or {_HINT}")
     if parts.username is not None or parts.password is not None:
-        raise UsageError(
-            "a password does not belong into the address of an engine", hint="set TEMPORAL_API_KEY, or a profile"
-        )
+        raise UsageError("The engine URL must not contain a password", hint="set TEMPORAL_API_KEY, or a profile")
     try:
         port = parts.port or 7233
     except ValueError:
@@ -127,5 +125,5 @@ def _seconds(text: str | None) -> float:
     if text is None:
         return HEARTBEAT_SECONDS
     if not text.isascii() or not text.isdecimal() or int(text) < LEAST_HEARTBEAT_SECONDS:
-        raise UsageError(f"heartbeat={text} is no number of seconds from {LEAST_HEARTBEAT_SECONDS:.0f}", hint=_HINT)
+        raise UsageError(f"heartbeat must be at least {LEAST_HEARTBEAT_SECONDS:.0f} seconds, got {text}", hint=_HINT)
     return float(text)

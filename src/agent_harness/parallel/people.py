@@ -51,7 +51,7 @@ class ParallelRuns:
         if rebuild.is_missing(self.folder):
             raise StateDamaged(f"{ledger.path} is gone, and attempts are there that it has told of", hint=REBUILD)
         if not ledger.events:
-            raise NothingEligible("no parallel run has been here", hint=BEGIN)
+            raise NothingEligible("No parallel run in this project", hint=BEGIN)
         return ledger.folded()
 
     def unpushed_here(self) -> int:

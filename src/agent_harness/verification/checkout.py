@@ -141,7 +141,7 @@ def make_checkout(
             (top / ".git/HEAD").write_text("ref: refs/heads/main\n")
         cwd = top / os.fsdecode(git.prefix())
         if not Path(os.path.realpath(cwd)).is_relative_to(os.path.realpath(top)):
-            raise Refused("the commit has a link in the place of the project's folder", hint="git show --stat")
+            raise Refused("the commit has a symlink where the project folder should be", hint="git show --stat")
         cwd.mkdir(parents=True, exist_ok=True)
         project = Path(git.root)
         checkout, but = (top, cwd), frozenset(without)

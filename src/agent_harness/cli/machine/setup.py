@@ -383,7 +383,9 @@ class _Removal:
 
         home = trusted_state.of_user("removed", project=self.root)
         if home is None:
-            raise Refused("No folder outside of the project can be written", hint="set XDG_STATE_HOME")
+            raise Refused(
+                "Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder"
+            )
         stamp = clock.now().strftime("%Y%m%dT%H%M%S-%f")
         return os.path.join(home, f"{os.path.basename(self.root) or 'project'}-{stamp}")
 

@@ -324,7 +324,7 @@ def remote_url(git: Git, name: str) -> str:
     if not url and (":" in name or name.startswith("/")):
         url = name
     if not url:
-        told = f"there is no remote {name!r}, through which code would go to the workers"
+        told = f"No git remote {name!r}. Remote workers need one to exchange code"
         raise PreflightFailed(told, hint=f"git remote add {name} URL")
     if "://" not in url and ":" not in url.split("/")[0]:
         return os.path.normpath(os.path.join(str(git.top()), os.path.expanduser(url)))

@@ -71,7 +71,7 @@ class PushTarget:
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
-            raise HarnessError(f"what the remote has could not be fetched: {redact(found.message).strip()[-300:]}")
+            raise HarnessError(f"git fetch failed: {redact(found.message).strip()[-300:]}")
         git.update_ref(ref, None)
         return theirs
 

@@ -103,7 +103,7 @@ def find(git: Git, ref: str) -> KeptWork:
     """The one of that name, in full or from the kind on (``rolled-back/3``); ``UsageError`` when there is none."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
-        raise UsageError(f"there is no rescue {ref}", hint="harness rescue list")
+        raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
     return found
 
 

@@ -74,7 +74,7 @@ def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str)
         raise UsageError("Choose one of the answers", hint="lth status .")
     said = text.strip()
     if len(said) > MOST_CHARACTERS:
-        raise UsageError(f"A note has at most {MOST_CHARACTERS} letters", hint="lth status .")
+        raise UsageError(f"A note may have at most {MOST_CHARACTERS} characters", hint="shorten the note")
     action = ViewAction(shown, by)
     if word in found.criteria:
         criterion, status = found.criteria[word]

@@ -110,7 +110,7 @@ def _find(worker: "Worker", ref: str) -> tuple[Git, RescueEntry]:
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")
     found = next((each for each in known if each.ref in wanted), None)
     if git is None or found is None:
-        raise UsageError(f"there is no rescue {ref}", hint="harness rescue list")
+        raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
     return git, found
 
 
@@ -124,5 +124,5 @@ def _write_changes(git: Git, found: RescueEntry) -> list[str]:
         is_known = any(entry_at(git, path, entry) == entry for entry in (before, after))
         if not is_known or links.above(path):
             hint = f"harness rescue restore {found.ref} --to A-NEW-FOLDER"
-            raise UnsafeTree(f"{shown(path)} is not as it was before the attempt; nothing was restored", hint=hint)
+            raise UnsafeTree(f"{shown(path)} was changed after the attempt; nothing was restored", hint=hint)
     return snapshot.write_changes(git, found.commit, changes)  # the base of the rescue has what goes

@@ -287,7 +287,7 @@ def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bo
         raise _refused(f"{len(pushed)} commits of the attempt were pushed, such as {pushed[0][:12]}", "git log")
     other = _living_neighbour(worker, task, attempt.place.top)
     if other:
-        raise _refused(f"{other} is being worked on in this work tree by somebody else", "harness status")
+        raise _refused(f"Another process is working on {other} in this worktree", "harness status")
 
 
 def _refused(reason: str, hint: str) -> UnsafeTree:
