@@ -60,7 +60,7 @@ def commands() -> str:
     for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
         names = {f"harness {name}": row[2] for name, row in COMMANDS.items() if row[0] == panel}
         rows = [
-            (f"`{path}`", names.get(path, ""), " ".join(f"`{each}`" for each in at.options if each != "--help"))
+            (f"`{path}`", names.get(path, at.short), " ".join(f"`{each}`" for each in at.options if each != "--help"))
             for path, at in found.items()
             if path in names or " ".join(path.split()[:2]) in names
         ]

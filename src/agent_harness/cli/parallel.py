@@ -202,7 +202,7 @@ PROGRAMS = {
         "The workspaces in which the agents of parallel runs work: each a repository of its own.",
         {
             "list": Subcommand(
-                "Each workspace, its item, size, age and state.",
+                "List the workspaces.",
                 _JSON,
                 purpose="Show each workspace: its state, its size, how long ago an agent began there, and with which "
                 "item. `in use`: somebody works there. `left`: a run was killed, and what is in it is rescued before "
@@ -211,7 +211,7 @@ PROGRAMS = {
                 act=_workspace_list,
             ),
             "path": Subcommand(
-                "The folder of a workspace.",
+                "Print the folder of a workspace.",
                 Argument("workspace", "WORKSPACE", str),
                 _JSON,
                 purpose="Print the folder of a workspace, and nothing else.",
@@ -236,7 +236,7 @@ PROGRAMS = {
         "What is proven in its workspace and waits to land on the branch.",
         {
             "list": Subcommand(
-                "What waits to land, in its order.",
+                "List what waits in the merge queue.",
                 _JSON,
                 purpose="Show what is proven and waits to land, in its order, with its attempt and since when; also of "
                 "a run that was killed.",
@@ -278,7 +278,7 @@ PROGRAMS = {
                 act=_asked("first"),
             ),
             "rebuild": Subcommand(
-                "Make a journal anew that cannot be read.",
+                "Rebuild a journal that cannot be read.",
                 _JSON,
                 purpose="Make the journal of a parallel run anew from refs, results and the project's own files, where "
                 "it is damaged, gone, or that of another project; says what could not be known. The old one is kept.",

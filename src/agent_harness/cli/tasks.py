@@ -215,7 +215,7 @@ def _validate(task_list: TaskList, task_id: str) -> JsonObject:
 
 _TASK = {
     "next": _verb(
-        "What claim would take.",
+        "Show the task that claim would take.",
         purpose="What `claim` would take; changes nothing. Exit 7: nothing can be claimed.",
         example="harness task next",
     ),
@@ -239,14 +239,14 @@ _TASK = {
         act=_checkpoint,
     ),
     "renew": _verb(
-        "Hold on to a task.",
+        "Renew the lease of a task.",
         _ID,
         _LEASE,
         purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; stop touching its files.",
         example="harness task renew task-001",
     ),
     "run-step": _verb(
-        "Run something long, and hold on.",
+        "Run a long command; renew the lease.",
         _ID,
         Argument("command", "-- CMD...", many=True),
         Option("--timeout", "S", "Seconds; 3600.", Number(), name="timeout_seconds"),
@@ -256,7 +256,7 @@ _TASK = {
         forwards=True,
     ),
     "validate": _verb(
-        "Run what proves a task.",
+        "Run the check of a task.",
         _ID,
         purpose="Run the task's validation command, and remember a pass. Exit 1: FAIL, 124: TIMEOUT.",
         example="harness task validate task-001",
@@ -272,7 +272,7 @@ _TASK = {
         example="harness task complete task-001",
     ),
     "accept": _verb(
-        "Take refused work as it is.",
+        "Accept rejected work as it is.",
         _ID,
         Argument("patterns", "PATTERN...", many=True, required=False),
         purpose="A person's word on work that was refused for what it changes of the files that prove it: what the last"
@@ -296,21 +296,21 @@ _TASK = {
         example='harness task fail task-001 --category TEST_FAIL "why"',
     ),
     "release": _verb(
-        "Give a task back untried.",
+        "Give a task back, not counted.",
         _ID,
         Argument("why", "TEXT"),
         purpose="Give the task back: no attempt is counted, the work goes into a rescue.",
         example='harness task release task-001 "no time"',
     ),
     "recover": _verb(
-        "Fix what was interrupted.",
+        "Repair an interrupted attempt.",
         Argument("task_id", "[ID]", required=False),
         Option("--decide", "WORD", "Your judgement, where only you can judge.", OneOf("resume", "fail")),
         purpose="Fix a damaged state from its backup, and the tasks that an interrupted session left.",
         example="harness task recover task-001 --decide resume",
     ),
     "rollback": _verb(
-        "Go back to the claim.",
+        "Restore the state at the claim.",
         _ID,
         Option("--dry-run", None, "Only say what it would do."),
         _PUSHED,
@@ -318,7 +318,7 @@ _TASK = {
         example="harness task rollback task-001 --dry-run",
     ),
     "set": _verb(
-        "Correct a task by hand.",
+        "Change a field of a task.",
         _ID,
         Argument("changes", "FIELD=VALUE", _assignment, many=True),
         purpose="A person's correction: title, status (pending, failed), priority, depends_on, validation.command and "
@@ -327,14 +327,14 @@ _TASK = {
         act=_set,
     ),
     "reset": _verb(
-        "Try failed tasks again.",
+        "Open failed tasks again.",
         Argument("task_ids", "[ID...]", required=False, many=True),
         Option("--failed", None, "All that have failed for good."),
         purpose="Make failed tasks pending again, with all their attempts: all that are named, or none.",
         example="harness task reset --failed",
     ),
     "stats": _verb(
-        "Write the numbers into the log.",
+        "Write statistics to the log.",
         purpose="The numbers of the list, also as a STATS line in the log.",
         example="harness task stats --text",
     ),
@@ -357,18 +357,18 @@ _SESSION = {
 
 _RESCUE = {
     "list": _verb(
-        "All rescues.",
+        "List rescues.",
         purpose="All rescues: ref, task, time, commit, number of files.",
         example="harness rescue list",
     ),
     "show": _verb(
-        "What one holds.",
+        "Show what a rescue holds.",
         _REF,
         purpose="What one rescue holds.",
         example="harness rescue show rescue/task-001/1",
     ),
     "restore": _verb(
-        "Get one back.",
+        "Restore a rescue.",
         _REF,
         Option("--to", "DIR", "All of its files in a new folder; else what it changed, in the work tree."),
         purpose="Write what a rescue holds into a new folder, or what the attempt had changed into the work tree again."
@@ -376,7 +376,7 @@ _RESCUE = {
         example="harness rescue restore rescue/task-001/1 --to ../looked-at",
     ),
     "prune": _verb(
-        "Forget old ones.",
+        "Delete old rescues.",
         Option("--older-than", "DAYS", "Age in days.", Number(0), name="older_than_days", required=True),
         purpose="Forget rescues that are older than so many days.",
         example="harness rescue prune --older-than 30",

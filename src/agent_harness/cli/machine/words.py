@@ -54,6 +54,7 @@ class CommandWords:
     verbs: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
     place: tuple[str, ...] | str = ()  # what its first argument may be
+    short: str = ""  # one line
     purpose: str = ""  # paragraphs
     takes: str = ""  # what stands behind the command, as its usage has it
     told: tuple[tuple[str, str], ...] = ()  # each option as it is typed, and what it means
@@ -92,6 +93,7 @@ def _help_of(path: str, command: click.Command) -> dict[str, Any]:
     rows = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
     examples = inspect.cleandoc(command.epilog or "").replace("\b\n", "").removeprefix("Examples:")
     return {
+        "short": command.short_help or "",
         "purpose": inspect.cleandoc(command.help or "").replace("\b\n", ""),
         "takes": " ".join(command.collect_usage_pieces(context)),
         "told": tuple(row for row in rows if row),
@@ -156,6 +158,7 @@ def _of_verb(name: str, verb: Subcommand, *, task: bool = False) -> CommandWords
     return CommandWords(
         options=options,
         place=place,
+        short=verb.short,
         purpose=verb.purpose,
         takes=" ".join(each.shown for each in verb.arguments),
         told=tuple(map(option_row, shown)),
