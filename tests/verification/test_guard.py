@@ -664,3 +664,20 @@ def test_scripts_for_tests_that_were_there_stay_beside_the_one_that_is_run() -> 
     more = {"package.json": (base["package.json"]).replace('"start"', '"test:more": "node more.js", "start"')}
     assert rejecting(of_task(bent, command="npm test", base=base)) == {"check_changed"}
     assert rejecting(of_task(more, command="npm test", base=base)) == set()
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({".npmrc": "node-options=--require ./patch.js\n"}, {"runner_config_changed"}),
+        ({".npmrc": "save-exact=true\nregistry=https://example.invalid/\n"}, set()),
+        (
+            {"tests/__init__.py": "def load_tests(loader, tests, pattern):\n    return tests\n"},
+            {"runner_config_changed"},
+        ),
+        ({"tests/__init__.py": "import unittest\n"}, set()),
+        ({".proverc": "--exec ./fake\n"}, {"runner_config_changed"}),
+    ],
+)
+def test_new_files_that_pick_the_tests_or_their_program(files: Files, found: set[str]) -> None:
+    assert rejecting(surveyed(files)) == found

@@ -364,7 +364,9 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Dut
 
 def _of_tests(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
     """The findings on a changed test, or on what tests stand on."""
-    if kind.shared:
+    if not kind.own and change.path.endswith(".py") and _picks_tests(change.after) and not _picks_tests(change.before):
+        yield _config(change, "it defines load_tests, which picks the tests that run", duty)
+    elif kind.shared:
         yield from _shared_test(change, duty)
     elif kind.given:
         yield from _given_test(change, duty)
@@ -372,6 +374,12 @@ def _of_tests(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
         yield from _older_test(change)
     elif kind.support and kind.was_there and not kind.left:
         yield from _support(change)
+
+
+def _picks_tests(source: bytes | None) -> bool:
+    """Return whether a module has the function that unittest asks for the tests to run."""
+    tree = sources.parse(source)
+    return tree is not None and any("load_tests" in sources.bound(statement) for statement in tree.body)
 
 
 def _of_commands(change: FileChange, kind: _Kind, duty: Duty) -> Finding | None:

@@ -36,8 +36,11 @@ _INI_SECTIONS = ("pytest", "tool:pytest")
 _OTHER_RUNNERS = (
     *("jest.config.*", "vitest.config.*", "vitest.workspace.*", "karma.conf.*", ".mocharc.*", "ava.config.*"),
     *("playwright.config.*", "cypress.config.*", ".rspec", "phpunit.xml*"),
+    *(".noderc", ".proverc", ".taprc"),
 )
 _ENCODING = b"working-tree-encoding"
+_NPM_SETS = re.compile(rb"(?m)^\s*(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)\s*=(.*)$")
+"""Settings of npm that decide what a script of a package runs, or how."""
 _PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
@@ -76,7 +79,7 @@ def is_runner_config(path: str) -> bool:
     name = PurePosixPath(path).name.lower()
     return (
         name in _INI_FILES
-        or name == ".gitattributes"
+        or name in (".gitattributes", ".npmrc")
         or name in _TOML_FILES
         or name == "package.json"
         or any(fnmatch(name, pattern) for pattern in _OTHER_RUNNERS)
@@ -97,11 +100,17 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
         return f"it sets {', '.join(keys)}" if keys else None
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
-    if name == "package.json":
-        old, new = _package(before), _package(after)
-        keys = sorted(key for key in _PACKAGE_MEMBERS if old.get(key) != new.get(key))
-        return f"it sets {', '.join(keys)}" if keys else None
-    return "it steers a test runner"
+    if name not in (".npmrc", "package.json"):
+        return "it steers a test runner"
+    old, new = (_set_by_npm(text) if name == ".npmrc" else _package(text) for text in (before, after))
+    members = {*old, *new} if name == ".npmrc" else _PACKAGE_MEMBERS
+    keys = sorted(key for key in members if old.get(key) != new.get(key))
+    return f"it sets {', '.join(keys)}" if keys else None
+
+
+def _set_by_npm(text: bytes | None) -> dict[str, str]:
+    """The settings of npm by which a script runs otherwise, and their values."""
+    return {key.decode(): value.decode("utf-8", "replace") for key, value in _NPM_SETS.findall(text or b"")}
 
 
 def _only_stricter(key: str, before: object, after: object) -> bool:
