@@ -57,14 +57,15 @@ def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: CalcProje
 
 
 def test_what_is_no_ref_at_all_stops_nothing(calc: CalcProject) -> None:
-    """Files in the folders of git's refs, which git neither reads nor removes."""
+    """Files in the folders of git's refs, which git neither reads nor removes; locks are moved away after the turn."""
     rubbish = "mkdir -p .git/refs/harness/candidates/1 .git/refs/harness/rolled-back/1 && "
     rubbish += "echo x > .git/refs/harness/candidates/1/notes.lock && echo x > .git/refs/harness/rolled-back/1/a.lock"
     ran = calc.run([bad(sh(rubbish))])
     assert ran.code == 1, ran.text
     assert "rolled back" in ran.out
     assert calc.run([good()]).code == 0
-    assert (calc.root / ".git/refs/harness/candidates/1/notes.lock").exists()
+    assert not (calc.root / ".git/refs/harness/candidates/1/notes.lock").exists()
+    assert any(path.name.startswith("left.lock") for path in (calc.root / ".git/harness").iterdir())
 
 
 @pytest.mark.exhaustive

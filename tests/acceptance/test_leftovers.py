@@ -13,8 +13,8 @@ from .test_s06_regression import breaking
 KILLED = """\
 import os, signal, sys
 from agent_harness.kernel.git import Git
-from agent_harness.verification.checkout import workspace
-with workspace(Git(sys.argv[1]), "HEAD"):
+from agent_harness.verification.checkout import make_checkout
+with make_checkout(Git(sys.argv[1]), "HEAD"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -71,7 +71,7 @@ def work_while_killing(
 def books_add_up(made: FeatureListProject, size: int, begun: int) -> None:
     """Each session has one record, each dollar counts once, each feature has one verdict on a commit of the branch."""
     rows = made.log("sessions.jsonl")
-    assert len({row["job"] for row in rows}) == len(rows)
+    assert len({row["order"] for row in rows}) == len(rows)
     assert len({row["session_id"] for row in rows}) == len(rows)
     assert sorted(row["feature_id"] for row in rows if row["feature_completed"]) == [*range(1, size + 1)]
     cumulative = made.read(".harness/costs.yaml")["cumulative"]

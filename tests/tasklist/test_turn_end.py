@@ -218,5 +218,5 @@ def test_a_night_goes_on_whatever_a_turn_leaves(tmp_path: Path, workers: tuple[s
     assert first in work.repo.git("rev-list", "main").split()
     assert {"out-a", "out-b", "out-c"} <= set(work.repo.git("ls-tree", "--name-only", "main").split())
     if not workers:  # what is said of a workspace is in its own log
-        for said in ("in the middle of a merge", "core.hookspath is /nowhere", "mine checked out", "took away"):
+        for said in ("in the middle of a merge", "core.hookspath was /nowhere", "mine checked out", "took away"):
             assert said in ran.out + ran.err
