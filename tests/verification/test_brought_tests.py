@@ -43,7 +43,10 @@ FROM_UNITS = "from kit.units import EXAMPLES, metres\n\n\ndef test_km():\n    as
         (weak(f"{FROM_UNITS}EXAMPLES\n"), "they expect what EXAMPLES holds"),
         (weak(PATCHED.format(module="units", function="report", patched="_mean"), MEAN), "each test replaces _mean"),
         (weak(f"{FROM_UNITS}2000\n", outcomes="psss"), "3 of 4 of them are skipped or expected to fail"),
-        (weak(f"{FROM_UNITS}2000\n", calls="raises raises"), "every call of the work that they make raises an error"),
+        (
+            weak(f"{FROM_UNITS}2000\n", UNITS.replace("return n * FACTORS[unit]", "raise ValueError"), calls="raises"),
+            "metres raises an error whatever it is asked",
+        ),
         (
             weak(
                 "import inspect\nfrom kit import units\n\n\ndef test_x():\n    assert 'n' in inspect.getsource(units)\n"
@@ -64,6 +67,7 @@ def test_tests_that_cannot_show_the_work_are_told(found: str, says: str) -> None
     "found",
     [
         weak(f"{FROM_UNITS}2000\n", calls="2000 raises", outcomes="pps"),
+        weak(f"{FROM_UNITS}2000\n", calls="raises raises"),
         weak(f"{FROM_UNITS}metres(1, 'km') * 2\n"),
         weak(f"{FROM_UNITS}EXAMPLES['km']\n    assert metres(1, 'km') == 1000\n"),
         weak("from kit.units import Unit, parse\n\n\ndef test_x():\n    assert parse('km') == Unit.KM\n"),

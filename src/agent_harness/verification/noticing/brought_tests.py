@@ -21,7 +21,7 @@ _REACHES_OUT = frozenset({"open", "input", "print"})
 def weakness(
     own: Iterable[FileChange],
     work: Sequence[FileChange],
-    calls: Iterable[RecordedCall],
+    calls: Sequence[RecordedCall],
     outcomes: Mapping[str, str],
 ) -> str:
     """Return why these tests do not show the work, as the end of a sentence; an empty text if no rule says so.
@@ -38,7 +38,7 @@ def weakness(
         or _reads_source(tests)
         or _expects_own_table(read, work)
         or _replaces_work(tests, work)
-        or _only_raises(calls)
+        or _only_raises(calls, work)
     )
 
 
@@ -171,8 +171,18 @@ def _replaced(function: _Function) -> Iterator[str]:
             )
 
 
-def _only_raises(calls: Iterable[RecordedCall]) -> str:
-    answers = [call.answer for call in calls]
-    if answers and all(answer.startswith("raises") for answer in answers):
-        return "every call of the work that they make raises an error: none asks for an answer"
+def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> str:
+    """Every call raises an error, and what was called does nothing else, whatever it is asked."""
+    called = {call.name for call in calls if call.answer.startswith("raises")}
+    answering = {call.name for call in calls} - called
+    always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}
+    if called and not answering and called <= always:
+        return f"{min(called)} raises an error whatever it is asked, and they ask for nothing else"
     return ""
+
+
+def _raising(change: FileChange) -> Iterator[str]:
+    tree = sources.parse(change.after)
+    for name, function in twins.functions_in(tree.body) if tree else ():
+        if any(isinstance(statement, ast.Raise) for statement in function.body):
+            yield name
