@@ -352,7 +352,7 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
     if subprocess.run([*mounted, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no small file system can be mounted here")
     found = fleet(job("a"))
-    first = found.worker("--slots", "1", "--workspaces", str(small), name="first", within=mounted)
+    first = found.worker("--slots", "1", "--places", str(small), name="first", within=mounted)
     run = found.begin(WORKS, 1)
     until(lambda: "waits, less than 512 MB are free" in found.log("first"))
     first.terminate()
@@ -797,7 +797,7 @@ def test_workers_of_one_machine_share_its_seats(fleet: Callable[..., Fleet]) -> 
     found = fleet(*map(job, names))
     host_may(found, "machine", agents=1)
     for workspaces in ("one", "two"):
-        found.worker("--slots", "2", "--workspaces", str(found.path / workspaces), name="machine")
+        found.worker("--slots", "2", "--places", str(found.path / workspaces), name="machine")
     log, go = found.path / "noted", found.path / "go"
     noted = f'note() {{ echo "$1" >> "{log}"; }}; note begin; while [ ! -e "{go}" ]; do sleep 0.05; done'
     run = found.begin(f"{noted}; {WORKS}; note end", 3)
