@@ -91,3 +91,23 @@ def test_a_block_names_the_command_that_helps(repo: Repo, commands: str, command
     assert command in found.command
     os.system(f"cd {shlex.quote(str(repo.path))} && {found.command}")
     assert turn_end.block(Git(repo.path)) is None
+
+
+@pytest.mark.parametrize("link", ["harness/left", "refs"])
+def test_nothing_is_written_through_a_link_in_gits_folder(
+    repo: Repo, tmp_path_factory: pytest.TempPathFactory, link: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    git = Git(repo.path)
+    before, settings = repair.remember(git), turn_end.settings_of(git)
+    place = repo.path / ".git" / link
+    place.parent.mkdir(exist_ok=True)
+    if place.exists():
+        place.rename(repo.path / ".git/moved")
+        (outside / "heads").mkdir()
+    place.symlink_to(outside)
+    (repo.path / ".git/index").write_text("junk\n")
+    (repo.path / ".git/hooks").mkdir(exist_ok=True)
+    (repo.path / ".git/hooks/post-commit").write_text("#!/bin/sh\n")
+    turn_end.put_back(git, before, settings)
+    assert [path for path in outside.rglob("*") if path.name != "heads"] == []

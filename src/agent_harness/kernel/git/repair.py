@@ -93,8 +93,10 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """The folder that keeps what was replaced."""
-    return f"{repository.git_dir}/harness/left"
+    """Return the folder that keeps what was replaced, made when missing; a link in its place is taken away."""
+    folder = f"{own_folder(repository)}/left"
+    files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
+    return folder
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
@@ -129,6 +131,8 @@ def _put_refs_back(before: GitFiles) -> Iterator[str]:
         is_packed = path == _packed(before.repository)
         back = _readable_packed(Git(before.repository.top), was or b"", found or b"") if is_packed else was
         if back is not None:
+            is_shared = path.startswith(f"{before.repository.shared_dir}/")
+            files.own_place(path, os.fspath(before.repository.shared_dir if is_shared else before.repository.git_dir))
             files.replace(path, back, mode=0o644, follow=False)
         where = f"; what was there is kept in {kept}" if kept else ""
         yield f"{path} could not be read by git, and is put back{where}"
@@ -183,10 +187,7 @@ def _put_index_back(before: GitFiles) -> Iterator[str]:
 def _set_aside(repository: Repository, path: str) -> str | None:
     if not os.path.lexists(path):
         return None
-    own_folder(repository)
-    folder = aside_folder(repository)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    kept = files.free_name(os.path.join(folder, os.path.basename(path)))
+    kept = files.free_name(os.path.join(aside_folder(repository), os.path.basename(path)))
     shutil.move(path, kept)
     return kept
 
