@@ -184,7 +184,7 @@ def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
 
 @pytest.mark.scenario
 def test_a_machine_that_cannot_be_counted_on_stops_no_plain_run(tmp_path: Path) -> None:
-    """A folder in workspace of a lock, one that nothing can be written into, and pipes, which nobody waits for."""
+    """A folder in place of a lock, one that nothing can be written into, and pipes, which nobody waits for."""
     work = project(tmp_path, "a", "b", "c")
     folder = Path(trusted_state.of_user(host.FOLDER) or "")
     agent = work.agent(f'echo \'{{"type": "usage", "input_tokens": 5, "output_tokens": 5}}\'; {WORKS}')

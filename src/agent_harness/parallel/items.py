@@ -161,7 +161,7 @@ class Home(Protocol):
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
-        """What may be worked on now, in the protocol's own job; what waits for others is left out."""
+        """What may be worked on now, in the protocol's own order; what waits for others is left out."""
         ...
 
     def stopped(self) -> tuple[int, str] | None:

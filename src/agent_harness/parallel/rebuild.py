@@ -33,7 +33,7 @@ SENT_BACK = "sent_back"
 """Why a candidate is to be fixed, where that is not known any more."""
 UNKNOWN = (
     "how often an item was sent back, and what it had to fix: its next attempt begins on the branch",
-    "which candidates a person had held, and their job beyond when they were proven",
+    "which candidates a person had held, and their order, apart from when they were proven",
     "what attempts have cost of which nothing is left, and what `harness scale` had said",
     "which landing was not pushed yet: the next one takes it along",
 )
@@ -226,8 +226,8 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
 
 def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
     """Where an item was in the queue; those that were not in it come last."""
-    job = [item for batch in plan.under_way for item in batch.members] + plan.queue
-    return lambda item: job.index(item) if item in job else len(job)
+    order = [item for batch in plan.under_way for item in batch.members] + plan.queue
+    return lambda item: order.index(item) if item in order else len(order)
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
