@@ -57,7 +57,7 @@ def refs_of(head: Mapping[str, object]) -> str:
     """Where the parcels that a head speaks of lie at the remote. ``OrderRefused`` for what is no such place."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
-        raise JobRefused(f"{found!r} is no place for jobs")
+        raise JobRefused(f"{found!r} is not a ref folder for jobs")
     return found
 
 
@@ -259,7 +259,7 @@ class Parcels:
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
-            raise JobRefused(f"{ref!r} is no ref of a job")
+            raise JobRefused(f"{ref!r} is not a ref of a job")
         if self.git.commit_of(sha) is None:
             self._fetch(f"+{ref}:{ref}")
         if self.git.commit_of(sha) is None:
