@@ -60,23 +60,23 @@ def address_of(url: str) -> EngineAddress | None:
     try:
         port = parts.port or 7233
     except ValueError:
-        raise UsageError(f"{url} has no port that is a number", hint=_HINT) from None
+        raise UsageError(f"The port of {url} is not a number", hint=_HINT) from None
     pairs = parse_qsl(parts.query)
     words = dict(pairs)
     if len(words) < len(pairs):
-        raise UsageError(f"{url} says something twice", hint=_HINT)
+        raise UsageError(f"{url} sets an option twice", hint=_HINT)
     if unknown := {*words} - {"pool", "remote", "heartbeat", "exchange", "priority", "weight"}:
-        raise UsageError(f"{url} has {', '.join(sorted(unknown))}, which nobody reads", hint=_HINT)
+        raise UsageError(f"Unknown option in {url}: {', '.join(sorted(unknown))}", hint=_HINT)
     exchange = words.get("exchange") or ""
     if exchange and ("remote" in words or not os.path.isabs(exchange)):
-        told = f"exchange={exchange} is to be the whole path of a folder, and takes the place of remote="
+        told = f"exchange must be an absolute path and excludes remote=, got {exchange}"
         raise UsageError(told, hint="temporal://HOST:PORT/NAMESPACE?exchange=/mnt/share/harness")
     pool = words.get("pool") or "default"
     if not all(pool.split(",")) or len({*pool.split(",")}) < len(pool.split(",")):
-        raise UsageError(f"pool={pool} is no list of names", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small")
+        raise UsageError(f"pool must be a list of different names, got {pool}", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small")
     priority = words.get("priority") or "3"
     if priority not in ("1", "2", "3", "4", "5"):
-        raise UsageError(f"priority={priority} is none from 1 to 5", hint=_HINT)
+        raise UsageError(f"priority must be between 1 and 5, got {priority}", hint=_HINT)
     return EngineAddress(
         host=parts.hostname or "127.0.0.1",
         port=port,
@@ -95,7 +95,7 @@ def with_exchange(url: str, folder: str) -> str:
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
-        raise UsageError("--exchange is for workers of other machines", hint=f"--engine {_HINT}")
+        raise UsageError("--exchange works only with workers on other machines", hint=f"--engine {_HINT}")
     address_of(found)
     return found
 
@@ -117,7 +117,7 @@ def _weight(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0.001 <= found <= 1000.0:
-        raise UsageError(f"weight={text} is no number from 0.001 to 1000", hint=_HINT)
+        raise UsageError(f"weight must be between 0.001 and 1000, got {text}", hint=_HINT)
     return found
 
 
