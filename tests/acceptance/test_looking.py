@@ -126,7 +126,7 @@ def test_questions_are_answered_by_word_letter_and_number(calc: CalcProject) -> 
     assert refused.code == 3
     assert "Feature #1 has failed to complete in 3 sessions." in refused.err
     assert calc.head == head
-    assert "Waits for a person" in calc.harness("status").out
+    assert "Needs your answer" in calc.harness("status").out
     assert calc.harness("resume").code == 2
     assert calc.harness("resume", "--choose", "9").code == 2
     answered = calc.harness("resume", "--choose", "K", "--json")

@@ -40,7 +40,7 @@ def test_a_circle_is_a_question_until_features_json_has_none(calc: CalcProject) 
     assert told in ran.out
     assert calc.state["pending_escalation"]["type"] == "dependency_cycle"
     shown = calc.harness("status")
-    assert f"Waits for a person: {told}" in shown.out
+    assert f"Needs your answer: {told}" in shown.out
     assert "harness resume --choose edit  # or skip, abort" in shown.out
     assert "Ready for Feature" not in shown.out
     refused(calc, told, code=3)

@@ -95,14 +95,14 @@ def test_a_person_answers_seven_questions_from_status_and_why_alone(told: CalcPr
 def test_why_a_feature_is_open_skipped_or_waits(told: CalcProject) -> None:
     assert "3: skipped" not in told.harness("why", "3").err
     skipped = told.harness("why", "3").out
-    assert skipped.startswith("Feature #3 User can mul two numbers: skipped, nobody has said done yet\n")
+    assert skipped.startswith("Feature #3 User can mul two numbers: skipped, no claim yet\n")
     assert "because    later" in skipped
     assert skipped.endswith("next       harness skip --feature 3 --undo\n")
     waits = told.harness("why", "Feature #4").out
     assert "waits for  Feature #3 (skipped)" in waits
     assert waits.endswith("next       harness why 3\n")
     refused = told.harness("why", "9")
-    assert (refused.code, "There is no item '9' here." in refused.err) == (2, True), refused.text
+    assert (refused.code, "No item '9' in this project." in refused.err) == (2, True), refused.text
 
 
 def test_the_page_shows_what_was_claimed_and_how_to_check_it(told: CalcProject) -> None:

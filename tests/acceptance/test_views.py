@@ -25,7 +25,7 @@ def test_what_was_rolled_back_is_listed_shown_and_brought_back(calc: CalcProject
     proven, claims, cost, kept, needs, report, following = rejected.out.splitlines()[-7:]  # F-RUN-2, F-REP-10
     assert report == f"report     {calc.root / '.harness/report.html'}"
     assert "1 of 6 features are proven" in (calc.root / ".harness/report.html").read_text()
-    assert (proven, claims) == ("proven     nothing new; 1 of 6 in all", "claims     1, of them 1 rejected: #2")
+    assert (proven, claims) == ("proven     none in this run; 1 of 6 in all", "claims     1, 1 rejected: #2")
     assert (cost.split()[0], kept) == ("cost", "kept       1 rolled back: harness diff 2")
     assert needs.startswith("needs you  Feature 1 (User can add two numbers) now failing. (harness resume ")
     assert following == "next: harness run"

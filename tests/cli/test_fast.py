@@ -148,7 +148,7 @@ def test_a_list_at_rest_without_work_asks_no_client_for_its_hooks(tmp_path: Path
     )
     for rests in (True, False):
         done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert ("Hooks rest here: harness activate" in done.stdout) is rests, done.stdout
+        assert ("Hooks are off in this project. To turn them on: harness activate" in done.stdout) is rests, done.stdout
         assert (done.stdout.splitlines()[-1] == "LOADED []") is not rests, done.stdout
         assert harness(tmp_path, "run", "--agent", "command:true").returncode == 0
 

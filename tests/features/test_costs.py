@@ -110,6 +110,7 @@ def status_of(tmp_path: Path, costs: object, passing: int) -> tuple[dict[str, An
     (tmp_path / ".harness").mkdir()
     (tmp_path / ".harness/costs.yaml").write_text(json.dumps(costs))
     (tmp_path / "features.json").write_text(json.dumps({"project": "calc", "features": listed}))
+    (tmp_path / ".harness/session_state.json").write_text(json.dumps({"last_session": 3}))
     found = status.read(FeatureLayout(str(tmp_path)))
     return found["costs"], "\n".join(row for row in status.lines(found) if "ost" in row and not row.startswith("cost "))
 
@@ -134,7 +135,7 @@ def test_status_says_what_is_not_known(tmp_path: Path) -> None:
     assert text.splitlines() == [
         "Costs: $0.50 total, unknown last session",
         "Cost per verified feature: at least $0.50 (1 verified feature)",
-        "Unknown cost: 1 session; counted as $0.30 against the budgets",
+        "Cost not reported: 1 session, counted as $0.30 against the budgets",
     ]
 
 
@@ -144,7 +145,7 @@ def test_status_takes_silence_for_no_price(tmp_path: Path) -> None:
     record = add_session(CostRecord({}), silent, BUDGETS)
     found, text = status_of(tmp_path, record.record, passing=1)
     assert (found["last_session_usd"], found["nothing_reported"]) == (None, True)
-    assert text == "Costs: unknown; the agents of all sessions so far have told nothing"
+    assert text == "Costs: not reported by the agent"
     record = add_session(add_session(record, spent(2, 2, 0.5), BUDGETS), replace(silent, session=3), BUDGETS)
     (tmp_path / "later").mkdir()
     text = status_of(tmp_path / "later", record.record, passing=1)[1]

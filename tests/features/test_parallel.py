@@ -341,7 +341,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
     assert (ran.code, made.passing()) == (0, [1]), ran.text
     assert made.features["features"][1]["awaiting_manual"]["session"]
     assert "harness manual-verify --feature 2" in ran.out
-    assert "Awaiting manual verification: Feature #2" in made.harness("status").out
+    assert "To be verified by you: Feature #2" in made.harness("status").out
 
 
 @pytest.mark.scenario
@@ -633,7 +633,7 @@ def test_a_plain_run_lands_first_what_a_dead_coordinator_had_proven(tmp_path: Pa
     died(made, moment, spec)
     left = json.loads(made.harness("status", "--json").out)["left_by_run"]
     assert left["next"] == "harness run --workers 2"
-    assert "Left by a run of several agents" in made.harness("status").out
+    assert "Left by a run with several agents" in made.harness("status").out
     starts.unlink(missing_ok=True)
     ran = made.harness("run", "--until-done", agent=spec)
     assert (ran.code, made.passing()) == (0, [1, 2]), ran.text

@@ -41,9 +41,9 @@ def test_what_was_asked_is_not_said_twice_and_everything_has_its_command() -> No
     found = needs.of([], held=["a"], looks=["1"], handed=True, failed=[*"abcdefg"], last_run=end, named="#{}".format)
     assert [*map(str, found)] == [
         "the last run ended: no room (df -h .)",
-        "#a is held from landing (harness queue release a)",
-        "a look at #1 (harness manual-verify)",
-        "the project is in your hands (harness takeback)",
+        "#a is held: it will not be merged (harness queue release a)",
+        "verify by hand: #1 (harness manual-verify)",
+        "you have taken over the project (harness takeback)",
         "7 failed for good: #a, #b, #c, #d, #e and 2 more (harness task reset --failed)",
     ]
 
@@ -59,7 +59,7 @@ def test_a_reason_that_a_person_removes_is_said_by_run_and_status_until_the_next
     assert work.harness("run", "--agent", work.agent("touch made")).code == 4
     said = work.harness("status").out
     assert "needs you  the last run ended: git is in the middle of a merge" in said
-    assert "git merge --abort" in said.splitlines()[-1]
+    assert "git merge --abort" in next(line for line in said.splitlines() if line.startswith("next "))
     assert work.harness("status", "--json").json["needs"][0]["command"].endswith("git merge --abort")
     work.repo.git("merge", "--abort")
     assert work.harness("run", "--agent", work.agent("touch made")).code == 0

@@ -19,7 +19,7 @@ def test_what_was_proven_claimed_spent_and_kept_and_what_comes_next(tmp_path: Pa
     )
     first = project.harness("run", "--once", "--agent", project.agent(f"{USAGE}\ntouch done.txt"))
     assert first.out.splitlines()[-5:] == [
-        "proven     1 now: task-001; 1 of 3 in all",
+        "proven     1 in this run: task-001; 1 of 3 in all",
         "claims     1, none rejected",
         first.out.splitlines()[-3],
         "needs you  nothing",
@@ -29,7 +29,7 @@ def test_what_was_proven_claimed_spent_and_kept_and_what_comes_next(tmp_path: Pa
     assert first.out.splitlines()[-3].endswith("; $0.25 in all")
     second = project.harness("run", "--once", "--agent", project.agent(f"{USAGE}\ntouch else.txt", name="liar.sh"))
     proven, claims, cost, kept, needs, following = second.out.splitlines()[-6:]
-    assert proven == "proven     nothing new; 1 of 3 in all"
+    assert proven == "proven     none in this run; 1 of 3 in all"
     assert claims.endswith(" rejected: task-002")
     assert claims.startswith("claims     ")
     assert cost.endswith("; $1.00 in all")

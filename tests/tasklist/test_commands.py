@@ -277,12 +277,14 @@ def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
     assert "harness task set task-002 validation.command=" in ran.out
     (project.root / "more.jsonl").write_text('{"title": "Three", "own": [1]}\n\n{"title": "Four", "id": "x"}\n')
     assert verb(project, "add", "--from", "more.jsonl", "--json")["task_ids"] == ["task-003", "x"]
-    assert "Hooks rest here" not in project.harness("add", "Five").out
+    assert "Hooks are off in this project" not in project.harness("add", "Five").out
     project.harness("deactivate")
-    assert "Hooks rest here" not in project.harness("add", "Six").out + project.harness("status").out  # there are none
+    assert (
+        "Hooks are off in this project" not in project.harness("add", "Six").out + project.harness("status").out
+    )  # there are none
     assert project.harness("hooks", "install", "--client", "claude-code").code == 0
     for words in (("add", "Seven"), ("status",)):
-        assert "Hooks rest here" in project.harness(*words).out, words
+        assert "Hooks are off in this project" in project.harness(*words).out, words
     one, two, three, *_ = project.raw["tasks"]
     assert (one["priority"], one["validation"]) == ("P0", {"command": "true", "timeout_seconds": 5})
     assert (two["depends_on"], two["max_attempts"]) == (["task-001"], 2)

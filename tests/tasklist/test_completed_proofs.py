@@ -105,7 +105,7 @@ def test_what_breaks_a_task_unseen_is_found_at_the_end_of_the_run_and_who_did_it
     assert (ran.code, work.statuses()) == (3, ["failed", "completed", "completed"]), ran
     assert "needs you  a is not proven any more: b broke it" in ran.out
     assert "harness task reset a, or: harness undo b" in ran.out
-    assert "proven     2 now: b, c; 2 of 3 in all" in ran.out
+    assert "proven     2 in this run: b, c; 2 of 3 in all" in ran.out
     assert "a is not proven any more: b broke it" in work.harness("status").out
     assert "REJECTED broken_later: what came later broke it" in work.harness("why", "a").out
     assert work.harness("task", "reset", "a").code == 0

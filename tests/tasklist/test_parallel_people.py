@@ -187,7 +187,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
     assert (found["alive"], found["landed"], found["queue"][0]["state"]) == (False, 2, "held")
     release = "harness queue release a"
     assert {answer(work, each)["next"] for each in ("status", "queue")} == {release}
-    assert f"needs you  a is held from landing ({release})" in work.harness("status").out
+    assert f"needs you  a is held: it will not be merged ({release})" in work.harness("status").out
     assert answer(work, "queue", "release", "a")["next"] == "harness run --workers 2"
     assert "needs you  nothing" in work.harness("status").out
     assert answer(work, "workspace")["next"] == "harness workspace prune"
@@ -346,7 +346,9 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
         assert (process.returncode, "harness queue release a" in said) == (3, True), said
     assert work.harness("queue", "release", "a").code == 0
     landed = work.harness("run", "--agent", work.agent("exit 1"))
-    assert (landed.code, "proven     1 now: a" in landed.out, "0 sessions" in landed.out) == (0, True, False), landed
+    assert (landed.code, "proven     1 in this run: a" in landed.out, "0 sessions" in landed.out) == (0, True, False), (
+        landed
+    )
     assert work.statuses() == ["completed"] * 2
 
 

@@ -34,23 +34,22 @@ def test_what_a_completed_task_costs(tmp_path: Path) -> None:
         status.note_cost(project.layout, session=1, task_id=task_id, result=result, used=totals)
     found = status.read(project.layout)
     assert found["costs"]["by_task"] == {"a": 1.0, "b": 0.5}
-    assert "Costs: $1.50; $0.75 for each of 2 completed" in status.lines(found)
+    assert "cost       $1.50, $0.75 for each proven" in status.lines(found)
 
     status.note_cost(project.layout, session=2, task_id="c", result="completed", used=Totals())  # said nothing
     unknown = used(Usage(input_tokens=100_000, output_tokens=10_000, model="no-such-model"))
     status.note_cost(project.layout, session=2, task_id="b", result="failed", used=unknown)
     found = status.read(project.layout)
     assert found["costs"]["by_task"] == {"a": 1.0, "b": None, "c": None}
-    lines = status.lines(found)
-    assert "Costs: at least $1.50; at least $0.50 for each of 3 completed" in lines
-    assert "Unknown cost: 2 of 5 attempts; counted as $0.45 against the budget of their run" in lines
+    (cost,) = (line for line in status.lines(found) if line.startswith("cost"))
+    assert cost.endswith("at least $0.50 for each proven; 2 of 5 attempts without a cost, counted as $0.45")
 
 
 def test_what_nobody_knows_is_no_amount(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("a", status="completed"))
     status.note_cost(project.layout, session=1, task_id="a", result="completed", used=Totals())
-    lines = [line for line in status.lines(status.read(project.layout)) if "Costs:" in line]
-    assert lines == ["Costs: unknown"]
+    lines = [line for line in status.lines(status.read(project.layout)) if "cost" in line]
+    assert lines == ["cost       not reported by the agent; counted as $0.00"]
 
 
 def test_a_row_that_somebody_damaged_counts_as_unknown(tmp_path: Path) -> None:

@@ -24,17 +24,17 @@ def test_the_example_of_the_document(tmp_path: Path) -> None:
         "next       harness run",
         "",
         "Tasks: 1 completed, 1 failed, 0 in progress, 1 pending, 0 blocked, 3 in all",
-        "Sessions: 1 of 50; last ended 2025-07-01T10:20:02Z",
-        "Hooks rest here: harness activate",
+        "Sessions: 1 of 50, last ended 2025-07-01T10:20:02Z",
+        "Hooks are off in this project. To turn them on: harness activate",
         "",
-        "[completed] task-001: Implement user authentication (1/3)",
-        "[failed] task-002: Add rate limiting (1/3)   [TASK_EXEC] Redis connection refused",
+        "[completed] task-001: Implement user authentication (1/3)  proven",
+        "[failed] task-002: Add rate limiting (1/3)  will be retried: [TASK_EXEC] Redis connection refused",
         "[pending] task-003: Add OAuth providers (0/3)",
         "",
+        "Last lines of harness-progress.txt:",
         *(project.root / "harness-progress.txt").read_text().splitlines()[-5:],
-        "",
-        "next: harness run",
     ]
+    assert len(status.lines(found, columns=80)) == 11, "a person has `harness log` for the lines of the log"
     assert (found["next_task"], found["findings"]) == ({"id": "task-003", "title": "Add OAuth providers"}, [])
     assert project.files() == before
 
@@ -51,7 +51,7 @@ def test_everything_that_a_person_must_know_is_said(tmp_path: Path) -> None:
     Path(project.layout.pause).touch()
     found = status.read(project.layout)
     text = "\n".join(status.lines(found))
-    for said in ("Paused", "Halted by CONFIG: no command", "session is active: s1", "1 rescued", "b depends on gone"):
+    for said in ("Paused", "halted, CONFIG: no command", "session is active: s1", "1 rolled back", "b depends on gone"):
         assert said in text
     assert found["in_progress"] == [
         {"id": "a", "title": "Title of a", "claimed_by": "w1", "checkpoints": 0, **far},

@@ -16,4 +16,4 @@ def test_the_models_that_are_priced_by_our_own_list_are_named(monkeypatch: pytes
     found = costs.read(view)
     assert found["assumed_models"] == ["gpt-5.5"]
     said = "\n".join(costs.lines(found))
-    assert "Assumed     gpt-5.5: by the harness's own prices" in said and "[api]" in said
+    assert "Assumed     gpt-5.5: the client reports no cost, so built-in prices are used" in said and "[api]" in said

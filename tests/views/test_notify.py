@@ -256,13 +256,13 @@ def test_what_is_not_delivered_is_tried_three_times_and_then_said(listed: Listed
     assert len(hook.bodies) == 3
     (row,) = listed.run("status", "--json").json["undelivered"]
     assert (row["to"], "500" in row["why"]) == (sending.shown(f"webhook:{hook.url}"), True)
-    (line,) = [line for line in listed.run("status").text.splitlines() if line.startswith("not told")]
-    assert re.fullmatch(r"not told   1 message since \d{4}-\d\d-\d\d \d\d:\d\d; webhook:.*500.* \(.*test\)", line)
+    (line,) = [line for line in listed.run("status").text.splitlines() if line.startswith("not sent")]
+    assert re.fullmatch(r"not sent   1 message since \d{4}-\d\d-\d\d \d\d:\d\d; webhook:.*500.* \(.*test\)", line)
     assert listed.run("notify", "test").code == 1
-    assert "not told" in listed.run("status").text
+    assert "not sent" in listed.run("status").text
     hook.status = 200
     assert listed.run("notify", "test").code == 0
-    assert "not told" not in listed.run("status").text
+    assert "not sent" not in listed.run("status").text
 
 
 @pytest.mark.scenario
@@ -395,12 +395,12 @@ def test_what_was_not_delivered_is_said_until_its_target_works_or_is_told_nothin
     ]
     Path(project).write_text(json.dumps({"v": 1, "project": "shop", "undelivered": rows}))
     at = f"{datetime(2026, 3, 2, 12, tzinfo=UTC).astimezone():%Y-%m-%d %H:%M}"
-    assert f"not told   3 messages since {at}; command:false: x (harness notify test)" in listed.run("status").text
-    assert "not told" not in listed.run("status", "--line").text
+    assert f"not sent   3 messages since {at}; command:false: x (harness notify test)" in listed.run("status").text
+    assert "not sent" not in listed.run("status", "--line").text
     long_task = LongTaskProject.of_book(listed.root.parent / "book")
-    assert "not told" not in long_task.lth("status").out
+    assert "not sent" not in long_task.lth("status").out
     Path(notify.record_path(str(record), "longtask", str(long_task.root))).write_text(json.dumps({"undelivered": rows}))
-    assert f"not told:   3 messages since {at}; command:false: x (" in long_task.lth("status").out
+    assert f"not sent:   3 messages since {at}; command:false: x (" in long_task.lth("status").out
     listed.run("notify", "test")
     assert [each["to"] for each in listed.run("status", "--json").json["undelivered"]] == ["command:false"] * 2
     listed.run("notify", "remove", "command:false")

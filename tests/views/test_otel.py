@@ -229,7 +229,7 @@ def test_what_no_collector_has_taken_is_said_until_an_export_works(
     project = open_list(tmp_path)
     address = f"127.0.0.1:{receiver.server_port}"
     named = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://me:hunter22@{address}", "HARNESS_TIME_SCALE": "0.02"}
-    assert "not traced" not in project.harness("status").out
+    assert "not exported" not in project.harness("status").out
     receiver.answer = 400  # type: ignore[attr-defined]
     with project.start("run", "--agent", project.agent(LIES), **named) as run:
         assert run.wait(120) == 0
@@ -237,7 +237,7 @@ def test_what_no_collector_has_taken_is_said_until_an_export_works(
     def line() -> str:
         found = project.harness("status")
         assert found.code == 0, found
-        return next((row for row in found.out.splitlines() if row.startswith("not traced")), "")
+        return next((row for row in found.out.splitlines() if row.startswith("not exported")), "")
 
     eventually(lambda: bool(line()))
     missing = json.loads(project.harness("status", "--json").out)["unexported"]
@@ -245,7 +245,7 @@ def test_what_no_collector_has_taken_is_said_until_an_export_works(
     assert missing["since"] in line()
     assert "3 sessions since" in line()
     assert "(harness export otel --since" in line()
-    assert "not traced" not in project.harness("status", "--line").out
+    assert "not exported" not in project.harness("status", "--line").out
     refused = project.harness("export", "otel", "--since", missing["since"], "--to", f"http://{address}/v1/traces")
     assert (refused.code, bool(line())) == (4, True)
     receiver.answer = 200  # type: ignore[attr-defined]
@@ -263,10 +263,10 @@ def test_what_no_collector_has_taken_is_said_until_an_export_works(
     (folder,) = Path(str(trusted_state.of_user("otel"))).parent.glob("otel")
     otel.keep_untaken("longtask", str(tmp_path / "book"), missing)
     book = LongTaskProject.of_book(tmp_path / "book")
-    assert "not traced: 3 sessions since" in book.lth("status").out
+    assert "not exported: 3 sessions since" in book.lth("status").out
     for name in folder.iterdir():
         name.write_text('{"v": 1, "sessions": []')
-    assert "not traced" not in book.lth("status").out
+    assert "not exported" not in book.lth("status").out
 
 
 @pytest.mark.scenario

@@ -117,7 +117,7 @@ def test_why_a_task_is_proven_and_how_to_check_it(listed: Place) -> None:
     lines = told.out.splitlines()
     assert lines[0].startswith("task-001 Title of task-001: proven at "), told.out
     assert len(lines) <= 30
-    assert "REJECTED proof_failed: its proof failed" in told.out
+    assert "REJECTED proof_failed: the check failed" in told.out
     assert "output: harness why task-001 --output 1" in told.out
     assert "accepted: proof passed, red before" in told.out
     assert lines[-1].startswith("next       harness ")
@@ -167,7 +167,7 @@ def test_why_a_task_is_not_proven(listed: Place) -> None:
     assert "next       harness task reset task-002" in failed.out
     waits = listed.harness("why", "task-003")
     assert "waits for  task-002 (failed)" in waits.out, waits.text
-    assert "nobody has said done yet" in waits.out
+    assert "no claim yet" in waits.out
     assert waits.out.splitlines()[-1] == "next       harness why task-002"
 
 
@@ -185,7 +185,7 @@ def test_why_a_long_task_is_done_and_how_to_check_it(long_task: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "said", "following"),
     [
-        (["why", "task-01"], "There is no item 'task-01' here. Did you mean 'task-001'?", "harness why task-001"),
+        (["why", "task-01"], "No item 'task-01' in this project. Did you mean 'task-001'?", "harness why task-001"),
         (["why"], "Which item? Its id is missing", "harness why task-001"),
     ],
 )
@@ -264,8 +264,8 @@ def test_what_was_spent_and_what_of_it_on_refused_claims(listed: Place) -> None:
     assert found["proven"] == 1
     assert found["wasted_sessions"] == 1
     assert found["spent_usd"] > found["wasted_usd"] > 0
-    assert f"Spent       ${found['spent_usd']:.2f} in " in told.out
-    assert f"Wasted      ${found['wasted_usd']:.2f} on 1 session whose claim was rejected" in told.out
+    assert f"Spent       ${found['spent_usd']:.2f} (" in told.out
+    assert f"Wasted      ${found['wasted_usd']:.2f} (1 session whose work was rejected)" in told.out
     assert {row["name"] for row in found["rows"]} == {"task-001", "task-002"}
     table = listed.harness("costs", "--csv").out.splitlines()
     assert table[0].startswith("item,sessions,spent_usd,of_unknown_cost,wasted_usd,")
@@ -277,10 +277,10 @@ def test_what_was_spent_and_what_of_it_on_refused_claims(listed: Place) -> None:
 
 def test_what_nobody_knows_is_never_a_sum(long_task: Place) -> None:
     told = long_task.harness("costs")
-    assert "Spent       unknown in 2 sessions" in told.out, told.text
+    assert "Spent       not reported by the agent (2 sessions)" in told.out, told.text
     assert "$0.00" not in told.out.replace("counted as $0.00", "")
     assert long_task.harness("costs", "--json").json["spent_usd"] is None
-    assert "cost       unknown in 2 sessions" in long_task.harness("why").out
+    assert "cost       not reported by the agent (2 sessions" in long_task.harness("why").out
 
 
 def test_the_diff_of_a_slice_that_left_no_commit(long_task: Place) -> None:

@@ -69,7 +69,7 @@ def test_one_picture_and_the_same_in_json(listed: TaskListProject) -> None:
     chosen = listed.harness("watch", "task-003", "--once")
     assert "> task-003 open  Sell it" in chosen.out
     wrong = listed.harness("watch", "task-9", "--once")
-    assert (wrong.code, "There is no item 'task-9' here" in wrong.err) == (2, True), wrong
+    assert (wrong.code, "No item 'task-9' in this project" in wrong.err) == (2, True), wrong
     both = listed.harness("watch", "task-001", "--all")
     assert (both.code, "exclude each other" in both.err) == (2, True), both
 
@@ -117,7 +117,7 @@ def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: 
     watched.press("G")
     watched.shows(lambda text: "> task-003" in text)
     watched.press("\r")
-    watched.shows(lambda text: "task-003 Sell it: open, nobody has said done yet" in text and "esc back" in text)
+    watched.shows(lambda text: "task-003 Sell it: open, no claim yet" in text and "esc back" in text)
     watched.press("\x1b")
     watched.shows(lambda text: "> task-003" in text and "0/3 proven" in text)
     watched.press("f")
@@ -295,7 +295,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
         watched.press("\n")
         watched.shows(lambda text: "> 2 " in text)
         watched.press("G\r")
-        watched.shows(lambda text: "nobody has said done yet" in text and "esc back" in text)
+        watched.shows(lambda text: "no claim yet" in text and "esc back" in text)
         watched.press("\x1b")
         watched.shows(lambda text: "-- tasks --" in text)
         watched.press("u")
@@ -434,7 +434,7 @@ def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those()
     state = StatePart(items=items, money=Money.of(sessions))
     found = costs.read(ProjectView(kind="tasklist", path="/p", state=state, sessions=sessions))
     assert (found["per_proven_usd"], found["proven"], found["proven_outside"]) == (0.3, 3, 1)
-    assert "Per proven  $0.30, 2 proven; 1 more outside of these, at a cost that is not known" in costs.lines(found)
+    assert "Per proven  $0.30, 2 proven; 1 more without a session on record, at unknown cost" in costs.lines(found)
     gone = costs.read(ProjectView(kind="tasklist", path="/p", state=state, sessions=sessions[:1]))
     assert (gone["per_proven_usd"], gone["proven_outside"]) == (0.2, 0)  # records that have left
 
@@ -735,7 +735,7 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
         terminal.program.send("3\n")
         shows(terminal, "Enter: back to the list")
         terminal.program.send("\n")
-        shows(terminal, "in your hands")
+        shows(terminal, "you have taken over")
     finally:
         terminal.program.close(force=True)
     assert [each["answer"] for each in project.events("escalation_answered")] == ["manual"]
@@ -776,10 +776,10 @@ def test_the_keys_are_shown_over_any_page(watched: Terminal) -> None:
     """F-WATCH-1."""
     shows(watched, "> task-001")
     watched.press("c")
-    shows(watched, "No session has ended yet", "? keys")
+    shows(watched, "no session has ended yet", "? keys")
     watched.press("?")
     shows(watched, "undo the item, after a typed yes")
     watched.press("\x1b")
-    shows(watched, "No session has ended yet")
+    shows(watched, "no session has ended yet")
     watched.press("\x1b")
     shows(watched, "> task-001")

@@ -390,13 +390,13 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
     if rows := notify.undelivered("longtask", folder):
         from agent_harness.session.headline import not_delivered
 
-        said.append(f"{'not told:':<11} {not_delivered(rows)}\n")
+        said.append(f"{'not sent:':<11} {not_delivered(rows)}\n")
     if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
         from agent_harness.session.headline import not_exported
         from agent_harness.views import otel
 
         if found := otel.untaken("longtask", folder):
-            said.append(f"{'not traced:':<11} {not_exported(found)}\n")
+            said.append(f"{'not exported:':<11} {not_exported(found)}\n")
     return f"{answer.rstrip()}\n{''.join(said)}" if said else answer
 
 

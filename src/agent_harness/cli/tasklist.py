@@ -89,7 +89,7 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
     found["passes_already"] = [task_id for task_id, passes in tried.items() if passes]
     said += "".join(f"\n{_passes_already(each)}" for each in found["passes_already"][:5])
     if not task_list.active and has_hooks(task_list.layout.root):
-        said += "\nHooks rest here; what lets them keep your own session going: harness activate"
+        said += "\nHooks are off in this project. To turn them on: harness activate"
     return answer("add", found, as_json=as_json, said=said)
 
 
@@ -171,7 +171,9 @@ def activate(root: str | None, as_json: bool) -> int:
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:
     """Make the hooks of agent clients rest on this task list; it stays as it is."""
-    return answer("deactivate", open_list(root=root).deactivate(), as_json=as_json, said="Hooks rest here.")
+    return answer(
+        "deactivate", open_list(root=root).deactivate(), as_json=as_json, said="Hooks are off in this project."
+    )
 
 
 # ---- what the shared commands do on a task list ----------------------------------------------------------------------

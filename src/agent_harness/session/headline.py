@@ -3,7 +3,7 @@
     shop: 6 of 7 proven. #7 (claude-code): judging 0:42 (suite), 16.8k in 3.9k out, $0.11 of $10.00
     needs you  nothing
     cost       $0.98 of $200.00, $0.16 for each proven
-    claims     9, of them 2 rejected
+    claims     9, 2 rejected
     kept       1 rolled back, 1 given back: harness log sessions
     next       harness run
 
@@ -31,6 +31,9 @@ SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
 
 DONE = (PROVEN, CHECKED)
 """Completed; ``verification/grade.py`` has the difference."""
+
+NOT_REPORTED = "not reported by the agent"
+"""Of a cost that nobody knows."""
 
 AT_WORK = "harness log --follow"
 """What is typed while somebody works."""
@@ -129,21 +132,21 @@ def lines(
 
     ``untold`` is what nobody was told, ``untaken`` what no collector has taken.
     """
-    first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: nothing is planned yet."
+    first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
     rows = [
         " ".join([first, *doing]),
         *(labelled("needs you", each) for each in asks or ["nothing"]),
         *([labelled("cost", cost)] if cost else []),
     ]
     if judged := counted["judged"]:
-        rejected = f", of them {counted['rejected']} rejected" if counted["rejected"] else ", none rejected"
+        rejected = f", {counted['rejected'] or 'none'} rejected"
         rows.append(labelled("claims", f"{judged}{rejected}"))
     if kept_line:
         rows.append(labelled("kept", kept_line))
     if untold:
-        rows.append(labelled("not told", not_delivered(untold)))
+        rows.append(labelled("not sent", not_delivered(untold)))
     if untaken:
-        rows.append(labelled("not traced", not_exported(untaken)))
+        rows.append(labelled("not exported", not_exported(untaken)))
     return [*rows, labelled("next", following)]
 
 

@@ -1,8 +1,8 @@
 """What one run has come to, in a few lines at its end: by the records that it found and those that it leaves.
 
-    proven     2 now: #7, #8; 8 of 9 in all
+    proven     2 in this run: #7, #8; 8 of 9 in all
     checked    #9: it passed before the work as well
-    claims     3, of them 1 rejected: #7
+    claims     3, 1 rejected: #7
     cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
     kept       1 rolled back, 1 given back: harness rescue list
     needs you  nothing
@@ -58,7 +58,7 @@ class RunSummary:
             told += [labelled("checked", f"{_short(each)}: {each.reason}") for each in now[:NAMED]]
             told += [labelled("", f"and {len(now) - NAMED} more: harness status")] if len(now) > NAMED else []
         if claims:
-            wrong = f", of them {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
+            wrong = f", {len(rejected)} rejected: {_named(names.get(each, each) for each in rejected)}"
             told.append(labelled("claims", f"{len(claims)}{wrong if rejected else ', none rejected'}"))
         if sessions:
             told.append(labelled("cost", _cost(sessions, after.money)))
@@ -75,8 +75,8 @@ def _proven(before: ProjectView, after: ProjectView) -> str:
     was, now = ({each.id for each in seen.items if each.state == PROVEN} for seen in (before, after))
     new = [_short(each) for each in after.items if each.id in now - was]
     lost = [_short(each) for each in after.items if each.id in was - now]
-    told = f"{len(new)} now: {_named(new)}" if new else "nothing new"
-    told += f"; no more: {_named(lost)}" if lost else ""
+    told = f"{len(new)} in this run: {_named(new)}" if new else "none in this run"
+    told += f"; no longer proven: {_named(lost)}" if lost else ""
     return f"{told}; {after.proven} of {len(after.items)} in all"
 
 
@@ -85,8 +85,11 @@ def _cost(sessions: Sequence[PastSession], total: Money) -> str:
     took = f", {span(sum(seconds))}" if seconds else ""
     count = f"{len(sessions)} session{'' if len(sessions) == 1 else 's'}"
     limit = f" of ${total.limit_usd:.2f}" if total.limit_usd is not None else ""
-    now, whole = (str(each).removeprefix("cost ") for each in (Money.of(sessions), total))
-    return f"{now} in {count}{took}; {whole}{limit} in all"
+    now, whole = Money.of(sessions), total
+    if now.known_usd is None and whole.known_usd is None:
+        return f"{headline.NOT_REPORTED} ({count}{took})"
+    this, every = (str(each).removeprefix("cost ") for each in (now, whole))
+    return f"{this} in {count}{took}; {every}{limit} in all"
 
 
 def _short(item: Item) -> str:

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
+from agent_harness.session.headline import NOT_REPORTED
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import DONE, Money, PastSession, ProjectView
 from agent_harness.views.why import usd, wasted
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
-NOBODY = "(not known)"
-REST = "(planning, or not on record)"
+NOBODY = "(unknown)"
+REST = "(planning, or no longer on record)"
 CENT = 0.005  # less than what is shown: nothing but rounding
 WAYS = ("item", "agent", "model", "day")
 
@@ -159,37 +160,36 @@ def _assumed(models: str | None) -> Iterator[str]:
 def lines(found: JsonObject) -> list[str]:
     """The same for a person."""
     if not found["sessions"]:
-        return ["No session has ended yet: nothing was spent.", "next: harness run"]
+        return ["Nothing spent: no session has ended yet.", "next: harness run"]
     unknown = found["sessions_of_unknown_cost"]
     least = "at least " if unknown else ""
-    spent = "unknown" if found["spent_usd"] is None else f"{least}{usd(found['spent_usd'])}"
+    spent = NOT_REPORTED if found["spent_usd"] is None else f"{least}{usd(found['spent_usd'])}"
     limit = f" of ${found['limit_usd']:.2f}" if found["limit_usd"] is not None else ""
     count = f"{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
-    rows = [f"Spent       {spent}{limit} in {count}"]
+    rows = [f"Spent       {spent}{limit} ({count})"]
     if done := found["proven"] + found["checked"]:
-        each = "unknown" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
+        each = "not known" if found["per_proven_usd"] is None else f"{least}{usd(found['per_proven_usd'])}"
         more = (
-            f"; {outside} more outside of these, at a cost that is not known"
+            f"; {outside} more without a session on record, at unknown cost"
             if (outside := found["proven_outside"])
             else ""
         )
         word = "Per proven " if not found["checked"] else "Per done   "
         rows.append(f"{word} {each}, {done - outside} {'done' if found['checked'] else 'proven'}{more}")
     if found["wasted_sessions"]:
-        lost = "an unknown sum" if found["wasted_usd"] is None else usd(found["wasted_usd"])
-        more = f", {found['wasted_of_unknown_cost']} of unknown cost" if found["wasted_of_unknown_cost"] else ""
-        number = found["wasted_sessions"]
-        what = "1 session whose claim was" if number == 1 else f"{number} sessions whose claims were"
-        rows.append(f"Wasted      {lost} on {what} rejected{more}")
+        number, silent = found["wasted_sessions"], found["wasted_of_unknown_cost"]
+        lost = NOT_REPORTED if found["wasted_usd"] is None else usd(found["wasted_usd"])
+        more = f", {silent} of them without a cost" if silent and found["wasted_usd"] is not None else ""
+        rows.append(f"Wasted      {lost} ({number} session{'s' * (number != 1)} whose work was rejected{more})")
     if unknown:
-        rows.append(f"Unknown     {unknown} of {count}; counted as ${found['assumed_usd']:.2f} against budgets")
+        rows.append(f"No cost     {unknown} of {count}; counted as ${found['assumed_usd']:.2f} against budgets")
     if found["forecast_usd"] is not None:
         rows.append(f"Left        {found['left']} open, about {usd(found['forecast_usd'])} at this rate")
     if found["assumed_models"]:
         from agent_harness.installation import command_for_extra
 
         named = ", ".join(found["assumed_models"])
-        rows.append(f"Assumed     {named}: by the harness's own prices, where the client tells no cost; exact prices:")
+        rows.append(f"Assumed     {named}: the client reports no cost, so built-in prices are used. For exact prices:")
         rows.append(f"            {command_for_extra('api')}")
     rows += [f"Not seen    {each['file']}: {each['why']}" for each in found["gaps"]]
     table = [(found["by"], "spent", "sessions", "wasted")]

@@ -19,7 +19,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import quoted
 from agent_harness.session import project_view
-from agent_harness.session.headline import why_kept
+from agent_harness.session.headline import NOT_REPORTED, why_kept
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.project_view import Item, Money, PastSession, ProjectView, span
 
@@ -38,66 +38,66 @@ INDENT = 11
 _PRINTED = 8  # last lines of what a check printed
 
 REASONS = {
-    "answers_differ": "a call answered otherwise outside of its test",
-    "changed_by_its_run": "the proof passed, and changed the files that were to be proven",
-    "check_changed": "it changed what the check runs",
+    "answers_differ": "a function gave another answer when called outside its test",
+    "changed_by_its_run": "the proof passed, but its run changed files of the work",
+    "check_changed": "the agent changed a file that the check runs",
     "breaks_completed": "it breaks a task that was completed before",
-    "broken_later": "what came later broke it",
-    "cleanup_claimed": "a cleanup claimed a feature",
-    "cleanup_worse": "the cleanup left more lint than there was",
+    "broken_later": "a later change broke it",
+    "cleanup_claimed": "a cleanup session claimed a feature",
+    "cleanup_worse": "the cleanup added lint errors",
     "compiled_file": "compiled code was left out",
     "criteria_unmet": "criteria are not met",
-    "cut_short": "the worker was stopped in the middle",
+    "cut_short": "the worker was stopped before it ended",
     "damaged_commit": "the commit is damaged",
-    "data_changed": "data that its check reads was changed",
-    "environment_changed": "it changed a script of the environment",
-    "fails_in_suite": "its tests pass alone and fail in the suite",
-    "flaky_test": "a test came and went",
+    "data_changed": "the agent changed data that the check reads",
+    "environment_changed": "the agent changed a script of the environment",
+    "fails_in_suite": "its tests pass alone but fail in the suite",
+    "flaky_test": "a test passed and failed on the same code",
     "green_before": "the proof passed before the work as well",
-    "link_leads_out": "a link leads out of the repository",
+    "link_leads_out": "a symlink points outside the repository",
     "lint": "the linter found errors",
-    "marked_by_hand": "it was marked in the file",
+    "marked_by_hand": "it was marked as done in the file",
     "multiple_claims": "more than one item was claimed",
     "no_evidence": "nothing shows that the agent looked at it",
     "no_proof_run": "no proof was run",
-    "not_landed": "it was proven in its workspace, and did not land",
-    "not_verified": "nobody has verified it",
-    "own_files": "files of the harness were changed",
+    "not_landed": "it was proven in its workspace but not merged",
+    "not_verified": "it has not been verified",
+    "own_files": "the agent changed files of the harness",
     "over_limit": "the checks went over a limit",
-    "packages_changed": "what is installed was changed",
-    "passes_only_in_place": "it passes in the work tree and not in a checkout",
-    "product_knows_tests": "the code looks whether it is tested",
-    "proof_failed": "its proof failed",
+    "packages_changed": "the agent changed installed packages",
+    "passes_only_in_place": "it passes in the work tree but not in a clean checkout",
+    "product_knows_tests": "the code checks whether it is being tested",
+    "proof_failed": "the check failed",
     "proof_not_red": "its tests passed on the code before as well",
-    "protected_test_changed": "tests of others were changed",
-    "regression": "tests that passed broke",
+    "protected_test_changed": "the agent changed tests that are not its own",
+    "regression": "tests that passed before now fail",
     "review_objected": "the review objected",
-    "runner_config_changed": "settings of the test runner were changed",
-    "shadowing_file": "a file takes the place of a module",
+    "runner_config_changed": "the agent changed settings of the test runner",
+    "shadowing_file": "a new file hides a module of the same name",
     "suite_failed": "the suite did not run",
-    "test_support_changed": "what tests stand on was changed",
-    "tests_gone": "tests that passed are gone",
+    "test_support_changed": "the agent changed files that tests depend on",
+    "tests_gone": "tests that passed before are missing",
     "timed_out": "the proof took too long",
     "trivial_test": "the test asserts nothing",
     "unchanged": "nothing was changed, and the check passed before",
-    "only_checked": "the check passes, and a proof is required",
+    "only_checked": "the check passes, but a proof is required",
     "undo_interrupted": "an undo of it was interrupted",
-    "weak_test": "the test does not notice sabotage",
+    "weak_test": "the test still passes when the code is broken on purpose",
     "worker_failed": "the worker failed",
     "wrong_feature": "another feature was claimed",
 }
 """What a code of a verdict means; one that is not here is shown as it is, with blanks."""
 
 WORDS = {
-    "override": "marked it by their word, without a proof",
-    "manual": "looked at it and confirmed it",
+    "override": "marked it as done, without a proof",
+    "manual": "verified it by hand",
     "takeback": "gave it back as done",
-    "undo": "took it back",
-    "redo": "brought it back",
+    "undo": "undid it",
+    "redo": "restored it",
     "accept-change": "allowed the change of protected files",
     "accept-unchanged": "said that it was done already",
-    "accept-built": "took what was built ahead",
-    "reject": "did not take it",
+    "accept-built": "accepted what was built early",
+    "reject": "rejected it",
     "evidence": "decided a criterion",
     "record done": "said that the task is done",
 }
@@ -120,7 +120,7 @@ def item_of(view: ProjectView, named: str | None) -> Item:
         if view.gaps:
             gap = view.gaps[0]
             raise UsageError(f"{gap.file} cannot be read: {gap.why}", hint="harness doctor")
-        raise UsageError("There is no item here yet", hint=BEGIN.get(view.kind, "harness status"))
+        raise UsageError("This project has no items yet", hint=BEGIN.get(view.kind, "harness status"))
     if not named:
         if len(view.items) == 1:
             return view.items[0]
@@ -134,7 +134,7 @@ def item_of(view: ProjectView, named: str | None) -> Item:
     known = [each.id for each in view.items]
     near = _nearest(wanted, known)
     meant = f" Did you mean '{near}'?" if near else f" Known: {', '.join(known[:10])}{', ...' if known[10:] else ''}."
-    raise UsageError(f"There is no item '{named}' here.{meant}", hint=f"harness why {quoted(near or known[0])}")
+    raise UsageError(f"No item '{named}' in this project.{meant}", hint=f"harness why {quoted(near or known[0])}")
 
 
 BEGIN = {
@@ -522,14 +522,14 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
     name = quoted(item.id)
     if line is None:
         known = ", ".join(str(each.n) for each in mine) or "none"
-        raise UsageError(f"{item.name} has no verdict {number}; it has: {known}", hint=f"harness why {name}")
+        raise UsageError(f"{item.name} has no verdict {number}. Its verdicts: {known}", hint=f"harness why {name}")
     found = []
     for step in line.steps:
         path = os.path.normpath(os.path.join(view.path, step.log)) if step.log else ""
         if path.startswith(view.path + os.sep) and os.path.isfile(path) and not os.path.islink(path):
             found.append((step.name or step.step, files.read_bytes(path).decode("utf-8", "replace")))
     if not found:
-        raise UsageError(f"Nothing that verdict {number} printed is kept", hint=f"harness why {name}")
+        raise UsageError(f"The output of verdict {number} was not kept", hint=f"harness why {name}")
     return found
 
 
@@ -579,7 +579,7 @@ def lines(found: JsonObject, *, full: bool = False) -> list[str]:
     if not full and len(story) > room + 1:
         name = quoted(str(found["item"]))
         left = len(story) - room
-        story = [_row("story", f"{left} lines before these: harness why {name} --full"), *story[-room:]]
+        story = [_row("story", f"{left} earlier lines: harness why {name} --full"), *story[-room:]]
         story[1:] = [f"{'':<{INDENT}}{each[INDENT:]}" for each in story[1:]]
     return [*head, *story, *tail]
 
@@ -593,17 +593,17 @@ def _headline(found: JsonObject) -> str:
     proven, claims = found["proven"], found["claims"]
     if (word := found["state"]) in project_view.DONE:
         if proven is None:
-            return f"{name}: {word}, says the state; no verdict on it is on record"
+            return f"{name}: marked {word}, but no verdict is on record"
         at = f" at {proven['commit'][:7]}" if proven["commit"] else ""
         if proven["by"] == "person":
-            return f"{name}: done by a person's word ({proven['word']}){at}, without a proof"
+            return f"{name}: marked done by a person ({proven['word']}){at}, without a proof"
         session = proven["session"] if proven["session"] is not None else proven["attempt"]
         told = [f"session {session}"] if session is not None else []
         told += [f"{proven['tests']} tests"] if proven["tests"] is not None else []
         facts = f" ({', '.join(told)})" if told else ""
         return f"{name}: {word}{at}{facts}"
     refused = sum(each["verdict"] == "rejected" for each in claims)
-    said = f", {len(claims)} claims, {refused} of them rejected" if claims else ", nobody has said done yet"
+    said = f", {len(claims)} claims, {refused} rejected" if claims else ", no claim yet"
     said = f", 1 claim, {claims[0]['verdict']}" if len(claims) == 1 else said
     word = "stopped" if found["stopped"] and found["state"] == project_view.WORKING else found["state"]
     return f"{name}: {word}{said}"
@@ -611,9 +611,9 @@ def _headline(found: JsonObject) -> str:
 
 def _check_lines(found: JsonObject) -> list[str]:
     if found["state"] not in project_view.DONE:
-        return [_row("proof", str(found["proof"] or "none is named yet"))]
+        return [_row("proof", str(found["proof"] or "no check is set"))]
     if not found["check"]:
-        why = "nothing can be run: a person decided it" if found["proven"] else f"by its proof: {found['proof']}"
+        why = "no command: a person decided it" if found["proven"] else f"run its proof: {found['proof']}"
         return [_row("check it", why)]
     basis = (found["proven"] or {}).get("basis")
     rows = [_row("rests on", basis)] if basis else []
@@ -634,7 +634,7 @@ def _story_lines(found: JsonObject) -> list[str]:
             verdict = "accepted" if each["verdict"] == "accepted" else "NOT ACCEPTED"
             rows.append(f"{when}  {each['why']}: {verdict}")
             continue
-        who = f"{each['agent'] or 'somebody'} {'said done' if each['claimed'] else 'was judged unasked'}"
+        who = f"{each['agent'] or 'unknown agent'} {'said done' if each['claimed'] else 'did not say done'}"
         verdict = "accepted:" if each["verdict"] == "accepted" else "REJECTED"
         rows.append(f"{session:<4} {when}  {who}   {verdict} {each['why']}".rstrip(" :"))
         kept = []
@@ -660,7 +660,7 @@ def _wait_lines(found: JsonObject) -> list[str]:
         waits = ", ".join(f"{each['name']} ({each['state']})" for each in found["waits_for"])
         rows += [_row("waits for", waits)] if waits else []
         rows += [_row("needs you", " ".join(each["message"].split())[:400]) for each in found["questions"]]
-        rows += [_row("rests", f"the project: {found['rests']}")] if found["rests"] else []
+        rows += [_row("paused", f"the project: {found['rests']}")] if found["rests"] else []
     rows += [_row("not seen", f"{each['file']}: {each['why']}") for each in found["gaps"]]
     return rows
 
@@ -668,17 +668,16 @@ def _wait_lines(found: JsonObject) -> list[str]:
 def _cost_lines(found: JsonObject) -> list[str]:
     told = found["cost"]
     if not told["sessions"]:
-        told_of = (
-            "what is under way; no session on it has ended" if found["now"] else "nothing: no session has worked on it"
-        )
+        told_of = "not known until the running session ends" if found["now"] else "none: no session has worked on it"
         return [_row("cost", told_of)] if not found["claims"] else []
     unknown = told["sessions_of_unknown_cost"]
-    spent = "unknown" if told["spent_usd"] is None else f"{'at least ' if unknown else ''}{usd(told['spent_usd'])}"
+    spent = NOT_REPORTED if told["spent_usd"] is None else f"{'at least ' if unknown else ''}{usd(told['spent_usd'])}"
     count = f"{told['sessions']} session{'s' if told['sessions'] > 1 else ''}"
-    text = f"{spent} in {count}" + (f", {span(told['seconds'])}" if told["seconds"] is not None else "")
+    took = f", {span(told['seconds'])}" if told["seconds"] is not None else ""
+    text = f"{spent} ({count}{took})"
     if told["rejected_sessions"]:
-        lost = "an unknown part" if told["rejected_usd"] is None else usd(told["rejected_usd"])
-        text += f"; {lost} of it on {told['rejected_sessions']} rejected"
+        lost = "" if told["rejected_usd"] is None else f" ({usd(told['rejected_usd'])})"
+        text += f"; {told['rejected_sessions']} rejected{lost}"
     if unknown and told["spent_usd"] is not None:
-        text += f"; {unknown} of unknown cost"
+        text += f"; {unknown} without a cost"
     return [_row("cost", text)]

@@ -287,7 +287,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
     """What was spent; ``None`` before anything was."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
-        return "unknown"
+        return headline.NOT_REPORTED
     if not costs["total_usd"]:
         return None
     least = "at least " if unknown else ""
@@ -298,7 +298,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     """The text form: the answer, then the details; of what there is much of the first, or ``everything``."""
-    features, costs = found["features"], found["costs"]
+    features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
     if is_complete:
@@ -310,14 +310,10 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         *head(found, everything=everything),
         "",
         f"Project: {found['project']}",
-        f"Session: {found['session']} ({found['status']})",
+        *([f"Session: {found['session']} ({found['status']})"] if found["session"] else []),
         f"Features: {features['passing']}/{features['total']} passing ({features['percent']}%)",
         f"Current: {current}",
-        f"Last session: {found['status'] if found['session'] else 'none yet'}"
-        + (f" ({found['termination_reason']})" if found["termination_reason"] else ""),
-        *([] if is_complete else [f"Next prompt: {found['next_prompt']}", f"Stuck count: {found['stuck_count']}"]),
-        *_cost_lines(costs),
-        f"Health: {found['health']['word']}",
+        *(_session_lines(found, is_complete=is_complete) if found["session"] else ["Sessions: none yet"]),
     ]
     if lint := found["lint"]:
         new = sum(lint["introduced"].values())
@@ -346,13 +342,24 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         rows += headline.first_of(part, MOST_NAMED, everything=everything)
     rows += _question_lines(found["questions"] if everything else found["questions"][:MOST_NAMED])
     if waits := [f"Feature #{i}" for i in found["awaiting_manual"]]:
-        rows.append(f"Awaiting manual verification: {headline.names(waits, MOST_NAMED, everything=everything)}")
+        rows.append(f"To be verified by you: {headline.names(waits, MOST_NAMED, everything=everything)}")
     if found["handoff"]:
-        rows.append("Handed off to a person. Give it back with: harness takeback")
+        rows.append("You have taken over. To let agents continue: harness takeback")
     if paused := found["paused"]:
         why = paused.get("reason") if isinstance(paused, dict) else None
-        rows.append(f"Paused{f': {why}' if why else ''}. Go on with: harness resume")
+        rows.append(f"Paused{f': {why}' if why else ''}. To continue: harness resume")
     return rows
+
+
+def _session_lines(found: "Mapping[str, Any]", *, is_complete: bool) -> list[str]:
+    """Return what the sessions so far have left: how the last one ended, what they cost, and the health."""
+    why = f" ({found['termination_reason']})" if found["termination_reason"] else ""
+    return [
+        f"Last session: {found['status']}{why}",
+        *([] if is_complete else [f"Next prompt: {found['next_prompt']}", f"Stuck count: {found['stuck_count']}"]),
+        *_cost_lines(found["costs"]),
+        f"Health: {found['health']['word']}",
+    ]
 
 
 def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
@@ -360,16 +367,16 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
         return []
     items = [*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])]
     told = headline.names(items, MOST_NAMED, everything=everything)
-    return [f"Left by a run of several agents: {told}. Go on with: {left['next']}"]
+    return [f"Left by a run with several agents: {told}. To continue: {left['next']}"]
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
     """Every question, and how it is answered."""
     rows: list[str] = []
     for each in map(records.Question, asked):
-        waits = "Waits for a person" if questions.stops(each) else "A question, which stops no run"
+        waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
         if each.kind in questions.KEEPING:
-            waits = f"Feature #{each.feature_id} waits for an answer"
+            waits = f"Feature #{each.feature_id} needs your answer"
         rows.append(f"{waits}: {each.message}")
         rows += [f"  {line}" for line in each.details if line and each.kind in questions.KEEPING]
         rows.append(f"Answer with: {questions.hint(each)}")
@@ -498,7 +505,7 @@ def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
 def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
     last, unknown = costs["last_session_usd"], costs["sessions_of_unknown_price"]
     if costs["nothing_reported"]:
-        return ["Costs: unknown; the agents of all sessions so far have told nothing"]
+        return [f"Costs: {headline.NOT_REPORTED}"]
     rows = [f"Costs: ${costs['total_usd']:.2f} total, {'unknown' if last is None else f'${last:.2f}'} last session"]
     if costs["verified"] and (costs["total_usd"] or unknown):
         least = "at least " if unknown else ""
@@ -506,5 +513,5 @@ def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
         rows.append(f"Cost per verified feature: {least}${costs['per_verified_usd']:.2f} ({count})")
     if unknown:
         sessions = f"{unknown} session{'s' if unknown > 1 else ''}"
-        rows.append(f"Unknown cost: {sessions}; counted as ${costs['assumed_usd']:.2f} against the budgets")
+        rows.append(f"Cost not reported: {sessions}, counted as ${costs['assumed_usd']:.2f} against the budgets")
     return rows

@@ -278,6 +278,7 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
         "priority": task.priority,
         "attempts": task.attempts,
         "max_attempts": task.max_attempts,
+        "is_retried": task.status == "failed" and not task.given_up,
         "proof": task.proof or None,
         "last_error": task.error_log[-1] if task.error_log and task.status == "failed" else None,
     }
@@ -304,7 +305,7 @@ def head(found: JsonObject) -> list[str]:
         asks=[str(needs.Need(**each)) for each in found["needs"]],
         cost=_cost(found["costs"]),
         counted=found["claims"],
-        kept_line=f"{rescues} taken back: harness rescue list" if rescues else None,
+        kept_line=f"{rescues} rolled back: harness rescue list" if rescues else None,
         following=str(found["next"]),
         untold=found.get("undelivered") or (),
         untaken=found.get("unexported"),
@@ -354,11 +355,13 @@ def _cost(costs: JsonObject | None) -> str | None:
     """What was spent; ``None`` before anything was."""
     if costs is None:
         return None
-    if costs["attempts_of_unknown_cost"] == costs["attempts"]:
-        return "unknown"
+    count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
+    if unknown == count:
+        return f"{headline.NOT_REPORTED}; counted as ${costs['assumed_usd']:.2f}"
     least = "at least " if costs["attempts_of_unknown_cost"] else ""
     each = f", {least}${costs['per_completed_usd']:.2f} for each proven" if costs["completed"] else ""
-    return f"{least}${costs['total_usd']:.2f}{each}"
+    silent = f"; {unknown} of {count} attempts without a cost, counted as ${costs['assumed_usd']:.2f}"
+    return f"{least}${costs['total_usd']:.2f}{each}{silent if unknown else ''}"
 
 
 MOST_TASKS = 12
@@ -381,7 +384,7 @@ def lines(
     counts = found["counts"]
     words = ("completed", "failed", "in_progress", "pending", "blocked")
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
-    last = f"; last ended {found['last_session']}" if found["last_session"] else ""
+    last = f", last ended {found['last_session']}" if found["last_session"] else ""
     text = [
         *map(sentence, found["limits"]),
         *head(found),
@@ -397,11 +400,11 @@ def lines(
         told = [f"Now: {line}" for line in now.lines(heard)]
         text += headline.first_of(told, MOST_NAMED, everything=everything)
     text += _parallel_lines(found["parallel"], everything=everything)
-    text += [*_cost_lines(found["costs"]), *_warnings(found, everything=everything, hooks=hooks)]
+    text += _warnings(found, everything=everything, hooks=hooks)
     text += _task_lines(found, columns or COLUMNS, everything=everything)
-    if found["log"]:
-        text += ["", *found["log"]]
-    return [printable(line) for line in (*text, "", f"next: {found['next']}")]
+    if found["log"] and not columns:  # agents read it there; a person has ``harness log``
+        text += ["", "Last lines of harness-progress.txt:", *found["log"]]
+    return [printable(line) for line in text]
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
@@ -426,11 +429,18 @@ def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]
 
 
 def _task_line(row: JsonObject, columns: int = 0) -> str:
-    """A task with its state, its attempts and its last error; in one line of so many columns without the latter."""
+    """Return the line of a task: status, title, attempts, and what follows from a failure.
+
+    With ``columns`` the title is cut so that the line has at most so many, and the last error is left out.
+    """
     begin, end = f"[{row['status']}] {row['id']}: ", f" ({row['attempts']}/{row['max_attempts']})"
+    if row["state"] == headline.FAILED:
+        end += "  will be retried" if row["is_retried"] else "  failed for good"
+    elif row["status"] in ("completed", "failed"):
+        end += f"  {row['state']}"
     if columns:
         return f"{begin}{shortened(printable(row['title']), max(20, columns - len(begin) - len(end)))}{end}"
-    why = f"   {row['last_error'][:100]}" if row["last_error"] else ""
+    why = f": {row['last_error'][:100]}" if row["last_error"] else ""
     return f"{begin}{row['title']}{end}{why}"
 
 
@@ -439,25 +449,17 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
         return headline.names(ids, MOST_NAMED, everything=everything)
 
     text = []
-    if found["paused"]:
-        text.append("Paused by a person: harness resume")
-    if halt := found["halt"]:
-        text.append(f"Halted by {halt.get('category')}: {halt.get('message')}")
     if session := found["session"]:
         text.append(f"A session is active: {session['owner']} until {session['expires_at']}")
     if left := found["left_by_run"]:
         told = [f"{name.replace('_', ' ')}: {names(tasks)}" for name, tasks in left.items() if tasks]
-        text.append(f"Left by a run of several agents, and landed or given back by the next one: {'; '.join(told)}")
+        text.append(f"Left by a run with several agents; the next run merges or retries them: {'; '.join(told)}")
     if unproven := found["unproven"]:
-        text.append(f"Marked completed, and not proven by the harness: {names(unproven)}; harness session start looks")
-    checked = [f"Checked, and not proven: {name}: {why}" for name, why in found["checked"].items()]
+        text.append(f"Completed but not proven by the harness: {names(unproven)}. To check: harness session start")
+    checked = [f"Checked, not proven: {name}: {why}" for name, why in found["checked"].items()]
     text += headline.first_of(checked, MOST_NAMED, everything=everything)
     if not found["active"] and found["work_left"] and hooks():
-        text.append("Hooks rest here: harness activate")
-    if found["rescues"]:
-        text.append(
-            f"{found['rescues']} rescued attempt{'s are' if found['rescues'] != 1 else ' is'} kept: harness rescue list"
-        )
+        text.append("Hooks are off in this project. To turn them on: harness activate")
     findings = [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
     return [*text, *headline.first_of(findings, MOST_FINDINGS, everything=everything), ""]
 
@@ -615,20 +617,3 @@ def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
         before = found.get(task, 0.0)
         found[task] = None if cost is None or before is None else round(before + cost, 4)
     return found
-
-
-def _cost_lines(found: JsonObject | None) -> list[str]:
-    """The same for a person."""
-    if found is None:
-        return []
-    unknown, completed = found["attempts_of_unknown_cost"], found["completed"]
-    if unknown == found["attempts"]:
-        text = ["Costs: unknown"]
-    else:
-        least = "at least " if unknown else ""
-        each = f"; {least}${found['per_completed_usd']:.2f} for each of {completed} completed" if completed else ""
-        text = [f"Costs: {least}${found['total_usd']:.2f}{each}"]
-    if unknown:
-        which = f"{unknown} of {found['attempts']} attempts"
-        text.append(f"Unknown cost: {which}; counted as ${found['assumed_usd']:.2f} against the budget of their run")
-    return text
