@@ -443,10 +443,10 @@ def test_pause_resume_and_the_marker(project: TaskListProject) -> None:
     assert verb(project, "deactivate", "--json")["was_active"]
     assert project.harness("pause", "I look").out == "Paused.\nnext: harness resume\n"
     assert project.harness("status", "--json").json["paused"]
-    assert project.harness("resume").out.startswith("Took back a pause.")
-    assert project.harness("resume").out.startswith("Nothing rested.")
+    assert project.harness("resume").out.startswith("Ended the pause.")
+    assert project.harness("resume").out.startswith("Nothing to resume.")
     project.edit(**HALT)
-    assert project.harness("resume").out.startswith("Took back a halt.")
+    assert project.harness("resume").out.startswith("Ended the halt.")
 
 
 def test_status_is_the_same_on_the_fast_path(project: TaskListProject) -> None:

@@ -301,7 +301,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
         watched.press("u")
         watched.shows(lambda text: "Type yes:" in text)
         watched.press("yes\n")
-        watched.shows(lambda text: "is pending; there is nothing to take back" in text)
+        watched.shows(lambda text: "is pending: nothing to undo" in text)
         watched.press("\n")
         watched.shows(lambda text: "-- tasks --" in text)
         watched.press("q")

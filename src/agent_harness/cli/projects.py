@@ -114,12 +114,12 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
 
     if shared.kind_here()[0] == "tasklist":
         task_list = tasklist.open_list()
-        if not dry_run and not ask(yes=yes)(f"Take back {task_list.accepted(what)}?"):
+        if not dry_run and not ask(yes=yes)(f"Undo {task_list.accepted(what)}?"):
             return declined(as_json)
         found = task_list.undo(what, dry_run=dry_run, say=say_to(as_json=as_json))
         return tasklist.answer("undo", found, as_json=as_json, said="Nothing was changed." if dry_run else "Done.")
     project = features.opened(as_json)
-    if not dry_run and not ask(yes=yes)(f"Take back {project.accepted(what)}?"):
+    if not dry_run and not ask(yes=yes)(f"Undo {project.accepted(what)}?"):
         return declined(as_json)
     return answered(as_json, project.undo(what, dry_run=dry_run))
 

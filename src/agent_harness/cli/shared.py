@@ -34,10 +34,6 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
     return found.kind, found.path
 
 
-KINDS = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
-STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
-
-
 def _refuse_another(folder: Path, wanted: str) -> None:
     """``Refused`` where a project of another kind is: the new one would take its place in ``status`` and ``run``."""
     from agent_harness.kernel import root
@@ -45,8 +41,8 @@ def _refuse_another(folder: Path, wanted: str) -> None:
     found = root.find(str(folder), pin=False)
     if found and found.kind != wanted:
         raise Refused(
-            f"A {KINDS[found.kind]} is in {found.path}, which a {KINDS[wanted]} here would hide",
-            hint=f"cd {shlex.quote(found.path)} && {STATUS[found.kind]}  # or, to have both: harness init --beside",
+            f"A {root.NAMES[found.kind]} is in {found.path}, which a {root.NAMES[wanted]} here would hide",
+            hint=f"cd {shlex.quote(found.path)} && {root.STATUS[found.kind]}  # or, for both: harness init --beside",
         )
 
 
@@ -420,10 +416,12 @@ def _row(place: "Place") -> "JsonObject":
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
     """The projects by when they were seen last, then what is gone, each named once."""
+    from agent_harness.kernel import root
+
     there = [row for row in rows if row["path"] and not row["gone"]]
-    lines = [f"{KINDS[row['kind']]:<15}  {_day(row['seen'])}  {row['path']}  {row['state']}" for row in there]
+    lines = [f"{root.NAMES[row['kind']]:<15}  {_day(row['seen'])}  {row['path']}  {row['state']}" for row in there]
     for row in (row for row in rows if row["gone"]):
-        lines.append(f"Gone: {row['path']} ({KINDS[row['kind']]}, seen {_day(row['seen'])})")
+        lines.append(f"Gone: {row['path']} ({root.NAMES[row['kind']]}, seen {_day(row['seen'])})")
         lines.append(f"next: harness projects --forget {shlex.quote(row['path'])}")
     lines += [f"Not known whose: {row['state_folder']}" for row in rows if not row["path"]]
     return lines or ["No project yet. To begin: harness setup"]

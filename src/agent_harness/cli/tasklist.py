@@ -193,10 +193,9 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
 def resume(*, as_json: bool) -> int:
     """Takes back a pause and a halt."""
     found = open_list().resume()
-    was = [word for word, there in (("a pause", found["was_paused"]), ("a halt", found["halt"])) if there]
-    return answer(
-        "resume", found, as_json=as_json, said=f"Took back {' and '.join(was)}." if was else "Nothing rested."
-    )
+    was = [word for word, there in (("the pause", found["was_paused"]), ("the halt", found["halt"])) if there]
+    said = f"Ended {' and '.join(was)}." if was else "Nothing to resume."
+    return answer("resume", found, as_json=as_json, said=said)
 
 
 def workers_set() -> int | None:

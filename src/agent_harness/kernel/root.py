@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.project_signs import Kind
 
-__all__ = ["PIN", "Root", "find", "kept_copy"]
+__all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "kept_copy", "not_here"]
 
 PIN = "HARNESS_STATE_ROOT"
 """The environment variable that names the folder of a task list outright."""
+NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
+STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
 
 
 class Root:
@@ -39,6 +41,15 @@ class Root:
 
     def __repr__(self) -> str:
         return f"Root({self.kind!r}, {self.path!r})"
+
+
+def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
+    """Return the error of a command for one kind of project: that another kind is here, else ``missing``."""
+    here = find(pin=False)
+    if here is None or here.kind == kind:
+        return NotAProject(missing, hint=hint)
+    told = f"This command works only in a {NAMES[kind]}; {here.path} is a {NAMES[here.kind]}"
+    return NotAProject(told, hint=STATUS[here.kind])
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:

@@ -8,7 +8,7 @@ agent; what a person decides is a small commit or a change of state under the lo
 
 from __future__ import annotations
 
-from agent_harness.errors import NotAProject, StateDamaged
+from agent_harness.errors import StateDamaged
 from agent_harness.kernel import files, owner, root
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.records import FeatureList
@@ -69,7 +69,7 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
     """The feature project at or above the working directory; else ``NotAProject`` with these words for a person."""
     found = root.find()
     if found is None or found.kind != "features":
-        raise NotAProject(missing, hint=hint)
+        raise root.not_here("features", missing, hint)
     return layout_of(found.path)
 
 

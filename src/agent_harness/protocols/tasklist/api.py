@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from agent_harness.errors import HarnessError, NotAProject, NothingEligible, StateDamaged
+from agent_harness.errors import HarnessError, NothingEligible, StateDamaged
 from agent_harness.kernel import owner, root
 from agent_harness.protocols.tasklist.layout import TaskListLayout
 from agent_harness.protocols.tasklist.records import ADD, CATEGORIES, DEFAULT_LEASE_SECONDS
@@ -83,7 +83,7 @@ class TaskList:
 
         found = root.find(start, kind="tasklist", pin=start is None)
         if found is None:
-            raise NotAProject("No task list here or above: no harness-tasks.json", hint="harness init .")
+            raise root.not_here("tasklist", "No task list here or above: no harness-tasks.json", "harness init .")
         opened = Worker.open(
             TaskListLayout(found.path),
             worker_id=worker,
@@ -537,8 +537,7 @@ class TaskList:
         """What ``task-001``, ``S8`` or the commit of an undo names, in a person's words; ``UsageError``."""
         from agent_harness.protocols.tasklist.attempts import undo
 
-        task_id, taken = undo.named(self.worker, what)
-        return f"the undo of {task_id}" if taken else task_id
+        return undo.asked(self.worker, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
         """A completed task is taken back by one new commit, or comes back; see ``attempts/undo.py``."""

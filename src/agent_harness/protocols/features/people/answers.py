@@ -52,6 +52,9 @@ def resume(
     if asked is None:
         if choose:
             raise UsageError("No question waits for an answer", hint="harness status")
+        if not was_paused and state.handoff is None:
+            project.say("Nothing to resume.")
+            return {"answered": None, "was_paused": False, "next": "harness run"}
         return {"answered": None, "was_paused": was_paused, **_say_next(project, state)}
     if choose is None and not questions.stops(asked):
         project.say(questions.text(asked))
@@ -78,7 +81,7 @@ def _say_next(project: Project, state: SessionState) -> JsonObject:
     if feature:
         project.say(f"{feature.name} queued.")
     if handed is not None:
-        project.say("The project is still in your hands: harness takeback")
+        project.say("You have taken over the project. To let agents continue: harness takeback")
     return {"next": "harness takeback" if handed is not None else "harness run"}
 
 

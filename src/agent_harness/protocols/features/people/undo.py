@@ -98,7 +98,10 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
 def asked(project: Project, what: str) -> str:
     """What ``named`` finds, in a person's words."""
     feature_id, taken = named(project, what)
-    return _what(marks.feature_of(project, feature_id).name, again=taken is not None)
+    feature = marks.feature_of(project, feature_id)
+    if taken is None:
+        _accepted(project, feature)
+    return _what(feature.name, again=taken is not None)
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
@@ -204,7 +207,7 @@ def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> U
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
     """The verdict that a proven feature has its work by."""
     if not feature.passes:
-        raise Refused(f"{feature.name} is not proven; there is nothing to take back", hint=f"harness why {feature.id}")
+        raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"

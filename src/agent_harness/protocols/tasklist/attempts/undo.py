@@ -94,6 +94,15 @@ def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
     raise UsageError(told, hint="harness undo task-001  # or harness undo S8")
 
 
+def asked(worker: "Worker", what: str) -> str:
+    """Return what ``named`` finds, for a question. ``Refused`` if the task is not completed."""
+    task_id, taken = named(worker, what)
+    if taken is not None:
+        return f"the undo of {task_id}"
+    _refuse_open(worker.store.read().by_id[task_id])
+    return task_id
+
+
 def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
     """Takes the task back, or what has taken it; with ``dry_run`` only says what that would change, and runs nothing.
 
@@ -172,10 +181,14 @@ def _refuse_at_work(state: "State", now: "datetime") -> None:
         raise Busy(f"{task.id} is in progress by {task.claimed_by}", hint="harness status", task_id=task.id)
 
 
+def _refuse_open(task: "Task") -> None:
+    if task.status != "completed":
+        raise Refused(f"{task.id} is {task.status}: nothing to undo", hint=f"harness why {task.id}")
+
+
 def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> ClaimVerdict:
     """The verdict that a completed task has its work by, where no other completed one depends on it."""
-    if task.status != "completed":
-        raise Refused(f"{task.id} is {task.status}; there is nothing to take back", hint=f"harness why {task.id}")
+    _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
         said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
