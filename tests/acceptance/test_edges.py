@@ -152,7 +152,7 @@ def test_init_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject) -> No
 
 
 def test_the_hint_about_damaged_state_mends_it(calc: CalcProject) -> None:
-    """What the harness says to type, typed."""
+    """Messages of the harness to type, typed."""
     for number in (1, 2):
         assert calc.run([turn(honest(number), usage(1, 1))]).code == 0
     path = calc.root / ".harness/session_state.json"

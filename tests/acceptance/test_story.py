@@ -114,7 +114,7 @@ def test_the_page_shows_what_was_claimed_and_how_to_check_it(told: CalcProject) 
     assert path == told.root / ".harness/report.html"
     page = html.unescape(path.read_text())
     assert f"2 of {len(told.features['features'])} features are proven" in page
-    assert "1 of 3 claims were rejected; no rejected claim counts as done" in page
+    assert "1 of 3 claims were rejected; rejected claims do not count as done" in page
     assert told.fingerprint(without=(".git/index", ".harness/report.html")) == before
 
     found = told.harness("report", "--json").json

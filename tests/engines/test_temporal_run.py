@@ -779,7 +779,7 @@ def test_nothing_lands_on_the_word_of_another_machine(fleet: Callable[..., Fleet
 
 
 def of_machine(found: Fleet, name: str, *words: str) -> Any:
-    """What the harness says on the machine of a worker."""
+    """Messages of the harness on the machine of a worker."""
     home = found.path / name
     told = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_TIME_SCALE": SCALE}
     return json.loads(run_process((*HARNESS, *words, "--json"), cwd=home, environ=told).out)

@@ -448,9 +448,9 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             by_agent = work.harness("say", "--to", "a", "I am proven.", **mine)
             assert (by_agent.code, "a person's decision" in by_agent.err) == (4, True), by_agent
             told = answer(work, "say", "--to", slots["b"], "Use SQLite.")
-            assert (told["to"], told["told"]) == ("b", "at its next prompt: it cannot be steered")
+            assert (told["to"], told["told"]) == ("b", "with its next prompt")
             assert work.harness("say", "--to", "a", "Leave the API.").out == (
-                f"{slots['a']} (a) is told at its next prompt: it cannot be steered.\n"
+                f"{slots['a']} (a) is told with its next prompt.\n"
             )
             later = work.harness("say", "--to", "c", "Mind the time zones.")
             assert "The agent of c is told with the next session." in later.out

@@ -76,7 +76,7 @@ def test_three_lines_say_what_is_done_and_are_gone_at_the_end(listed: TaskListPr
     first, second, third = below(run)
     assert RULE.fullmatch(first), first
     assert second.startswith("   $ touch begun; while [")
-    assert third == "   $0.12 of $10.00 now   12.0k in 900 out   Ctrl-C hands off"
+    assert third == "   $0.12 of $10.00 now   12.0k in 900 out   Ctrl-C stops"
     assert not echoes(run)
     run.press("\nls\n\n")
     run.shows(lambda text: RULE.search(text) and first not in text)
@@ -164,7 +164,7 @@ def test_there_are_none_where_lines_are_plain(
     assert isinstance(output, bytes)
     assert b"task-001: completed" in output
     assert b"\x1b" not in output
-    assert b"Ctrl-C hands off" not in output
+    assert b"Ctrl-C stops" not in output
 
 
 # ---- what they say
@@ -195,15 +195,16 @@ def test_what_matters_less_goes_first_and_no_number_is_cut() -> None:
     first, second, third = watch.footer(look(NOW), 79)
     assert first == f"-- #7 Chosen names and shorty serve,... -- waiting until {at} -- 0/3 proven --"
     assert second == "   9 passed in 2.03s"
-    assert third == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out   Ctrl-C hands off"[:-19]
+    assert third == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out   Ctrl-C stops"
+    assert watch.footer(look(NOW), 70)[2] == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out"
     wide = watch.footer(look(NOW), 120)
-    assert wide[2] == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out   Ctrl-C hands off"
+    assert wide[2] == "   $0.11 of $10.00 now   $0.98 of $200.00   16.8k in 3.9k out   Ctrl-C stops"
     assert len(wide[0]) == 120
     first, second, third = watch.footer(look(NOW), 40, "codex: 1 h 59 left")
     assert first.startswith("-- #7 -- waiting until")
     assert (second, third) == ("   codex: 1 h 59 left", "   $0.11 of $10.00 now")
     unknown = watch.footer(look(Now(item="a", alive=True, tokens={}, cost_unknown=True)), 79)
-    assert unknown[2] == "   cost unknown now   $0.98 of $200.00   0 in 0 out   Ctrl-C hands off"
+    assert unknown[2] == "   cost unknown now   $0.98 of $200.00   0 in 0 out   Ctrl-C stops"
 
 
 def test_before_the_first_session_and_with_several_agents() -> None:
@@ -214,14 +215,14 @@ def test_before_the_first_session_and_with_several_agents() -> None:
     assert several[0].startswith("-- shorty -- 2 agents at work -- 0/3 proven --")
     assert several[1:] == [
         "   w1 #1 agent   w2 #2 judging",
-        "   $0.50 of $10.00 now   $0.98 of $200.00   Ctrl-C hands off",
+        "   $0.50 of $10.00 now   $0.98 of $200.00   Ctrl-C stops",
     ]
     listed = look(NOW, parallel=parallel)
     listed = replace(listed, view=replace(listed.view, state=StatePart(money=Money(spent_usd=0.32, sessions=4))))
-    assert watch.footer(listed, 79)[2] == "   $0.50 of $10.00 now   Ctrl-C hands off"  # those sessions are of this run
+    assert watch.footer(listed, 79)[2] == "   $0.50 of $10.00 now   Ctrl-C stops"  # those sessions are of this run
     assert watch.lines(listed, 80, 20)[1] == "$0.50 of $10.00 now"
     odd = watch.footer(look(NOW, parallel={"alive": True, "workers": 7, "budget": [1]}), 79)
-    assert odd[1:] == ["", "   $0.98 of $200.00   Ctrl-C hands off"]
+    assert odd[1:] == ["", "   $0.98 of $200.00   Ctrl-C stops"]
 
 
 def test_a_picture_that_is_the_same_is_not_written_and_one_after_a_stop_is_whole(

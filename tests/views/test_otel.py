@@ -126,7 +126,7 @@ def test_a_file_of_one_session_and_what_cannot_be(project: TaskListProject, rece
     for words, code, told in [
         (("--to", str(out)), 4, "is there already"),
         (("--session", "99"), 7, "no such session"),
-        (("--to", f"http://127.0.0.1:{receiver.server_port}/v1/traces"), 4, "does not take them"),
+        (("--to", f"http://127.0.0.1:{receiver.server_port}/v1/traces"), 4, "refused the spans"),
     ]:
         ran = project.harness("export", "otel", *words)
         assert ran.code == code, (words, ran)
@@ -316,7 +316,11 @@ def with_session(tmp_path: Path) -> TaskListProject:
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(404, "it answers HTTP 404 Not Found"), (401, "it answers HTTP 401 Unauthorized"), (None, "nobody listens there")],
+    [
+        (404, "it answers HTTP 404 Not Found"),
+        (401, "it answers HTTP 401 Unauthorized"),
+        (None, "nothing listens there"),
+    ],
 )
 def test_why_a_collector_takes_nothing_is_said_in_one_line(
     tmp_path: Path, receiver: ThreadingHTTPServer, answer: int | None, said: str, monkeypatch: pytest.MonkeyPatch
@@ -329,7 +333,7 @@ def test_why_a_collector_takes_nothing_is_said_in_one_line(
     ran = made.harness("export", "otel", "--to", url)
     assert (ran.code, ran.out) == (4, "")
     told, following = ran.err.splitlines()
-    assert f"{url} does not take them: {said}" in told
+    assert f"{url} refused the spans: {said}" in told
     assert following == "next: harness export otel --to FILE"
 
 

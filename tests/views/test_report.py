@@ -105,13 +105,13 @@ def test_each_claim_is_counted_once_by_what_was_wrong_first(tmp_path: Path) -> N
     assert (codex["claims"], codex["accepted"], codex["overruled"], codex["share"]) == (1, 1, 1, None)
     assert (found["claims"], found["rejected"], found["believed_falsely"]) == (6, 4, 1)
     assert claude["share"] == values.wilson(4, 5) == (37.6, 96.4)
-    assert "a person has since taken back" in shown(view(tmp_path, claims=claims))
+    assert "accepted, then undone by a person" in shown(view(tmp_path, claims=claims))
 
 
 def test_an_unknown_cost_is_said_and_in_no_sum(tmp_path: Path) -> None:
     sessions = (session(1), session(2, cost_usd=None), session(3, outcome="rejected: regression"))
     text = Tree(shown(view(tmp_path, sessions=sessions))).text
-    assert "Of 1 session nobody knows the cost" in text
+    assert "Of 1 session the cost is not known" in text
     assert "$1.00" in text
     unknown = Tree(shown(view(tmp_path, sessions=(session(1, cost_usd=None),)))).text
     assert "cost unknown" in unknown
@@ -136,7 +136,7 @@ def test_what_needs_a_person_comes_first_and_gaps_are_named(tmp_path: Path) -> N
 
 def test_before_the_first_session_it_says_what_is_planned(tmp_path: Path) -> None:
     text = Tree(shown(view(tmp_path))).text
-    assert "Nothing was claimed yet" in text
+    assert "No claims yet" in text
     assert "Feature #1" in text
     assert "No session yet." in text
 
@@ -280,7 +280,7 @@ def test_the_values_and_one_screen_of_markdown(judged: TaskListProject) -> None:
         assert said in text
     assert page.page(found).replace("\n", "") == page.page(json.loads(json.dumps(found))).replace("\n", "")
     short = judged.harness("report", "--markdown").out
-    places = [short.index(each) for each in ("**Waits for a person**", "**Not proven**", "**Proven**", "| agent |")]
+    places = [short.index(each) for each in ("**Needs you**", "**Not proven**", "**Proven**", "| agent |")]
     assert places == sorted(places)
     assert "Which shop?" in short
     both = judged.harness("report", "--markdown", "--json")

@@ -684,12 +684,12 @@ def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp
         assert "running (1)" in served.page().text
         assert "Feature #1" in page.text
         assert served.send(page.form("say"), text="Use SQLite.").status == 303
-        until(lambda: "say: done. The agent is told" in served.page(here).text)
+        until(lambda: "say: done. The agent gets the message" in served.page(here).text)
         assert served.send(served.page(here).form("pause")).status == 303
         paused = served.page(here)
         assert "pause: under way" in paused.text
         busy = served.send(paused.form("resume"))
-        assert (busy.status, "Something else is still being done here" in busy.text) == (409, True)
+        assert (busy.status, "Another action is still running" in busy.text) == (409, True)
         (tmp_path / "go").touch()
         until(lambda: "pause: done" in served.page(here).text)
         assert project.events("paused")[-1]["by"] == "serve"
@@ -714,7 +714,7 @@ def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
         assert (nobody.status, "several agents are at work" in nobody.text) == (422, True)
         assert served.send(page.form("say"), text="Use SQLite.", to="w9").status == 400
         assert served.send(page.form("say"), text="Use SQLite.", to="w2").status == 303
-        assert "w2 (b) is told" in served.page(here).text
+        assert "w2 (b) gets the message" in served.page(here).text
         (tmp_path / "go").touch()
         assert run.wait(240) == 0
 

@@ -242,7 +242,7 @@ def test_the_diff_of_what_was_accepted_and_of_what_was_rolled_back(listed: Place
     assert (none.code, none.err.splitlines()[0]) == (7, "harness: task-001 changed no test")
     never = listed.harness("diff", "task-003")
     assert (never.code, never.err.splitlines()[1]) == (7, "next: harness why task-003")
-    assert "There is no session 77 here" in listed.harness("diff", "S77").err
+    assert "No session 77 in this project" in listed.harness("diff", "S77").err
 
 
 def test_a_program_that_the_repository_names_does_not_run_for_a_diff(listed: Place, tmp_path: Path) -> None:

@@ -179,15 +179,15 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
         file.write("and then it went on\n")
     watched.shows(lambda text: "and then it went on" in text)
     watched.press("g")
-    view = watched.shows(lambda text: "bytes before these" in text)
+    view = watched.shows(lambda text: "earlier bytes" in text)
     assert "line 1 of what came first" not in view
     assert "== 1-" in view or "- 1-" in view or " 1-" in view
     with transcript.open("a") as file:
         file.write("nobody is pulled away by this\n")
     watched.read(1.5)
-    watched.shows(lambda text: "bytes before these" in text and "pulled away" not in text)
+    watched.shows(lambda text: "earlier bytes" in text and "pulled away" not in text)
     watched.press("j")
-    watched.shows(lambda text: "bytes before these" not in text)
+    watched.shows(lambda text: "earlier bytes" not in text)
     watched.press("G")
     watched.shows(lambda text: "pulled away" in text)
     watched.press("k")
@@ -252,7 +252,7 @@ def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListPro
     listed.edit("task-001", status="completed")
     assert "== transcript of task-001 ==" in watched.shows(lambda text: "> task-002" in text)
     watched.press("f")
-    watched.shows(lambda text: "== transcript of task-002 ==" in text and "No transcript is kept of it." in text)
+    watched.shows(lambda text: "== transcript of task-002 ==" in text and "No transcript was kept." in text)
 
     for done in ("task-002", "task-003"):
         listed.edit(done, status="completed")
@@ -530,7 +530,7 @@ def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path)
     path = tmp_path / "transcript.log"
     path.write_text("\x1b[2Jbegin\n" + f"token={'x' * END_BYTES}{'y' * 900} the end\n")
     said, line = TranscriptEnd(str(path)).lines()
-    assert "bytes before these" in said
+    assert "earlier bytes" in said
     assert line.endswith("yyy the end")
     assert len(line) < END_BYTES
 
@@ -584,8 +584,8 @@ def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: Task
     Path(listed.layout.parallel).write_text(json.dumps(shown))
     view = WatchReader("tasklist", str(listed.root))
     kept = view.transcript(view.load(), "task-001")
-    assert (kept.path, "works on another machine" in kept.why) == (None, True)
-    assert view.transcript(view.load(), "task-002").why == "No transcript is kept of it."
+    assert (kept.path, "runs on another machine" in kept.why) == (None, True)
+    assert view.transcript(view.load(), "task-002").why == "No transcript was kept."
     assert listed.harness("run", "--once", "--agent", listed.agent("exit 1")).code != 0  # its folder is there
     home = Path(listed_home(listed))
     for folder in (home, home / "parallel/places/w1"):
@@ -667,13 +667,13 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
     watched.press("w2\n")
     watched.shows(lambda text: "Say to the agent:" in text)
     watched.press("--json of all\n")
-    watched.shows(lambda text: "w2 (task-002) is told at its next prompt" in text)
+    watched.shows(lambda text: "w2 (task-002) gets the message with its next prompt" in text)
     (left,) = PersonsMessages(listed_home(listed), "task-002").waiting()
     assert left.text == "--json of all"
     assert [*PersonsMessages(listed_home(listed), "task-001").waiting()] == []
     Path(listed.layout.parallel).write_text(json.dumps({**shown, "engine": "temporal"}))
     elsewhere = listed.harness("say", "--to", "w2", "Use SQLite.")
-    assert (elsewhere.code, "these agents work on other machines" in elsewhere.err) == (4, True), elsewhere
+    assert (elsewhere.code, "these agents run on other machines" in elsewhere.err) == (4, True), elsewhere
 
 
 def listed_home(listed: TaskListProject) -> str:

@@ -1,7 +1,7 @@
 """What a person says to the agent at work: ``harness say``.
 
 Each message is a file of its own in the user's state folder of the project, ``messages/``, which no agent can reach.
-The session at work looks once a second: an agent that can be steered hears it in the running turn, any other at the
+The session at work looks once a second: an agent that can be steered hears it in the current turn, any other at the
 beginning of its next prompt, and without a session at work the next one begins with it. A message goes once it is told,
 so that one is told twice rather than never. One for an item alone is in a folder of the item's there: whoever works on
 that hears it, in whatever place. Source: ``faces.md`` 4.

@@ -61,7 +61,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
         if wanted != number:
             known = ", ".join(f"S{n}" for n in [*dict.fromkeys(each.number for each in view.sessions)][-10:])
             raise UsageError(
-                f"There is no session {number} here; known: {known or 'none'}", hint="harness log sessions"
+                f"No session {number} in this project. Sessions: {known or 'none'}", hint="harness log sessions"
             )
     try:
         item = why.item_of(view, named)
@@ -131,7 +131,7 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
             if git.commit_of(commit) is None:
-                raise NothingEligible(f"{found.name}: {commit} is kept no more", hint="harness log sessions")
+                raise NothingEligible(f"{found.name}: {commit} is no longer kept", hint="harness log sessions")
         changed = [(each.status, each.path) for each in git.changed_paths(found.base, found.tip)]
     except OSError as error:
         raise HarnessError(f"{found.folder}: {error.strerror}", hint="harness status") from None

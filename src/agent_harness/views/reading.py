@@ -73,10 +73,10 @@ class KeptTranscript:
     """Where what an agent said is kept; or why it is not."""
 
     path: str | None
-    why: str = "No transcript is kept of it."
+    why: str = "No transcript was kept."
 
 
-ELSEWHERE = "Its agent works on another machine: what it says is kept here once the attempt has ended."
+ELSEWHERE = "The agent runs on another machine. Its transcript arrives when the attempt has ended."
 
 
 def transcript_of(
@@ -95,7 +95,7 @@ def transcript_of(
     if parallel.get("engine") != "local":
         return KeptTranscript(path=None, why=ELSEWHERE)
     workspace = snapshot.workspace_of(worker, home) if home else None
-    begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has said nothing yet.")
+    begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has printed nothing yet.")
     if workspace is None or worker.get("phase") == "setup":  # what the workspace has then is of an attempt before it
         return begins
     found = _transcript(view, item, workspace)

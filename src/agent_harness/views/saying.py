@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LeftMessage", "SlotAtWork", "say", "slots_in", "user"]
 
-IN_TURN = "in the running turn"
-NEXT_PROMPT = "at its next prompt: it cannot be steered"
+IN_TURN = "in the current turn"
+NEXT_PROMPT = "with its next prompt"
 NEXT_SESSION = "with the next session"
 
 
@@ -30,7 +30,7 @@ class SlotAtWork:
     slot: str
     item: str
     name: str  # of the item, for people
-    can: bool  # be told in the running turn
+    can: bool  # be told in the current turn
 
     def __str__(self) -> str:
         return f"{self.slot} ({self.name})"
@@ -48,7 +48,7 @@ class LeftMessage:
     @property
     def sentence(self) -> str:
         """For people."""
-        return f"{self.who} is told {self.when}."
+        return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
@@ -81,7 +81,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     found = snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
     if snapshot.at_work(found) and not slots and found and found.get("workers"):
-        raise Refused("these agents work on other machines, where no message goes", hint="harness watch")
+        raise Refused("these agents run on other machines, which messages cannot reach", hint="harness watch")
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
@@ -90,7 +90,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     if snapshot.at_work(found):
         there = f": {_listed(slots)}" if slots else ""
         hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
-        raise Refused(f"several agents are at work, and a message reaches one alone{there}", hint=hint)
+        raise Refused(f"several agents are running; name the one that gets the message{there}", hint=hint)
     message = PersonsMessages(reader.home).leave(text, by=by)
     return LeftMessage(message=message, to=None, who="The agent", when=_when(now.running(reader.home)))
 
@@ -107,10 +107,10 @@ def _to_item(
     item = next((each for each in seen.items if _is_named(to, each.id, each.name)), None)
     if item is None:
         hint = f"harness say --to {slots[0].slot} TEXT" if slots else "harness status"
-        there = f"there: {_listed(slots)}" if slots else "no agents work side by side here"
-        raise UsageError(f"nothing called {to} is at work; {there}", hint=hint)
+        there = f"there: {_listed(slots)}" if slots else "no parallel run is active"
+        raise UsageError(f"no running agent or item {to}; {there}", hint=hint)
     if item.state in project_view.DONE:
-        raise Refused(f"{item.name} is {item.state}; nobody works on it", hint=f"harness why {item.id}")
+        raise Refused(f"{item.name} is {item.state}; no agent is working on it", hint=f"harness why {item.id}")
     alone = None if seen.kind == "longtask" else item.id  # which is the one item of its project
     message = PersonsMessages(reader.home, alone).leave(text, by=by)
     running = [each for each in seen.now if each.alive and each.item == item.name]

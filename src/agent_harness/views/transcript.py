@@ -47,7 +47,7 @@ class TranscriptEnd:
         self._stamp = stamp
         self._lines = kept.rstrip("\n").split("\n")
         if before > 0:
-            self._lines.insert(0, f"... more than {before} bytes before these: {self.path}")
+            self._lines.insert(0, f"... more than {before} earlier bytes: {self.path}")
         return self._lines
 
 

@@ -1,4 +1,4 @@
-"""Why an item stands where it stands: its claims and verdicts, what a person said, and how to check it without us.
+"""Why an item stands where it stands: its claims and verdicts, what a person said, and how to check it yourself.
 
     found = why.explain(view, why.item_of(view, "5"))
     print("\\n".join(why.lines(found)))
@@ -336,7 +336,7 @@ def _passed(step: VerdictStep) -> str:
     return {"red": "red before", "criterion": f"{step.name} met"}.get(step.step, "")
 
 
-# ---- how to check it without us
+# ---- how to check it yourself
 
 
 def checks(

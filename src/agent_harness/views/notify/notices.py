@@ -109,11 +109,11 @@ def lasting(view: ProjectView, at: datetime) -> list[Notice]:
         found.append(Notice(event="done", key=f"done:{len(view.items)}", title=title, text=view.line))
     for each in view.now:
         if each.alive and each.until and (each.until - at).total_seconds() > LONG_WAIT_SECONDS:
-            until = f"waits until {each.until.astimezone():%H:%M}"
+            until = f"paused until {each.until.astimezone():%H:%M}"
             found.append(Notice(event="limit", key=f"limit:{each.until:%d%H}", title=until, text=view.line))
     limit = view.money.limit_usd
     if limit and view.money.spent_usd >= BUDGET_SHARE * limit:
-        text = f"{view.money} of ${limit:.2f} are spent"
+        text = f"{view.money} of ${limit:.2f} has been spent"
         found.append(Notice(event="budget", key=f"budget:{limit}", title="the budget is nearly used up", text=text))
     return found
 

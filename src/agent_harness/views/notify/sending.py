@@ -57,7 +57,7 @@ def add(target: str) -> None:
     is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
     if ":" not in target or is_wrong.get(kind):
         raise UsageError(
-            f"{target!r} is no target",
+            f"{target!r} is not a notification target",
             hint="harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC",
         )
     _change(lambda record: record.update(to=[*dict.fromkeys([*_texts(record.get("to")), target])]))
@@ -67,7 +67,7 @@ def remove(target: str) -> None:
     """Tells this target no more. ``UsageError`` where it was not told."""
     known = _texts(_record().get("to"))
     if target not in known:
-        raise UsageError(f"{shown(target)} is not told anything", hint="harness notify")
+        raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
     _change(lambda record: record.update(to=[each for each in known if each != target]))
     settle(target)
 
@@ -139,14 +139,14 @@ def _reason(error: Exception) -> str:
 
 def _post(address: str, message: JsonObject) -> str | None:
     if not address.startswith(("http://", "https://")):
-        return "a webhook is an http:// or https:// address"
+        return "a webhook must be an http:// or https:// address"
     request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
         address,
         data=json.dumps(message, ensure_ascii=False).encode(),
         headers={"Content-Type": "application/json", "User-Agent": "agent-harness"},
     )
     with urllib.request.urlopen(request, timeout=SEND_SECONDS) as answer:  # noqa: S310
-        return None if answer.status < 300 else f"it answered {answer.status}"
+        return None if answer.status < 300 else f"the server answered {answer.status}"
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
@@ -177,7 +177,7 @@ def _apprise(target: str, message: JsonObject) -> str | None:
         return f"the extra `notify` is not installed: {command_for_extra('notify')}"
     sender = apprise.Apprise()
     if not sender.add(target):
-        return "apprise knows no such address"
+        return "apprise does not know this address"
     answers = [f"> {each}" for each in message["answer"]]
     text = "\n".join([str(message["text"]), *answers])
     return None if sender.notify(title=str(message["title"]), body=text) else "it was not delivered"
@@ -200,7 +200,7 @@ def _record() -> JsonObject:
 def _change(act: Any) -> None:
     home = _home(make=True)
     if home is None:
-        raise ConfigurationError("there is no place for settings of yours", hint="harness doctor")
+        raise ConfigurationError("Cannot write your settings folder", hint="harness doctor")
     record = _record()
     act(record)
     files.write_json(os.path.join(home, FILE), record)

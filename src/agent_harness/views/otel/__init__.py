@@ -38,7 +38,7 @@ def start(kind: str, folder: str) -> str | None:
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         from agent_harness.installation import command_for_extra
 
-        return f"A collector is named, and the extra `otel` is not installed: {command_for_extra('otel')}"
+        return f"A collector is set, but the extra `otel` is not installed: {command_for_extra('otel')}"
     from agent_harness.kernel import clock, owner
 
     with suppress(OSError, ValueError):

@@ -55,7 +55,7 @@ def spans(
     ]
     if not wanted:
         none = session is None and since is None
-        said = "no session is on record yet" if none else "there is no such session"
+        said = "No session on record yet" if none else "No such session"
         raise NothingEligible(said, hint="harness run" if none else "harness log sessions")
     trace = _Trace(view, wanted, recordings)
     return [trace.root(), *(span for each in wanted for span in trace.below(each))]
@@ -240,7 +240,7 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
         exporter.shutdown()
     if not taken:
         why = session.heard or "it gave no reason"
-        raise Refused(redact(f"{to} does not take them: {why}"), hint="harness export otel --to FILE")
+        raise Refused(redact(f"{to} refused the spans: {why}"), hint="harness export otel --to FILE")
 
 
 def _signs_in() -> bool:
@@ -272,14 +272,14 @@ MOST_SAID = 200
 """Letters of an error that are shown."""
 FAILURES = (
     # what the transport's message holds, and what it comes to for a person
-    ("NameResolutionError", "no such host is known"),
-    ("Connection refused", "nobody listens there"),
+    ("NameResolutionError", "unknown host"),
+    ("Connection refused", "nothing listens there"),
     ("Max retries exceeded", "it cannot be reached"),
     ("timed out", f"no answer within {SECONDS:g} s"),
     ("Timeout", f"no answer within {SECONDS:g} s"),
-    ("Connection aborted", "it ended the connection without an answer"),
-    ("SSLError", "the connection cannot be made safe (TLS)"),
-    ("Invalid URL", "that is no address"),
+    ("Connection aborted", "it closed the connection without an answer"),
+    ("SSLError", "the TLS connection failed"),
+    ("Invalid URL", "the address is not valid"),
 )
 
 
@@ -316,7 +316,7 @@ def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> st
         send(made, target)
         return None
     if os.path.lexists(target) and not force:
-        raise Refused(f"{target} is there already", hint=f"harness export otel --to {target} --force")
+        raise Refused(f"{target} exists already", hint=f"harness export otel --to {target} --force")
     try:
         files.replace(target, text(made))
     except OSError as error:

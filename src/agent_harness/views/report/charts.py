@@ -62,7 +62,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
             preserveAspectRatio="none",
         ),
         folded(
-            "the same in figures",
+            "The same as a table",
             figures(title, ("when", "sum"), [(when, f"{unit}{value:.2f}") for when, value in points]),
         ),
     )

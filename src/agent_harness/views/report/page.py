@@ -49,7 +49,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
     if found["waits"]:
         lines += [
-            "**Waits for a person**",
+            "**Needs you**",
             "",
             *_first([f"- {_md(each['message'])} (`{each['answer']}`)" for each in found["waits"]], 5, "- {}"),
             "",
@@ -59,7 +59,7 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
         rows = [f"- {_md(each['name'])} {_md(each['title'])}: {_md(each['why'])}" for each in found["by_word"]]
         rows += [f"- {_md(each['name'])} {_md(each['title'])}: {_md(_state(each))}" for each in found["open"]]
         lines += [*_first(rows, 15, "- {}"), ""]
-    for title, done in (("Proven", found["done"]), ("Checked, and not proven", found["checked"])):
+    for title, done in (("Proven", found["done"]), ("Checked, not proven", found["checked"])):
         if not done:
             continue
         lines += [f"**{title}**", "", "| | what | commit | proof |", "| --- | --- | --- | --- |"]
@@ -110,19 +110,15 @@ WORDS = {"features": "features", "tasklist": "tasks", "longtask": "long tasks"}
 
 
 def _said(found: JsonObject) -> str:
-    rejected = (
-        f"{found['rejected']} of {found['claims']} claims were rejected"
-        if found["claims"]
-        else "Nothing was claimed yet"
-    )
+    rejected = f"{found['rejected']} of {found['claims']} claims were rejected" if found["claims"] else "No claims yet"
     if found["rejected"]:
         overruled = found["believed_falsely"]
         rejected += (
-            f"; {overruled} that we accepted a person has since taken back"
+            f"; {overruled} accepted, then undone by a person"
             if overruled
-            else "; no rejected claim counts as done"
+            else "; rejected claims do not count as done"
         )
-    return f"{rejected}. Written from records, not from an agent's words."
+    return f"{rejected}. This page is written from records, not from what agents say."
 
 
 def _facts(found: JsonObject, *, costs: bool) -> Iterator[str]:
@@ -133,7 +129,7 @@ def _facts(found: JsonObject, *, costs: bool) -> Iterator[str]:
     if costs:
         yield _money(found["spent_usd"])
         if found["per_proven_usd"] is not None:
-            yield f"{usd(found['per_proven_usd'])} for each that is done"
+            yield f"{usd(found['per_proven_usd'])} per done item"
     seconds = f"{span(found['seconds'])}, " if found["seconds"] is not None else ""
     yield f"{seconds}{found['sessions']} session{'s' if found['sessions'] != 1 else ''}"
     if found["kept"]:
@@ -165,13 +161,13 @@ def _state(each: JsonObject) -> str:
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
     """What is below, but for what there is nothing to say of."""
     if found["waits"]:
-        yield _section(1, "Waits for you", *(_question(each) for each in found["waits"]))
+        yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:
         rows = [(each["name"], each["title"], _state(each), each["next"]) for each in found["open"]]
         rows += [(each["name"], each["title"], str(each["why"]), "") for each in found["by_word"]]
-        yield _section(2, "Not proven", figures("What is not proven, and why", ("", "what", "state", "next"), rows))
+        yield _section(2, "Not proven", figures("Not proven, and why", ("", "what", "state", "next"), rows))
     checked = [*_proven(found["checked"], costs=costs)] if found["checked"] else []
-    checked = [E("h3", "Checked, and not proven"), *checked] if checked else []
+    checked = [E("h3", "Checked, not proven"), *checked] if checked else []
     yield _section(3, "Proven", *_proven(found["done"], costs=costs), *checked)
     if found["honesty"]:
         head = (
@@ -198,10 +194,10 @@ def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]
         yield _section(
             7,
             "Kept work",
-            figures("What was taken back, and how to get it", ("ref", "of", "item", "look", "get it back"), rows),
+            figures("Rolled-back work, and how to restore it", ("ref", "of", "item", "look", "get it back"), rows),
         )
     yield _section(8, "Sessions", *_sessions(found["rows"], full=full, costs=costs))
-    yield _section(9, "How this was made", *_made(found))
+    yield _section(9, "About this report", *_made(found))
 
 
 def _question(each: JsonObject) -> Element:
@@ -221,7 +217,7 @@ def _proven(done: Sequence[JsonObject], *, costs: bool) -> Iterator[Element]:
         if costs:
             said.append(_money(each["cost"]["spent_usd"]))
         commands = [f"{row['command']}{'      # must fail' if row['must'] == 'fail' else ''}" for row in each["check"]]
-        check = folded("check it without us", E("pre", "\n".join(commands))) if commands else None
+        check = folded("check it yourself", E("pre", "\n".join(commands))) if commands else None
         yield E(
             "article",
             E("p", E("strong", f"{each['name']}{commit} "), each["title"]),
@@ -257,10 +253,10 @@ def _honest_row(row: JsonObject) -> list[str]:
 
 def _spent(found: JsonObject) -> Iterator[Element]:
     limit = f" of {usd(found['limit_usd'])}" if found["limit_usd"] else ""
-    lost = f" On rejected claims: {_money(found['wasted_usd'])} in {_number(found['wasted_sessions'], 'session')}."
+    lost = f" On rejected work: {_money(found['wasted_usd'])} in {_number(found['wasted_sessions'], 'session')}."
     yield E("p", f"Spent: {_money(found['spent_usd'])}{limit}.{lost if found['wasted_sessions'] else ''}")
     if unknown := found["sessions_of_unknown_cost"]:
-        yield E("p", f"Of {_number(unknown, 'session')} nobody knows the cost; that is in no sum.", class_="bad")
+        yield E("p", f"Of {_number(unknown, 'session')} the cost is not known; no sum includes it.", class_="bad")
     if found["spending"]:
         yield steps("spent over time", found["spending"])
 
@@ -270,7 +266,7 @@ def _time(days: Sequence[JsonObject]) -> Iterator[Element]:
         yield E("p", "No session yet.")
         return
     rows = [(each["day"], [(bar["said"], bar["seconds"], bar["ending"]) for bar in each["bars"]]) for each in days]
-    yield rows_of_bars("One row a day, one bar a session: filled accepted, hatched rejected, empty all else", rows)
+    yield rows_of_bars("One row per day, one bar per session: filled accepted, hatched rejected, empty other", rows)
 
 
 def _sessions(rows: Sequence[JsonObject], *, full: bool, costs: bool) -> Iterator[Element]:
@@ -290,7 +286,7 @@ def _sessions(rows: Sequence[JsonObject], *, full: bool, costs: bool) -> Iterato
         )
         for each in shown
     ]
-    yield folded(_number(len(rows), "session"), figures("All sessions, the first on top", head, table))
+    yield folded(_number(len(rows), "session"), figures("All sessions, oldest first", head, table))
 
 
 def _made(found: JsonObject) -> Iterator[Element]:

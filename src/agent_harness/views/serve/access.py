@@ -115,25 +115,25 @@ class AccessRules:
         ``is_known``: it has a cookie of ours. ``has_code``: it asks for the first page with a code.
         """
         if headers.get("host", "").lower() not in self.hosts():
-            return 403, "This server answers to names of this machine alone."
+            return 403, "This server answers only requests for names of this machine."
         if method not in ("GET", "POST"):
-            return 405, "Pages are read, and forms are sent; there is nothing else."
+            return 405, "Only GET and POST are supported."
         if has_code and method == "GET":
             return None
         if not is_known:
-            return 401, "Open the link that harness serve has printed; harness serve --link prints another."
+            return 401, "Open the link that `harness serve` printed. For a new link: harness serve --link"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return 403, "Another page has asked for this."
+            return 403, "This request came from another site."
         return self._refused_form(headers) if method == "POST" else None
 
     def _refused_form(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
         length = headers.get("content-length", "")
         if headers.get("origin", "").lower() not in self.origins():
-            return 403, "A form counts only from a page of this server."
+            return 403, "Forms are accepted only from pages of this server."
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
-            return 415, "A form is sent as application/x-www-form-urlencoded."
+            return 415, "A form must be sent as application/x-www-form-urlencoded."
         if not (length.isascii() and length.isdecimal()):
-            return 411, "The length of a form is told."
+            return 411, "A form must have a Content-Length."
         if int(length) > MOST_BYTES:
-            return 413, f"A form has at most {MOST_BYTES // 1024} KiB."
+            return 413, f"A form may have at most {MOST_BYTES // 1024} KiB."
         return None

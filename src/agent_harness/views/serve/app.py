@@ -68,7 +68,7 @@ def _asset(text: str, kind: str) -> Callable[[Request], Response]:
 
 async def _not_found(_request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return HTMLResponse(pages.refused(status, "There is nothing here."), status)
+    return HTMLResponse(pages.refused(status, "Page not found."), status)
 
 
 # ---- before everything else
@@ -112,7 +112,7 @@ class _AccessCheck:
 
     def _opened(self, code: str) -> Response:
         if not self._codes.use(code):
-            said = "This link has been used, or is older than a minute; harness serve --link prints another."
+            said = "This link was used already, or is older than a minute. For a new link: harness serve --link"
             return HTMLResponse(pages.refused(401, said), 401)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(self._rules.cookie, self._sessions.new(), httponly=True, samesite="strict", path="/")
@@ -190,7 +190,7 @@ class _Routes:
     def _project_page(self, key: str, frame: Frame, place: PlaceInLists, status: int) -> Response:
         project = self._window.project(key)
         if project is None:
-            return HTMLResponse(pages.refused(404, "No such project is shown here."), 404)
+            return HTMLResponse(pages.refused(404, "Project not found."), 404)
         seen = project.seen
         if isinstance(seen, str):
             return HTMLResponse(pages.refused(404, f"{project.name}: {seen}"), 404)
@@ -217,7 +217,7 @@ class _Routes:
             return refused
         project = await run_in_threadpool(self._window.project, key)
         if project is None or verb not in ACTIONS:
-            return HTMLResponse(pages.refused(404, "There is nothing here."), 404)
+            return HTMLResponse(pages.refused(404, "Page not found."), 404)
         back = "/" if form.get("all") == "yes" else f"/p/{key}"
         try:
             await run_in_threadpool(self._window.act, project, verb, form)
@@ -245,7 +245,7 @@ class _Routes:
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
         """What is said to a form that may do nothing here."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
-            return HTMLResponse(pages.refused(403, "This form is not of this session; open the page again."), 403)
+            return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
             return HTMLResponse(pages.refused(403, "This server was started with --read-only."), 403)
         return None

@@ -105,8 +105,8 @@ def _page(
 ) -> str:
     refresh = E("meta", http_equiv="refresh", content=str(REFRESH_SECONDS))
     hold, back = place.address(here, hold=True), place.address(here)
-    again = E("p", "This page comes again every 10 seconds. ", E("a", "Hold it", href=hold), class_="soft")
-    held = E("p", "This page is held. ", E("a", "Let it come again", href=back), class_="soft")
+    again = E("p", "This page reloads every 10 seconds. ", E("a", "Hold it", href=hold), class_="soft")
+    held = E("p", "Reloading is paused. ", E("a", "Resume reloading", href=back), class_="soft")
     head = E(
         "head",
         E("meta", charset="utf-8"),
@@ -147,7 +147,7 @@ def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetim
     title = f"{asks} need{'s' if asks == 1 else ''} you" if asks else "nothing needs you"
     body = [E("h1", f"Your projects: {title}"), _clock(at), *_limits(frame, "")]
     if not projects:
-        body.append(E("p", "No project is known yet: harness init, and it is here after its first session or task."))
+        body.append(E("p", "No projects yet. A project appears here after its first session or task."))
     for name, found in rooms.items():
         if found:
             body.append(E("h2", f"{name} ({len(found)})", id=f"is-{name.replace(' ', '-')}"))
@@ -207,7 +207,7 @@ def _numbers(seen: WatchView) -> Iterator[str]:
 
 
 def _clock(at: datetime) -> Element:
-    return E("p", f"As it was at {at.astimezone():%H:%M:%S %Z}.", class_="soft", id="as-of")
+    return E("p", f"State of {at.astimezone():%H:%M:%S %Z}.", class_="soft", id="as-of")
 
 
 # ---- one project
@@ -273,11 +273,11 @@ _MEMBERS = {"open": "open", "by_word": "by_word", "proven": "done", "checked": "
 _LISTS = {
     # the title of each list, and where on the page it is
     "open": ("Not proven", "s2"),
-    "by_word": ("Done by a person's word", "s2"),
+    "by_word": ("Marked done by a person", "s2"),
     "proven": ("Proven", "s3"),
-    "checked": ("Checked, and not proven", "s3"),
+    "checked": ("Checked, not proven", "s3"),
     "kept": ("Kept work", "s7"),
-    "sessions": ("Sessions, the newest first", "s8"),
+    "sessions": ("Sessions, newest first", "s8"),
 }
 
 
@@ -320,10 +320,10 @@ def _running(seen: WatchView) -> Iterator[Element]:
     if seen.slots:
         yield E("pre", "\n".join(redact(each.strip()) for each in seen.slots), id="slots")
     if not seen.view.now and not seen.slots:
-        yield E("p", "No session runs.", id="none-runs")
+        yield E("p", "No session is running.", id="none-runs")
     if seen.rows:
         lines = (_log_line(each) for each in seen.rows[-LOG_LINES:])
-        yield E("pre", "\n".join(lines), id="log", tabindex="0", role="region", aria_label="What the harness says")
+        yield E("pre", "\n".join(lines), id="log", tabindex="0", role="region", aria_label="Messages of the harness")
 
 
 def _now(seen: WatchView, most: int = 4) -> Iterator[Element]:
@@ -384,13 +384,13 @@ def _answers(project: ServedProject, asked: AskedQuestion, mark: str) -> Iterato
         for word, meant in options.items()
     ]
     if choices:
-        yield E("fieldset", E("legend", "What shall be done?"), *choices)
+        yield E("fieldset", E("legend", "Choose an answer"), *choices)
     if project.choices:
         field = E("input", name="text", maxlength="4000", size="40")
-        yield E("label", "The next step, or what you have seen ", field)
+        yield E("label", "The next step, or a note ", field)
     if "increase" in asked.options:
         field = E("input", name="budget", inputmode="decimal", size="8")
-        yield E("label", "The new budget in US dollars, for increase; else twice what it is ", field)
+        yield E("label", "New budget in US dollars for `increase`; empty doubles it ", field)
     yield E("button", "answer" if choices else "go on")
 
 
@@ -404,7 +404,7 @@ def _limits(frame: Frame, key: str) -> Iterator[Element]:
         mark = mark_of_limit(each)
         until = f"{each.until.astimezone():%H:%M:%S %Z}"
         told = E("p", E("strong", f"{redact(each.account)} is refused until {until}"), f": {redact(each.said)}")
-        form: Element = E("p", "To try at once: ", E("code", clearing(each.account)))
+        form: Element = E("p", "To try now: ", E("code", clearing(each.account)))
         if not frame.read_only:
             form = E(
                 "form",
@@ -413,7 +413,7 @@ def _limits(frame: Frame, key: str) -> Iterator[Element]:
                 E("input", type="hidden", name="account", value=each.account),
                 E("input", type="hidden", name="limit", value=mark),
                 E("button", "stop waiting"),
-                " whoever waits for it tries at once",
+                " waiting runs try now",
                 method="post",
                 action="/limits/clear",
                 autocomplete="off",
@@ -430,10 +430,14 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
     form = {
         "pause": lambda: (shown, E("button", "pause")),
         "resume": lambda: (shown, E("button", "go on now" if project.kind == "longtask" else "resume")),
-        "handoff": lambda: (shown, E("button", "hand off"), " takes the project into your own hands"),
+        "handoff": lambda: (shown, E("button", "hand off"), " take over the project"),
         "takeback": lambda: (
             shown,
-            E("label", E("input", type="checkbox", name="mark", value="yes"), " features whose tests pass now count"),
+            E(
+                "label",
+                E("input", type="checkbox", name="mark", value="yes"),
+                " mark features whose tests pass",
+            ),
             E("button", "take back"),
         ),
         "say": lambda: (
@@ -466,4 +470,4 @@ def _deeds(deeds: Sequence[Deed]) -> Iterator[Element]:
         said = "; ".join(line.strip().replace("\n", " ") for line in each.said[-3:])
         lines.append(E("li", f"{at.astimezone():%H:%M:%S} {each.verb}: {how}. {said}" if at else each.verb))
     if lines:
-        yield folded("What you did here", E("ul", *lines)) if len(lines) > 1 else E("ul", *lines)
+        yield folded("Your actions", E("ul", *lines)) if len(lines) > 1 else E("ul", *lines)

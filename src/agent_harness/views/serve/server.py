@@ -78,7 +78,7 @@ def links(port: int | None) -> list[str]:
         if _listens(os.path.join(home or "", name))
     ]
     if not found:
-        raise NotAProject("No harness serve listens here", hint="harness serve")
+        raise NotAProject("`harness serve` is not running", hint="harness serve")
     return found
 
 
@@ -99,7 +99,7 @@ def _folder(port: int) -> Iterator[str]:
     """The folder of the server at this port, empty but for who it is; it goes with the server."""
     home = trusted_state.of_user(_FOLDER)
     if home is None:
-        raise Refused("There is no place for the codes that open the page", hint="harness doctor")
+        raise Refused("Cannot write the folder for login codes", hint="harness doctor")
     folder = os.path.join(home, str(port))
     shutil.rmtree(folder, ignore_errors=True)  # of a server that was killed: the port was free
     try:
@@ -116,7 +116,7 @@ def _folder(port: int) -> Iterator[str]:
 def _listening(first: int) -> tuple[list[socket.socket], int]:
     """Sockets of both families of loopback, as far as there are two, at one port, and which."""
     if not 0 <= first < 1 << 16:
-        raise UsageError(f"{first} is no port", hint="harness serve --port 8770")
+        raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
         with suppress(_PortTaken):
             return _at(port)
@@ -130,7 +130,7 @@ class _PortTaken(Exception):
 def _at(port: int) -> tuple[list[socket.socket], int]:
     first = _socket(socket.AF_INET, "127.0.0.1", port)
     if first is None:
-        raise Refused("127.0.0.1 cannot be listened at", hint="ip addr show lo")
+        raise Refused("Cannot listen on 127.0.0.1", hint="ip addr show lo")
     found = int(first.getsockname()[1])
     try:
         second = _socket(socket.AF_INET6, "::1", found)

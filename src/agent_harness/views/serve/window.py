@@ -118,7 +118,7 @@ class Window:
         """Has whoever waits for this account go on at once. ``Superseded`` where it is no longer the limit shown."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
-            raise Superseded("That limit is another one now, or over", hint="harness limits")
+            raise Superseded("That limit has changed or ended", hint="harness limits")
 
     def stamp(self) -> object:
         """Is equal to the one before as long as nothing has changed."""
@@ -139,11 +139,11 @@ class Window:
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
         if verb != "answer" and verb not in offered(project):
-            raise Superseded("That cannot be done here now", hint="harness status")
+            raise Superseded("That is not possible now", hint="harness status")
         done = ACTIONS[verb](project, seen.view, form)
         deeds = self._deeds.setdefault(project.path, deque(maxlen=KEPT_DEEDS))
         if any(not each.ended.is_set() for each in deeds) and verb != "say":
-            raise Busy("Something else is still being done here", hint="harness status")
+            raise Busy("Another action is still running", hint="harness status")
         deed = Deed(verb=verb)
         deeds.append(deed)
         threading.Thread(target=_do, args=(deed, done), daemon=True).start()
@@ -210,7 +210,7 @@ def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) 
 
 def _as_shown(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> None:
     if form.get("revision") != revision_of(project, view):
-        raise Superseded("This has changed meanwhile; look again", hint="harness status")
+        raise Superseded("This has changed in the meantime. Reload the page", hint="harness status")
 
 
 # ---- the actions: what the verb of that name calls
@@ -222,7 +222,7 @@ Action = Callable[[ServedProject, ProjectView, Mapping[str, str]], Callable[[Say
 def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
     asked = next((each for each in view.state.questions if mark_of(each) == form.get("question")), None)
     if asked is None or not answerable(project, asked, view):
-        raise Superseded("That question no longer waits", hint="harness status")
+        raise Superseded("That question has been answered already", hint="harness status")
     if project.kind == "longtask":
         _as_shown(project, view, form)
         return _decided(project, form.get("choose", ""), form)
@@ -256,7 +256,7 @@ def _amount(text: str) -> float | None:
     except ValueError:
         found = -1.0
     if found is not None and not 0 < found < float("inf"):
-        raise UsageError("A budget is an amount of US dollars", hint="harness resume --choose increase --budget 20")
+        raise UsageError("The budget must be in US dollars", hint="harness resume --choose increase --budget 20")
     return found
 
 

@@ -45,7 +45,7 @@ def resume(
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
-        raise Superseded("That question no longer waits", hint="harness status")
+        raise Superseded("That question has been answered already", hint="harness status")
     was_paused = locking.end(project)
     go_on(os.path.dirname(project.store.ledger(make=False)))
     state = project.store.state()

@@ -69,7 +69,7 @@ def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str)
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:
-        raise Superseded("This has changed meanwhile; look again", hint="lth status .")
+        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
     if word not in found.words and not (word == GO_ON and found.waits):
         raise UsageError("Choose one of the answers", hint="lth status .")
     said = text.strip()

@@ -41,7 +41,7 @@ class ViewAction:
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
     """``Superseded``, under the lock, where the task is another one than was shown."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
-        raise Superseded("This has changed meanwhile; look again", hint="lth status .")
+        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
