@@ -1,4 +1,4 @@
-"""Every key of ``.harness.yaml`` as one model: its type, its default, what it means.
+"""Model of ``.harness.yaml``: every key with its type, default and meaning.
 
 A new key is a field here, a row of ``DEFAULTS`` in ``tests/features/test_config.py``, and ``make docs``; a new section
 also has a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and become warnings. This
@@ -19,7 +19,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """YAML 1.2 reads ``no`` as text; people mean false."""
+    """Return the boolean for a YAML 1.1 word: YAML 1.2 reads ``no`` as text; people mean false."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -69,7 +69,7 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """A part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
+    """Part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -126,14 +126,15 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """A prompt type that is not listed takes the file's ``default``, where the file has one (UAH-164)."""
+        """Give a prompt type that is not listed the file's ``default``, if the file has one (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """The model of ``initializer``, ``coding``, ``continuation`` or ``cleanup``; else the default (UAH-242)."""
+        """Return the model of ``initializer``, ``coding``, ``continuation`` or ``cleanup``; else the default (UAH-242).
+        """
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -187,7 +188,7 @@ class Progress(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_the_count(cls, given: object) -> object:
-        """The default message names the number of repeats that is in force."""
+        """Make the default message name the configured number of repeats."""
         if isinstance(given, Mapping) and given.get("repeated_error_message") is None:
             return {**given, "repeated_error_message": _repeated_error(given.get("max_repeated_errors") or 5)}
         return given
@@ -307,9 +308,9 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """The document's two servers, off, under what the file says about them (UAH-212..216).
+    """Return the document's two servers, off, overlaid with the file's settings for them (UAH-212..216).
 
-    Of a program that the file names itself, nothing is known; else what it leaves out of ``config`` stays as it is.
+    For a program that the file names itself, no defaults apply; otherwise keys missing from ``config`` keep theirs.
     """
     if not isinstance(given, Mapping):
         return given
@@ -358,7 +359,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """A shorter limit moves the warning along, in the proportion of the defaults."""
+        """Scale the warning with a shorter limit, in the proportion of the defaults."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -451,7 +452,7 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """YAML reads ``sandbox: off`` as false."""
+    """Accept a bare mode: YAML reads ``sandbox: off`` as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -500,7 +501,7 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """As the kernel takes them; ``services``: the project runs some that its checks may need."""
+        """Return the settings for the kernel; ``services``: the project runs services that its checks may need."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,
@@ -513,7 +514,7 @@ class SandboxSection(Section):
 
 
 class HarnessFile(Section):
-    """The whole of ``.harness.yaml``."""
+    """Model of the whole ``.harness.yaml``."""
 
     project: ProjectSection
     environment: Environment = Field(default_factory=Environment)
