@@ -88,18 +88,14 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """Return the settings of the project in ``folder``, each with its source; raise ``ConfigurationError`` if they are
-    wrong.
-    """
+    """Return the project's settings, each with its source; raise ``ConfigurationError`` if they are wrong."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
 
 
 def status(layout: FeatureLayout) -> JsonObject:
-    """Return the progress of the project, from its state files alone; raise ``StateDamaged`` for a file of another
-    shape.
-    """
+    """Return the progress of the project, from its state files; raise ``StateDamaged`` for a malformed file."""
     from agent_harness.protocols.features import status as features_status
 
     try:
@@ -144,9 +140,7 @@ def version() -> JsonObject:
 
 
 def problems(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the checks that keep sessions of the project in ``folder`` from starting, and those that pass; change
-    nothing.
-    """
+    """Yield the checks of the project in ``folder``, passed and failed, before a session; change nothing."""
     from agent_harness.protocols.features.people import inspection
 
     return inspection.checks(folder)
@@ -234,8 +228,7 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the agent's transcript of the last session on this feature, or None; a running session comes
-    first.
+    """Return the transcript path of the last session on this feature, a running one first; or None.
 
     ``workspace`` is the folder of that session if several agents work. Links are not followed.
     """
@@ -425,7 +418,7 @@ class FeatureProject:
 
         now.keep_said(self._project.layout.log("run.log"), text)
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
         """Run one feature's tests on a clean checkout of the work tree; change no status (UAH-051)."""
@@ -451,7 +444,7 @@ class FeatureProject:
 
         return migrations.version(self._project)
 
-    # -- what a person decides -------------------------------------------------------------------------------------
+    # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
         """Keep sessions from starting; a running one ends after its current operation (UAH-056, UAH-057)."""
@@ -528,8 +521,7 @@ class FeatureProject:
             return marks.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return, in a person's words, what ``3``, ``#3``, ``S8`` or the commit of an undo names; raise ``UsageError``.
-        """
+        """Return, in a person's words, what ``3``, ``#3``, ``S8`` or an undo commit names; raise ``UsageError``."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)

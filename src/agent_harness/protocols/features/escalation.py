@@ -111,8 +111,7 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Return the result with the features that still fail after the rollback; they are open now and come first (C10).
-    """
+    """Return the result with the features that still fail after the rollback; they are opened, and first (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)

@@ -132,8 +132,7 @@ class FeatureLayout:
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of the file that `--agent replay:FILE` replays: a session's events and its changes to files.
-        """
+        """Return the path of the file for `--agent replay:FILE`: a session's events and its changes to files."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property

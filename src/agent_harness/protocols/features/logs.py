@@ -22,7 +22,7 @@ from agent_harness.session.log_rows import LATE, Filter, newest
 from agent_harness.session.project_view import PastSession, span
 
 SOURCES: Mapping[str, tuple[str, str]] = {
-    # name: (file, level of its rows where they say none)
+    # name: (file, default level of its rows)
     "events": ("events.jsonl", "important"),
     "decisions": ("decisions.jsonl", "critical"),
     "actions": ("agent_actions.jsonl", "routine"),
@@ -134,7 +134,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
     return log_rows.line(row, sentence(row), utc=utc)
 
 
-# -- one summary a session ---------------------------------------------------------------------------------------------
+# -- one summary per session -------------------------------------------------------------------------------------------
 
 
 def summaries(
@@ -224,7 +224,7 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
     return [printable(row.replace("\n", " ")) for row in rows]
 
 
-# -- how long rows are kept --------------------------------------------------------------------------------------------
+# -- retention of rows -------------------------------------------------------------------------------------------------
 
 
 KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}

@@ -239,7 +239,7 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
     return edit
 
 
-# -- features that a person has to look at -----------------------------------------------------------------------------
+# -- features that need a person ---------------------------------------------------------------------------------------
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:

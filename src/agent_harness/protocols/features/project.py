@@ -107,8 +107,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` unless ``harness init`` was completed here; ``Refused`` if its folder is not a folder.
-        """
+        """Raise ``NotAProject`` unless ``harness init`` was completed; ``Refused`` if its folder is not a folder."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

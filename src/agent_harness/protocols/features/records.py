@@ -28,7 +28,7 @@ NO_ID = -1
 VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
-# -- the parsers' own ------------------------------------------------------------------------------------------------
+# -- parsers of values -----------------------------------------------------------------------------------------------
 
 
 def number(value: object, otherwise: int = 0) -> int:
@@ -67,7 +67,7 @@ class Feature:
     def __init__(self, record: "JsonObject", name: str | None = None) -> None:
         self.record = record
         self.id = number(record.get("id"), NO_ID)
-        self.name = name or f"Feature #{record.get('id')}"  # how people call it
+        self.name = name or f"Feature #{record.get('id')}"  # name for people
         self.description = " ".join(str(record.get("description") or "").split())  # on one line
         file = record.get("test_file")
         self.test_file = file if isinstance(file, str) else ""  # may carry ``::node``
@@ -471,8 +471,7 @@ def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
 
 
 class Baseline:
-    """Tests in test_baseline.json that are known to pass (UAH-129, UAH-131), and the data files that their code reads.
-    """
+    """Tests in test_baseline.json that are known to pass (UAH-129, UAH-131), and the data files that they read."""
 
     __slots__ = ("files_read", "known_failures", "passing", "record")
 

@@ -50,8 +50,7 @@ def ignore_always(git: Git, folder: str) -> None:
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the branch holds the harness's state: every session would find it changed, and push it.
-    """
+    """Raise ``UnsafeTree`` if the branch holds the harness's state: sessions would find it changed, and push it."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT

@@ -196,7 +196,7 @@ class FeatureStore:
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
 
-    # -- guarding the state against the agent (C31) --------------------------------------------------------------
+    # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
         """Remember the state files as they are now; ``tampered`` compares with this."""
@@ -270,7 +270,7 @@ class FeatureStore:
         kept = (os.path.join(place, name) for place, _, names in os.walk(at.checkpoints) for name in names)
         return (*state, *kept)
 
-    # -- the session under way -----------------------------------------------------------------------------------
+    # -- the running session --------------------------------------------------------------------------------------
 
     def settle_in(self) -> str | None:
         """Find the folder for records that no agent may rewrite.
@@ -354,8 +354,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims of a run with several agents, alive or dead: ``owner``, ``workers``, ``branch``, ``items``.
-        """
+        """Return the claims of a live or dead parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
             return {}
@@ -365,9 +364,7 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims of a dead run with several agents, or None: ``workers``, ``branch`` if named, and its
-        ``items``.
-        """
+        """Return the claims of a dead run with several agents: ``workers``, ``branch``, ``items``; or None."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -382,7 +379,7 @@ class FeatureStore:
         named = branch if isinstance(branch, str) else None
         return {"workers": records.number(found.get("workers"), 1), "branch": named, "items": items}
 
-    # -- what is proven ------------------------------------------------------------------------------------------
+    # -- proven features ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":
         """Return proven.json, or an empty object if it is missing or unreadable."""
@@ -421,7 +418,7 @@ class FeatureStore:
         """Return the path of the undo that is being carried out; ``None`` without a folder outside the project."""
         return self._trusted(REVERSAL)
 
-    # -- what was said of each claim ------------------------------------------------------------------------------
+    # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
         """Return the path of the verdicts (``session/ledger.py``): in the project if no folder outside can be written.

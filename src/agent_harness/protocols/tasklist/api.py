@@ -73,8 +73,7 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """Return the task list at or above a folder, or by ``HARNESS_STATE_ROOT``, or at or above the working
-        directory.
+        """Return the task list at or above a folder, by ``HARNESS_STATE_ROOT``, or at or above the working directory.
 
         Raise ``NotAProject`` if there is none.
         """
@@ -380,9 +379,7 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise the reason that keeps every agent from a task here: a pause, a halt, a limit, nothing to do, a damaged
-        list.
-        """
+        """Raise the reason that no agent can have a task: a pause, a halt, a limit, no work, a damaged list."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.worker, self.store.read(), self.store.now())
@@ -511,7 +508,7 @@ class TaskList:
             return "harness status"
         return CLAIM if selection.next_task(state) else END
 
-    # -- going back --------------------------------------------------------------------------------------------------
+    # -- rollback ----------------------------------------------------------------------------------------------------
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> JsonObject:
         """Fix a damaged state, and the tasks that an interrupted session left."""
@@ -536,8 +533,7 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Return, in a person's words, what ``task-001``, ``S8`` or the commit of an undo names; raise ``UsageError``.
-        """
+        """Return, in a person's words, what ``task-001``, ``S8`` or an undo commit names; raise ``UsageError``."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         task_id, taken = undo.named(self.worker, what)
@@ -577,7 +573,7 @@ class TaskList:
         return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
 
 
-# ---- for readers: no worker, no lock ---------------------------------------------------------------------
+# ---- for readers: no worker, no lock -------------------------------------------------------------------------------
 
 
 def status(folder: str, *, tail: int = 5) -> JsonObject:
@@ -619,8 +615,7 @@ def followed(folder: str) -> list[FollowedLog]:
 
 
 def transcript(folder: str, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the agent's transcript of the last attempt at this task, or None; see ``reader.transcript``.
-    """
+    """Return the transcript path of the last attempt at this task, or None; see ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
     return readers.transcript(TaskListLayout(folder), item, workspace)

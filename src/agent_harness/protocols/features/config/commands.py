@@ -123,9 +123,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command that runs to its end without these test files or tests; return any other command
-    unchanged.
-    """
+    """Return a pytest command that runs to its end without these tests; return other commands unchanged."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -191,8 +189,7 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the template with the file inserted as one word of the shell, never as an option; it may carry ``::node``.
-    """
+    """Return the template with the file as one word of the shell, never as an option; it may carry ``::node``."""
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)

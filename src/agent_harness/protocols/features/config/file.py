@@ -37,8 +37,7 @@ class SettingsFile:
 
 
 def read(path: Path) -> SettingsFile:
-    """Return the settings in a file; raise ``ConfigurationError`` if it is missing, unreadable or not a YAML mapping.
-    """
+    """Return the settings in a file; raise ``ConfigurationError`` if it is missing or not a YAML mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -213,12 +212,11 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if a layer gives the key a value: ``key: ""`` does, and switches off; a bare ``key:`` does not.
-        """
+        """Return True if a layer gives the key a value: ``key: ""`` does, and disables; a bare ``key:`` does not."""
         return key in self.sources
 
 
-# -- the file that a new project begins with ---------------------------------------------------------------------------
+# -- the file of a new project -----------------------------------------------------------------------------------------
 
 
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9 _./={}\[\]-]*")

@@ -67,7 +67,7 @@ def _ready(name: str, server: "McpServerSettings", environ: Mapping[str, str]) -
 # -- variables ---------------------------------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
-_PLAIN = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})  # none of these holds a secret
+_PLAIN = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})  # none holds a secret
 _PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # not secrets either, and frequent in the output of tests
 
 
@@ -98,7 +98,7 @@ def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
     return _PLACE.sub(of, value)
 
 
-# -- what a server's own settings become -------------------------------------------------------------------------------
+# -- recipes for a server's own settings -------------------------------------------------------------------------------
 
 Started = tuple[tuple[str, ...], dict[str, str]]
 """Further arguments, and variables."""
@@ -243,8 +243,7 @@ _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the package that a command line runs: by its program, or as the argument of a runner such as npx or uvx.
-    """
+    """Return the package that a command line runs: by its program, or as an argument of a runner such as npx."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

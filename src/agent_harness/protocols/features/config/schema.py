@@ -133,8 +133,7 @@ class Models(Section):
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model of ``initializer``, ``coding``, ``continuation`` or ``cleanup``; else the default (UAH-242).
-        """
+        """Return the model of ``initializer``, ``coding``, ``continuation``, ``cleanup``, or the default (UAH-242)."""
         own = {
             "initializer": self.initializer,
             "coding": self.coding,

@@ -105,8 +105,7 @@ class Config:
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the shell command that runs one feature's tests; ``test_file`` may carry ``::node`` and odd
-        characters.
+        """Return the shell command for one feature's tests; ``test_file`` may carry ``::node`` and odd characters.
 
         The whole suite for a feature that names no test file (UAH-190). Raise ConfigurationError if neither
         ``testing.feature`` nor ``testing.full`` provides it (C22).
@@ -225,7 +224,7 @@ def _validated(layers: Layers) -> Config:
     return Config(**sections, path=layers.document.path, warnings=warnings, _raw=layers.document.values, _rows=rows)
 
 
-# -- what is wrong, in words for a person ------------------------------------------------------------------------------
+# -- error messages for a person ---------------------------------------------------------------------------------------
 
 
 _WORDS: Mapping[str, str] = {

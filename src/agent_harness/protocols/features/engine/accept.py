@@ -34,8 +34,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return code and message of a session that left a git operation open, or whose history does not fit the true one.
-    """
+    """Return code and message of a session with an open git operation, or a history that does not fit; or None."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -290,7 +289,7 @@ def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, c
     }
 
 
-# -- the harness's own files, put back as they were --------------------------------------------------------------------
+# -- restoring the harness's own files ---------------------------------------------------------------------------------
 
 
 TAMPERED = "harness_state_tampered"

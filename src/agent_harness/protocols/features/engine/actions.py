@@ -128,8 +128,7 @@ def last_test_run(project: Project, session: int) -> str | None:
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return why a claim is refused if ``logging.require_prefixes`` is set and no prefix was used (UAH-200), or None.
-    """
+    """Return why a claim is refused if ``logging.require_prefixes`` is set and no prefix was used (UAH-200)."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None

@@ -122,7 +122,7 @@ def _copy_state(project: Project, checkpoint: SessionCheckpoint) -> None:
     files.write_json(os.path.join(folder, "checkpoint.json"), checkpoint.record)
 
 
-# -- how long they are kept --------------------------------------------------------------------------------------------
+# -- retention ---------------------------------------------------------------------------------------------------------
 
 REFS = "refs/harness/checkpoints/"
 
@@ -131,7 +131,7 @@ def prune(project: Project) -> list[str]:
     """Remove the expired checkpoints and return their ids. One that cannot be removed stays."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
-    # what unfinished work, or a session under way, goes back to
+    # rollback points of unfinished work, or of a running session
     named = [
         state.feature_checkpoint,
         *(records.json_object(session.get(k)) for k in ("checkpoint", "base", "rollback")),

@@ -67,8 +67,7 @@ class OpenSession:
         return moved
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the state that follows if the session ends now; ``facts`` are fields of ``lifecycle.SessionEnding``.
-        """
+        """Return the state if the session ends now; ``facts`` are fields of ``lifecycle.SessionEnding``."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )

@@ -30,7 +30,7 @@ class Start:
     prompt_type: str
     orientation: str
     state: SessionState
-    baseline: Baseline  # what was stored, with what passes now
+    baseline: Baseline  # the stored one, with the tests that pass now
 
 
 def prepare(
@@ -125,8 +125,7 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Raise unless every baseline test passes at HEAD, except those that the unfinished work is known to break (C15,
-    C23).
+    """Raise unless every baseline test passes at HEAD, except known breakage by unfinished work (C15, C23).
 
     Return the red tests of an interrupted session, which have not been counted yet, as a set; and the baseline with
     what passes at HEAD now, so that a test which a person has written since counts.
@@ -152,7 +151,7 @@ def _baseline(
     still = judge.still_failing(head, unexpected) if unexpected else set()
     if still:
         raise preflight.baseline_broken(still, str(project.config.testing.full))
-    if state.partial:  # what else passes may be of the unfinished work
+    if state.partial:  # other passing tests may belong to the unfinished work
         return None, baseline
     return None, baseline.with_more(proven.not_open(project.store.features(), facts.passing), facts.files_read)
 

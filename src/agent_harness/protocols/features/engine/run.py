@@ -165,7 +165,7 @@ class Runs:
         migrations.bring_up_to_date(project)
         logs.prune_daily(project)
         recovered = recover.recover(project)
-        locking.refuse_resting(project)  # what was recovered may have paused it
+        locking.refuse_resting(project)  # the recovery may have paused it
         checkpoints.prune(project)
         questions.forget_passing(project)
         if marks:
@@ -308,7 +308,7 @@ def _as_fault(error: Exception) -> HarnessError:
     return error
 
 
-# -- how a run ends ----------------------------------------------------------------------------------------------------
+# -- end of a run ------------------------------------------------------------------------------------------------------
 
 
 WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xit"

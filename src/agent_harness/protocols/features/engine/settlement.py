@@ -61,7 +61,7 @@ class Settlement:
     commit: str | None = None  # the branch's new head, for accept and hand_off
     branch: str | None = None
     expected_head: str | None = None
-    checkpoint: SessionCheckpoint | None = None  # where a rollback goes
+    checkpoint: SessionCheckpoint | None = None  # of a rollback
     baseline: Baseline | None = None
     file_sizes: JsonObject | None = None
     quality: JsonObject | None = None

@@ -179,8 +179,7 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) -> Settlement:
-    """Return the settlement of a session whose commit no longer fits its branch: a ref keeps it, and nothing else
-    counts.
+    """Return the settlement of a session whose commit no longer fits its branch: a ref keeps the commit only.
 
     The person's commits stay as they are. The agent's claim is removed from the work tree; its other files stay there.
     """

@@ -1,2 +1,1 @@
-"""Feature projects with several agents at once: the port for ``agent_harness.parallel``, and the work of its workers.
-"""
+"""Feature projects with several agents: the port for ``agent_harness.parallel``, and the work of its workers."""

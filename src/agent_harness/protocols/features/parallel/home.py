@@ -82,7 +82,7 @@ class FeatureHome:
         self._state_stamps: list[object] | None = None  # nothing is held yet
         self._told_of: set[str] = set()
 
-    # ---- agents that reach beyond their workspaces
+    # ---- agents that write outside their workspaces
 
     def hold(self) -> None:
         """Remember the state files as they are now: only this process writes them until the run is over."""
@@ -118,8 +118,7 @@ class FeatureHome:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return the push target by ``git.push``, if there is an upstream; None for a branch that is not checked out.
-        """
+        """Return the push target by ``git.push``; None without an upstream, or if the branch is not checked out."""
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None
@@ -128,7 +127,7 @@ class FeatureHome:
             return None
         return PushTarget(remote=found.remote, branch=found.branch, recorded=git.record_config())
 
-    # ---- what is known
+    # ---- known state
 
     def document(self) -> FeatureList:
         """Return features.json of the branch, or its last known version if the branch was deleted during the run.
@@ -297,7 +296,7 @@ class FeatureHome:
             del items[item]
             self._write_claims(items)
 
-    # ---- what a workspace is given
+    # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
         """Return the state of the project as a session of this feature needs it, and the work that it continues."""
@@ -382,7 +381,7 @@ class FeatureHome:
         gap = b"" if not told or not now or now.endswith(b"\n") else b"\n"
         return now + gap + told
 
-    # ---- what comes back
+    # ---- results
 
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
@@ -438,9 +437,7 @@ class FeatureHome:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all that the job has spent: also by an agent that was killed, or before there was a
-        record.
-        """
+        """Return the result with all spending of the job: also by a killed agent, or before there was a record."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -484,7 +481,7 @@ class FeatureHome:
             self._take_logs(str(folder), records.number(found.get("session")))
         for each in found.get("verdicts") or []:
             verdict = ClaimVerdict.from_record(each)
-            if not verdict.accepted:  # what is accepted counts once it has landed
+            if not verdict.accepted:  # accepted work counts once it has landed
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
@@ -565,8 +562,7 @@ class FeatureHome:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the check: the suite, with all known passing tests and those of the members; none on a verified head.
-        """
+        """Return the check: the suite, with all known passing tests and the members' ones; none on a verified head."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -737,9 +733,7 @@ class FeatureHome:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how often proven work of each feature did not land, since its last landing, by the last few thousand
-    events.
-    """
+    """Return how often proven work of each feature did not land, since its last landing, by recent events."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))

@@ -89,7 +89,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
         _install_anew(workspace, job, project)
     found = _status_of(last, state, problem)
     if last.get("reason") == "budget_exceeded" and not _alone(project, inputs["feature"]):
-        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # other sessions have used it up
+        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # used up by others
     for ref in project.git.refs_below(
         "refs/harness/checkpoints/"
     ):  # of what the workspace began with: nothing of its own
@@ -244,7 +244,7 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
     files.unlink(project.store.installed() or "")
 
 
-# ---- what is to land -------------------------------------------------------------------------------------------------
+# ---- merge candidates ------------------------------------------------------------------------------------------------
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
@@ -262,7 +262,7 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
         environment.healthy()
         verdict = judge.together(check, job.base)
         run = verdict.suite
-        # a judgement leaves a feature's own tests to its proof, which is not run on a combination
+        # a verdict leaves a feature's own tests to its proof, which does not run on a combination
         lost = {*check["baseline"]} - (run.report.passing if run and run.report else frozenset())
         if verdict.accepted and lost:
             lost = judge.still_failing(job.base, lost)

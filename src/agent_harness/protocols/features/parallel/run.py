@@ -174,7 +174,7 @@ def _commit_story(project: Project) -> None:
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
 
-# ---- before it begins ------------------------------------------------------------------------------------------------
+# ---- preview ---------------------------------------------------------------------------------------------------------
 
 
 def preview(

@@ -94,7 +94,7 @@ def _forget(project: Project, asked: Question) -> None:
     project.store.update_state(pending_escalation=None, stuck_count=0, verification_failures=counted)
 
 
-# -- one function an answer --------------------------------------------------------------------------------------------
+# -- one function per answer -------------------------------------------------------------------------------------------
 
 
 def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
@@ -190,7 +190,7 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
     return {"key": f"costs.{key}", "before": now, "after": wanted}
 
 
-# -- words that mean something of their own to one kind of question ----------------------------------------------------
+# -- words with another meaning for one kind of question ---------------------------------------------------------------
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
@@ -270,7 +270,7 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
     return {}
 
 
-# -- a candidate that was kept for the answer --------------------------------------------------------------------------
+# -- a candidate kept for the answer -----------------------------------------------------------------------------------
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:

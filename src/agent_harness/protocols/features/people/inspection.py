@@ -281,7 +281,7 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
     return {**found, "budget_left_usd": round(max(0.0, project.budgets.total - costs.counted(spent)), 4)}
 
 
-# -- what keeps sessions from starting ---------------------------------------------------------------------------------
+# -- checks before a session -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,7 @@ def listed(git: Git) -> JsonObject:
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return one of them: its ``base`` (the commit that was restored), the ``files`` that differ from it, ``commits``.
-    """
+    """Return one of them: its ``base`` (the restored commit), the ``files`` that differ from it, ``commits``."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -101,8 +100,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the kept work of that name, in full or from the kind on (``rolled-back/3``); raise ``UsageError`` if none.
-    """
+    """Return the kept work of a name, in full or from the kind on (``rolled-back/3``); raise ``UsageError``."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")

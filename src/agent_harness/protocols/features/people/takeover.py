@@ -131,7 +131,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
     return [] if suite.problem else sorted(known - suite.passing)
 
 
-# -- the end of it all, and a new beginning ----------------------------------------------------------------------------
+# -- abort, and a new beginning ----------------------------------------------------------------------------------------
 
 
 def abort(project: Project) -> JsonObject:

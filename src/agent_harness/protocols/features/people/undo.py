@@ -259,7 +259,7 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
     return contents
 
 
-# ---- judge -----------------------------------------------------------------------------------------------------------
+# ---- verify ----------------------------------------------------------------------------------------------------------
 
 
 def _judged(project: Project, plan: UndoPlan) -> Suite:

@@ -171,8 +171,7 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the test results at HEAD; raise ``Refused``, to be resumed, if the suite cannot be run or nothing passes.
-    """
+    """Return the test results at HEAD; raise ``Refused``, to be resumed, if nothing runs or nothing passes."""
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -194,7 +193,7 @@ def _record(project: Project, facts: Suite) -> JsonObject:
     return {"passing": sorted(facts.passing), "failing": failing, "total": facts.total}
 
 
-# -- taking the harness out --------------------------------------------------------------------------------------------
+# -- removal of the harness --------------------------------------------------------------------------------------------
 
 
 def traces(layout: FeatureLayout) -> JsonObject:

@@ -29,7 +29,7 @@ def render(name: str, values: Mapping[str, str]) -> str:
     return "".join(filled)
 
 
-# -- how a feature is verified -----------------------------------------------------------------------------------------
+# -- verification of a feature -----------------------------------------------------------------------------------------
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
@@ -233,7 +233,7 @@ def _short(text: str | None, limit: int = _LINE_LIMIT) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-# -- its facts, from the files of the project: bounded work, whatever its age ------------------------------------
+# -- facts for the orientation, from the files of the project: bounded work at any age ---------------------------------
 
 KEY_FILES = 8
 

@@ -59,8 +59,8 @@ LABEL = "agent-harness"
 TRIES = 4  # the first one and three more (UAH-385)
 ANSWER_SECONDS = 30
 MOST_WAITED_SECONDS = 3_700.0  # of one pass: GitHub's limits end within the hour
-SECONDARY_LIMIT_SECONDS = 60.0  # what GitHub asks for when it does not say how long
-BETWEEN_WRITES_SECONDS = 1.0  # what GitHub asks of programs that write
+SECONDARY_LIMIT_SECONDS = 60.0  # for a limit without a stated time
+BETWEEN_WRITES_SECONDS = 1.0  # GitHub's request to programs that write
 BETWEEN_REQUESTS_SECONDS = 0.1
 
 _NAME = re.compile(r"(?:https?://[^/]+/|git@[^:]+:)?([\w.-]+/[\w.-]+?)(?:\.git)?/?")
@@ -143,8 +143,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if it was deleted, or moved to another repository, which gives it another number.
-        """
+        """Return one issue; ``None`` if it was deleted, or moved to another repository (with another number)."""
 
         def ask() -> Issue | None:
             try:
@@ -183,7 +182,7 @@ class GitHubTracker:
         """Add a comment."""
         self._tried(lambda: self._repository.get_issue(number).create_comment(text))
 
-    # -- trying again ------------------------------------------------------------------------------------------------
+    # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
         """Return the answer; raise ``HarnessError`` when a retry cannot help or there were too many."""

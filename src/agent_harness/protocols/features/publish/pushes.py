@@ -1,7 +1,7 @@
 """Retry of a push that the remote has rejected: pull once, prove again, push again; else pause and keep the commit.
 
     fetch        the remote's commits, on a private ref
-    join         the local commits on top of them, as objects (``kernel/git/joining.py``); never a merge, never a force-push
+    join         the local commits on top, as objects (``kernel/git/joining.py``); never a merge, never a force-push
     prove        the whole suite on the result: pulled commits prove nothing about the local ones
     move         the branch and the files, if no change of a person is in the way
     push         once more
@@ -149,8 +149,7 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return (the passing tests of the joined commit, all of them); raise ``_GivenUp`` if a known test fails on it.
-        """
+        """Return (the passing tests of the joined commit, the total); raise ``_GivenUp`` if a known test fails."""
         facts = self._judge.suite(tip)
         known = self._baseline.passing
         lost = known - facts.passing

@@ -508,7 +508,7 @@ class Judge:
             bent=any(finding.code in PROTECTED for finding in reasons),
         )
 
-    # -- what a person decides -------------------------------------------------------------------------------------
+    # -- decisions of a person -------------------------------------------------------------------------------------
 
     def _about_built(self, under_way: OpenSession, verdict: Verdict) -> Question:
         feature, session = under_way.feature, under_way.session
@@ -581,9 +581,7 @@ class Judge:
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's result on the candidate with older versions of these files, which shows the purpose of
-        their change.
-        """
+        """Return the suite's result with older versions of these files, which shows the purpose of their change."""
         run = execution.run_tests(
             self._project.git,
             verdict.candidate,

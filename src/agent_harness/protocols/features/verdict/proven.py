@@ -47,8 +47,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` unless the whole verification holds for each mark that was set since sessions have run here.
-    """
+    """Raise ``Escalated`` unless each mark that was set since sessions have run here passes the whole verification."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -153,7 +152,7 @@ def _named(ids: list[int]) -> str:
     return ", ".join(f"Feature #{i}" for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
 
 
-# -- what the agent changed in features.json ---------------------------------------------------------------------------
+# -- the agent's changes of features.json ------------------------------------------------------------------------------
 
 
 _FREE_MEMBERS = frozenset({"features", "last_updated"})

@@ -73,8 +73,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return what is worse than before the cleanup: lint, or files above the limit; empty if nothing is (UAH-324).
-        """
+        """Return the message that lint or large files got worse in the cleanup, or an empty text (UAH-324)."""
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:

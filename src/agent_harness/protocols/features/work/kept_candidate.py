@@ -1,6 +1,6 @@
 """Acceptance of a candidate that was kept for a person: verified again, without an agent or earlier results.
 
-    fold     its changes on top of the work accepted since, as objects; features.json and the progress log keep their content
+    fold     its changes on top of the work accepted since, as objects; features.json and the progress log stay
     judge    that commit, by the rules of any claim, except what the person allows
     settle   as a session with its own number, so that a crash repeats it
 
@@ -53,8 +53,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger line: the new verdict, by a person's decision, about the verdict that the question came from.
-    """
+    """Return the ledger line: the new verdict, by a person's decision, about the verdict behind the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -112,7 +111,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
     )
 
 
-# -- on top of what is accepted by now ---------------------------------------------------------------------------------
+# -- on top of the accepted work ---------------------------------------------------------------------------------------
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
@@ -179,7 +178,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
     return now + gap + told
 
 
-# -- the verdict, and the end ------------------------------------------------------------------------------------------
+# -- the verdict and the end -------------------------------------------------------------------------------------------
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:

@@ -61,8 +61,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the plan; ``problems`` returns the defects of the agent's files; ``what`` names the plan for people.
-        """
+        """Prepare the plan; ``problems`` returns the defects of its files; ``what`` names the plan for people."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -155,7 +154,7 @@ def remember_failed_try(project: Project) -> None:
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
 
 
-# -- the record of a plan under way ------------------------------------------------------------------------------------
+# -- the record of a running plan --------------------------------------------------------------------------------------
 
 PLANNING, PLANNED = "planning", "planned"
 

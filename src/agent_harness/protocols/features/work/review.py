@@ -125,8 +125,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return one turn in the checkout; its tokens are in the usage log of the session, so that no crash loses them.
-        """
+        """Return one turn in the checkout; its tokens go to the session's usage log, so that no crash loses them."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,

@@ -318,8 +318,7 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded verdict into the ledger, unless a settlement does, or its claim is still being verified.
-        """
+        """Write the recorded verdict into the ledger, unless a settlement does, or its claim is being verified."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -342,7 +341,7 @@ class SessionWork(ABC):
         """Add the agent's own progress entry, or else one by the harness, to the candidate."""
         accept.ensure_progress_entry(self._project, self._under_way, self._story())
 
-    # -- the ways to end that all sessions share ---------------------------------------------------------------------
+    # -- the endings that all sessions share ---------------------------------------------------------------------------
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
         """Roll back; a rescue ref keeps the removed work."""
@@ -440,7 +439,7 @@ class SessionWork(ABC):
         )
 
 
-# -- what the settings hand to every turn of an agent ------------------------------------------------------------------
+# -- settings for every turn of an agent -------------------------------------------------------------------------------
 
 
 def handed(project: Project, brief: Brief) -> Brief:

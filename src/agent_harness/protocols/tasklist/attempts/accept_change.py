@@ -1,4 +1,6 @@
-"""Acceptance of work by a person: work that was refused for its files, or a task that was done before. Work is verified again with these files allowed to change:
+"""Acceptance of work by a person: work that was refused for its files, or a task that was done before.
+
+Work is verified again with these files allowed to change:
 
     claim     the task is theirs; the allowed files are part of this claim only
     restore   the work of the last attempt comes out of its rescue, if nothing has changed since
