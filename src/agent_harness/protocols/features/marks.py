@@ -58,7 +58,7 @@ def change(project: Project, message: str, edit: Callable[[FeatureList], None], 
 def refuse_unsafe(project: Project) -> None:
     """Raise unless no git operation is in progress, HEAD is on a branch, and features.json is as committed."""
     if under_way := project.git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if project.git.branch() is None:
         raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
     name = project.features_name
@@ -164,7 +164,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
         _leave_baseline(project, feature_id)
         project.store.event("feature_skipped", feature_id=feature_id, reason=reason, unblocks=True)
         say_word(project, feature_id, "skip", accepted=False)
-        project.say(f"Skipped Feature #{feature_id}. What depends on it is not blocked.")
+        project.say(f"Skipped Feature #{feature_id}. Features that depend on it are not blocked.")
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
@@ -178,7 +178,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         return None
     rescue = None
     if project.git.head() != state.wip_commit:
-        project.say("There are commits of yours on top of the unfinished work; it stays on the branch.")
+        project.say("You have commits on top of the unfinished work; it stays on the branch.")
     else:
         refuse_unsafe(project)
         if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:

@@ -102,12 +102,12 @@ def git_state(
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
     if under_way := git.operation_under_way():
         raise UnsafeTree(
-            f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state"
+            f"{under_way.capitalize()} is in progress in this repository", hint="git status", check="git_state"
         )
     if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
-            f"Another git process is at work here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
+            f"Another git process is running here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
@@ -127,7 +127,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
     """Switch to the default branch if no commit is lost; else raise ``UnsafeTree`` with the commands for it (C25)."""
     branch, head = git.default_branch(), git.head()
     if branch is None:
-        raise UnsafeTree("HEAD is detached, and there is no branch to go to", hint="git switch -c main")
+        raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
     if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
         raise UnsafeTree(
             f"HEAD is detached at commits that {branch} does not hold",
@@ -142,7 +142,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
         )
     if other := repository.other_work_tree(git, branch):
         raise UnsafeTree(
-            f"HEAD is detached, and {branch} is checked out in {other}: this work tree needs a branch of its own",
+            f"HEAD is detached, and {branch} is checked out in {other}: this work tree needs its own branch",
             hint="git switch -c NEW_BRANCH",
             check="git_state",
         )
@@ -219,7 +219,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     )
     changed = _unproven_scripts(project)
     if changed:
-        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that reaches no more than an agent.")
+        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that runs with an agent's rights.")
     wished = project.config.sandbox.settings()
     environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:
@@ -313,7 +313,7 @@ class DevelopmentEnvironment:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self._say(f"Warning: what {self._init} had left running {running.over_limit}, and was ended.")
+                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was ended.")
         if self._stop:
             process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 

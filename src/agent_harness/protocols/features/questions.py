@@ -4,28 +4,28 @@
     feature_stuck           too many sessions on one feature (E1)                    yes
     verification_failed     a feature's claims were rejected too often (E4)          yes
     app_broken              unfinished work leaves every known test failing (E5)     yes
-    landing_failed          proven work does not go together with what landed        yes
-    attempt_lost            nothing came back of three sessions in a row             yes
-    head_red                the branch does not prove what it should                 yes
-    landing_broken          what is to land cannot be verified                       yes
+    landing_failed          proven work cannot be merged with the landed work        yes
+    attempt_lost            three sessions in a row returned no result               yes
+    head_red                the branch does not pass all proofs                      yes
+    landing_broken          merge candidates cannot be verified                      yes
     budget_exceeded         a session ran over a budget (E7)                         yes
     too_many_starts         an agent was started too often for one feature           yes
     no_way_back             a session's checkpoint is gone from the repository       yes
     environment             reset.sh could not bring the environment back (E6)       until the next check
-    dependency_cycle        features depend on each other in a circle (E8)           until the next check
+    dependency_cycle        features depend on each other in a cycle (E8)            until the next check
     false_positives         features are marked as passing and tests fail (E9)       until the next check
-    claim_rejected          the harness did not believe a claim (E2)                 no: the next run tries again
+    claim_rejected          the harness rejected a claim (E2)                        no: the next run tries again
     regression              a session broke tests and was rolled back (E3)           no: the next run tries again
-    dependency_regression   the same, and open features wait for the broken ones          no: the next run tries again
+    dependency_regression   the same, and open features wait for broken ones         no: the next run tries again
     large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
     built_already           a feature's tests pass on the code before as well        its feature alone
-    protected_change        proven, but for protected files that were changed        its feature alone
+    protected_change        proven, except for changed protected files               its feature alone
 
-Those that stop until the next check are facts that every run looks at again: once they are fixed, by an answer or by
-hand, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until the
-next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
-feature with it, until the answer; of these there may be several (``kept_candidates`` of the session state).
-Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
+Those that stop until the next check are facts that every run checks again: once they are fixed, by an answer or
+manually, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until
+the next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
+feature with it, until the answer. There may be several of these (``kept_candidates`` of the session state). Letters
+mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
 """
 
 import re
@@ -101,30 +101,30 @@ MEANT = {
     "retry": "the next run tries again",
     "rollback": "go back to before the unfinished work, which is kept in a rescue",
     "split": "skip {features}; you add smaller features in its place",
-    "skip": "leave {features} out; harness skip --undo takes it in again",
+    "skip": "leave {features} out; harness skip --undo includes it again",
     "manual": "the project is in your hands until harness takeback",
     "abort": "end everything; commits, logs and costs stay",
     "pause": "no session starts until harness resume",
-    "increase": "raise the budget, to --budget USD or else to twice what it is, and commit the setting",
+    "increase": "raise the budget, to --budget USD or to twice its value, and commit the setting",
     "investigate": "show the tests that fail; the question stays",
     "edit": "nothing is changed; you correct features.json and commit it",
     "reset": "mark {features} as not passing, to be built again",
     "proceed": "work on {features} as it is, and do not ask again",
-    "accept-built": "the kept work is judged again and accepted, where the proof holds that is shown above",
-    "accept-change": "the kept work is judged again with these files allowed to change, and accepted if all else holds",
-    "reject": "the kept work is not taken, it stays in a rescue; the next run tries {features} again",
+    "accept-built": "the kept work is verified again, and accepted if the proof above holds",
+    "accept-change": "the kept work is verified again with these files allowed to change, then accepted if it holds",
+    "reject": "the kept work is rejected, it stays in a rescue; the next run tries {features} again",
 }
 """Meaning of an option, in a line; ``{features}`` are those that the question is about."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
-    "environment": {"manual": "you fix the environment by hand; the next run looks at it again"},
+    "environment": {"manual": "you fix the environment; the next run checks it again"},
     "regression": {
         "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
         "manual": "the project is in your hands until harness takeback; the work that broke it is in a rescue",
     },
     "too_many_starts": {"retry": "the agent may be started as often again"},
-    "head_red": {"retry": "the next run looks at the branch again"},
-    "landing_broken": {"retry": "the next run verifies again what is to land"},
+    "head_red": {"retry": "the next run checks the branch again"},
+    "landing_broken": {"retry": "the next run verifies the merge candidates again"},
     "claim_rejected": {"manual": "the project is in your hands; harness manual-verify says that the work is right"},
     "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {

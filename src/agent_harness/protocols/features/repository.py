@@ -56,7 +56,7 @@ def refuse_tracked(git: Git, folder: str) -> None:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
     if held:
         raise UnsafeTree(
-            f"{folder}/, the state of the harness, is committed; it belongs to this machine alone",
+            f"{folder}/, the state of the harness, is committed; it belongs to this machine only",
             hint=f"git rm -r -q --cached {folder} && git commit -q -m 'The state of the harness is no part of it'",
             check="git_state",
         )
@@ -93,7 +93,7 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
     kept = git.commit_of("refs/stash") != before
     raise UnsafeTree(
         f"The work tree could not be cleaned: {', '.join(left[:3])} {problem}".strip()
-        + (f"; what was stashed is in stash@{{0}} ({name})" if kept else ""),
+        + (f"; the stashed files are in stash@{{0}} ({name})" if kept else ""),
         hint="commit, move or ignore it, then harness run",
         check="git_state",
     )

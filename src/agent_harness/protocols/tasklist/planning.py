@@ -134,7 +134,7 @@ def _refuse_lost(layout: TaskListLayout) -> None:
         raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")
     raise StateDamaged(
         f"harness-tasks.json is missing, and {layout.backup} holds no task list",
-        hint=f"look at it; to begin anew: rm {shlex.quote(layout.backup)}",
+        hint=f"check it; to begin anew: rm {shlex.quote(layout.backup)}",
     )
 
 
@@ -348,7 +348,7 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
         if value not in (None, *allowed):
             raise UsageError(f"{name} of a task is {FIELDS[name]}, not {value!r}"[:300], hint="harness add --help")
     if given.get("priority") not in (None, "P0", "P1", "P2"):
-        raise UsageError(f"priority {given['priority']!r} is none of P0, P1, P2"[:300], hint="harness add --help")
+        raise UsageError(f"priority {given['priority']!r} must be P0, P1 or P2"[:300], hint="harness add --help")
 
 
 def _refuse_unwritable(given: Mapping[str, Any]) -> None:
@@ -357,7 +357,7 @@ def _refuse_unwritable(given: Mapping[str, Any]) -> None:
     try:
         jsontext.line(dict(given)).encode()
     except UnicodeEncodeError:
-        raise UsageError("a task is UTF-8 text, and this is none", hint="harness add --help") from None
+        raise UsageError("a task must be UTF-8 text", hint="harness add --help") from None
     except ValueError as error:
         raise UsageError(f"a task is JSON: {error}", hint="harness add --help") from None
 
@@ -366,11 +366,11 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
     needs = {task.id: task.depends_on for task in state.tasks}
     wrong = next((name for name in new if needs[name] is None), None)
     if wrong:
-        raise ConfigurationError(f"depends_on of {wrong} is no list", hint="harness add --help")
+        raise ConfigurationError(f"depends_on of {wrong} is not a list", hint="harness add --help")
     known = {name: found or [] for name, found in needs.items()}
     for name, need in graph.missing(known):
         if name in new:
-            raise ConfigurationError(f"{name} depends on {need}, which no task is called", hint="harness status")
+            raise ConfigurationError(f"{name} depends on {need}, which is not a task", hint="harness status")
     for path in graph.cycles(known):
         if new & {*path}:
             raise ConfigurationError(
@@ -389,9 +389,9 @@ def read_lines(text: str) -> list[JsonObject]:
         try:
             value = jsontext.loads(line)
         except ValueError as error:
-            raise UsageError(f"line {number} is no JSON: {error}", hint='one task a line: {"title": "…"}') from None
+            raise UsageError(f"line {number} is not JSON: {error}", hint='one task a line: {"title": "…"}') from None
         if not isinstance(value, dict):
-            raise UsageError(f"line {number} is no JSON object", hint='one task a line: {"title": "…"}')
+            raise UsageError(f"line {number} is not a JSON object", hint='one task a line: {"title": "…"}')
         found.append(value)
     return found
 
@@ -413,7 +413,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
             )
         if task.status == "in_progress" and any(name.startswith("validation.") for name in changes):
             raise Refused(
-                f"{task_id} is in progress; what proves it cannot change now",
+                f"{task_id} is in progress; its check cannot change now",
                 hint=f"harness task release {task_id} 'the proof must change'",
             )
         _refuse_unwritable(changes)
@@ -513,7 +513,7 @@ def _value(name: str, text: str) -> object:
     if name == "status" and text not in ("pending", "failed"):
         raise UsageError(f"status cannot be set to {text!r}", hint="a task is completed by its validation alone")
     if name == "priority" and text not in ("P0", "P1", "P2"):
-        raise UsageError(f"priority {text!r} is none of P0, P1, P2", hint=f"harness task set {name}=P1")
+        raise UsageError(f"priority {text!r} must be P0, P1 or P2", hint=f"harness task set {name}=P1")
     if name in _CHOICES and text not in ("", *_CHOICES[name]):
         raise UsageError(f"{name} is {kind}, not {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
     if name in ("depends_on", "validation.may_change"):

@@ -75,7 +75,7 @@ def target_of(git: Git, push: str | None, branch: str, folder: str | None = None
     name = push[len(remote) + 1 :] if remote else ""
     there = f"refs/heads/{name}" if name else branch
     if remote is None or push.endswith("/") or not git.ok("check-ref-format", there):
-        told = f"session_config.parallel.push is {push!r}, and has to be REMOTE or REMOTE/BRANCH"
+        told = f"session_config.parallel.push is {push!r}, and must be REMOTE or REMOTE/BRANCH"
         if folder:
             forget(folder)
         known = f" of: {', '.join(remotes)}" if remotes else "; this repository has no remote"

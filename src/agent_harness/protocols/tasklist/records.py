@@ -475,7 +475,7 @@ class State:
             if not task.id:
                 found.append(ListMistake(None, f"tasks[{number}].id", "the task has no id"))
             elif task.id in seen:
-                found.append(ListMistake(task.id, "id", f"two tasks are called {task.id}"))
+                found.append(ListMistake(task.id, "id", f"two tasks have the id {task.id}"))
             seen.add(task.id)
         return found
 
@@ -485,10 +485,10 @@ class State:
         for task in self.tasks:
             needs = task.depends_on
             if needs is None:
-                found.append(ListMistake(task.id, "depends_on", f"depends_on of {task.id} is no list"))
+                found.append(ListMistake(task.id, "depends_on", f"depends_on of {task.id} is not a list"))
             elif task.status in ("pending", "failed"):
                 found += [
-                    ListMistake(task.id, "depends_on", f"{task.id} depends on {need}, which no task is called")
+                    ListMistake(task.id, "depends_on", f"{task.id} depends on {need}, which is not a task")
                     for need in needs
                     if need not in known
                 ]

@@ -51,7 +51,7 @@ LOST_TIMES = 2
 """A task that was lost this often is not begun again: another program writes the list behind the harness."""
 
 
-TRY_AGAIN = "To have them tried again: harness task reset --failed (or: harness task reset ID ...)"
+TRY_AGAIN = "To retry them: harness task reset --failed (or: harness task reset ID ...)"
 LOOK_FIRST = "harness doctor  # then: harness run"
 ALIKE_TIMES = 3
 """An agent that ends with the same error so often in a row is broken itself, not a task.
@@ -123,11 +123,11 @@ def run(
         say(f"Session {begun['session']} starting...")
         if worker.git and worker.git.head() is None:
             say(
-                "This repository has no commit yet: what is proven is not committed, and nothing can be rolled back. "
-                "A first one mends that: git commit --allow-empty -m Begin"
+                "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
+                "Make a first one: git commit --allow-empty -m Begin"
             )
         for task_id in status.note_killed(worker.layout):
-            say(f"{task_id}: its attempt was killed; what the agent had used by then is in the costs")
+            say(f"{task_id}: its attempt was killed; the agent's use until then is in the costs")
         for found in begun["recovered"]:
             say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
         terms = AttemptTerms(
@@ -161,7 +161,7 @@ def run(
                         used = merge(used, done.used)
             ending = _looked_over(worker, terms, [] if part else made, ending)
         except KeyboardInterrupt:
-            ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was under way.")
+            ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was in progress.")
         finally:
             dispatcher.rest()
             with stop.held():
@@ -184,7 +184,7 @@ def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], end
         return ending
     if not broken:
         return ending
-    message = f"{ending.message} Not proven any more: {', '.join(broken)}; a person decides."
+    message = f"{ending.message} No longer proven: {', '.join(broken)}; you decide."
     if ending.exit_code:
         return replace(ending, message=message)
     return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
@@ -277,7 +277,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
     """Return the ending if the last attempts failed alike, which a further one would not change; or None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
-        message = f"{lost[-1]} changed hands {LOST_TIMES} times under way; look who writes harness-tasks.json."
+        message = f"{lost[-1]} was lost to another owner {LOST_TIMES} times; check what writes harness-tasks.json."
         return _Ending(reason="lost", exit_code=3, message=message)
     last = made[-ALIKE_TIMES:]
     if len(last) < ALIKE_TIMES:
@@ -359,7 +359,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     if not failed:
         message = f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
         return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
-    person = f", and a person decides about {', '.join(asked)}" if asked else ""
+    person = f", and you decide about {', '.join(asked)}" if asked else ""
     message = f"Nothing is left to do; {failed} failed for good{person}. {TRY_AGAIN}"
     return _Ending(reason="failed", exit_code=1, message=message)
 

@@ -250,7 +250,7 @@ class TaskWork:
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
-        self._terms.say(f"{task.id}: {ruling.error.message}; sent back")
+        self._terms.say(f"{task.id}: {ruling.error.message}; the agent gets the output")
         tail = ruling.error.data.get("tail")
         shown = list(tail) if isinstance(tail, list) else []
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
@@ -479,7 +479,7 @@ class TaskWork:
     def broken(self, error: GitFailed) -> Attempted:
         """Fail the attempt: git cannot read the repository after a turn, and it could not be repaired."""
         done = self._fail("TASK_EXEC", error.message, None)
-        return replace(done, message=f"{done.message}; what git lacks says: git fsck")
+        return replace(done, message=f"{done.message}; for the missing objects: git fsck")
 
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None

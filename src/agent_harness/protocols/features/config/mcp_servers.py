@@ -58,7 +58,7 @@ def _ready(name: str, server: "McpServerSettings", environ: Mapping[str, str]) -
     env = {**given.variables(), **env}
     package = _package(words)
     if package in GONE:
-        raise ConfigurationError(f"{key}: nobody publishes {package}; what does the same is {GONE[package]}", hint=EDIT)
+        raise ConfigurationError(f"{key}: {package} is not published; use {GONE[package]} instead", hint=EDIT)
     args, variables = RECIPES[package](given) if package in RECIPES else ((), {})
     given.refuse_the_rest(package)
     return McpServer(command=(*words, *args), env={**variables, **env})

@@ -240,9 +240,9 @@ _WORDS: Mapping[str, str] = {
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
     "less_than_equal": "must be at most {le:g}",
-    "model_type": "must be a section with keys of its own",
-    "model_attributes_type": "must be a section with keys of its own",
-    "dict_type": "must be a section with keys of its own",
+    "model_type": "must be a section with keys",
+    "model_attributes_type": "must be a section with keys",
+    "dict_type": "must be a section with keys",
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }

@@ -73,7 +73,7 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     rebuilt = project.git.commit_tree(back.tree if back else tree, [rollback_point.head], message)
     if back and back.changes:
         write_changes(project.git, rebuilt, back.changes)
-        project.say(f"The session rewrote the history; back as {rollback_point.head[:10]} has it: {back.brought_back}")
+        project.say(f"The session rewrote the history; restored from {rollback_point.head[:10]}: {back.brought_back}")
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
     project.tips[rebuilt] = tip
     return rebuilt

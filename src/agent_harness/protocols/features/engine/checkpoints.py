@@ -50,7 +50,7 @@ class SessionCheckpoint:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise StateDamaged(f"The record of a checkpoint is not whole: {error}") from None
+            raise StateDamaged(f"The record of a checkpoint is incomplete: {error}") from None
         known: JsonObject = {name: rest.pop(name) for name in _MEMBERS & rest.keys()}
         return cls(**known, snapshot=taken, rest=rest)
 

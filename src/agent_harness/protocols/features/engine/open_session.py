@@ -54,7 +54,7 @@ class OpenSession:
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
             return cls(**known)
         except (TypeError, KeyError, AttributeError) as error:
-            raise StateDamaged(f"The record of the session under way is not whole: {error}") from None
+            raise StateDamaged(f"The record of the running session is incomplete: {error}") from None
 
     def as_record(self) -> JsonObject:
         """Return the JSON object that is written."""
@@ -78,7 +78,7 @@ class OpenSession:
         """Feature that the session works on; ``CLEANUP`` in a session without one."""
         feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
         if feature is None:
-            raise StateDamaged(f"Feature #{self.feature_id} of the session under way is not in features.json")
+            raise StateDamaged(f"Feature #{self.feature_id} of the running session is not in features.json")
         return feature
 
 

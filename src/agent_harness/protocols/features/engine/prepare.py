@@ -174,7 +174,7 @@ def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
     base = earlier or checkpoint
     undisturbed = not earlier or project.git.head() == state.wip_commit
     if not undisturbed:
-        project.say("There are commits of yours on top of the unfinished work; a rejection leaves them where they are.")
+        project.say("You have commits on top of the unfinished work; a rejection leaves them in place.")
     under_way = OpenSession(
         session=start.number,
         feature_id=start.feature.feature_id,

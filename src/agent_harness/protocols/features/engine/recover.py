@@ -42,7 +42,7 @@ def recover(project: Project) -> JsonObject | None:
         undoing.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
-        project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")
+        project.say(f"The record of a session of another repository at this path is kept as {_set_aside(project)}.")
         found = None
     if found is None:
         return _recover_copy(project)
@@ -73,7 +73,7 @@ def recover(project: Project) -> JsonObject | None:
     if settings:
         name = project.layout.relative(project.layout.settings)
         raise Refused(
-            f"{name} was edited while Session {number} was under way; it is back as it was, the edit is in {settings}",
+            f"{name} was edited during Session {number}; it was restored, the edit is kept in {settings}",
             hint=f"diff {name} {settings}, then run again",
         )
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
@@ -85,7 +85,7 @@ def _settle(project: Project, found: JsonObject) -> str:
     if not engine_settlement.is_overtaken(project, settlement):
         settled = engine_settlement.carry_out(project, found)
         if settled.rescue_ref:
-            project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+            project.say(f"Rolled back. The removed work is kept: git show {settled.rescue_ref}")
         pushes.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
         return "settle"
     engine_settlement.settle(project, found, wip.overtaken(project, OpenSession.from_record(found), settlement))
@@ -103,9 +103,11 @@ def _recover_copy(project: Project) -> JsonObject | None:
         return None
     under_way = None if project.git.operation_under_way() else _session_in(project, found)
     if under_way is None:
-        project.say(f"The project holds a record of a session that does not fit it; kept as {_set_aside(project)}.")
+        project.say(f"The project has a session record that does not fit it; kept as {_set_aside(project)}.")
         return {"session": number, "step": "set_aside"}
-    project.say(f"Session {number} was interrupted, and its record is in the project alone; its work is kept unjudged.")
+    project.say(
+        f"Session {number} was interrupted, and its record is only in the project; its work is kept unverified."
+    )
     project.store.event("record_not_believed", "critical", session=number, phase=str(found.get("phase")))
     _hand_off(project, under_way, "error", f"Session {number} was interrupted, its record is in the project alone")
     return {"session": number, "step": "hand_off", "feature_id": under_way.feature_id}

@@ -312,7 +312,7 @@ def _as_fault(error: Exception) -> HarnessError:
 
 
 WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xit"
-BUT_FOR_SKIPPED = "Complete but for what was skipped. Options: [M]aintenance, [A]dd features, [E]xit"
+BUT_FOR_SKIPPED = "Complete except for skipped features. Options: [M]aintenance, [A]dd features, [E]xit"
 
 
 def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
@@ -375,7 +375,7 @@ def _nothing_left(
         project.say(f"{passing} of {total} features are passing; the others were skipped:")
         for line in choice.waiting:
             project.say(f"- {line}")
-        project.say("Take one in again with: harness skip --feature N --undo")
+        project.say("Include one again with: harness skip --feature N --undo")
     else:
         project.say(f"All {total} features are passing!")
     if not results:

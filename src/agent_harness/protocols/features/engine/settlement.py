@@ -81,7 +81,7 @@ class Settlement:
             known["rest"] = {name: value for name, value in record.items() if name not in known}
             return cls(**known)
         except (TypeError, AttributeError) as error:
-            raise StateDamaged(f"The record of a settlement is not whole: {error}") from None
+            raise StateDamaged(f"The record of a settlement is incomplete: {error}") from None
 
     @property
     def record(self) -> JsonObject:

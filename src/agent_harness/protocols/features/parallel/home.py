@@ -102,7 +102,7 @@ class FeatureHome:
             self._store.event(accept.TAMPERED, "critical", message=told)
             if told not in self._told_of:
                 self._told_of.add(told)
-                self._project.say(f"{told}; put back. If it was not you, it was an agent")
+                self._project.say(f"{told}; restored. If you did not change it, an agent did")
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
@@ -155,7 +155,7 @@ class FeatureHome:
         if known.get("commit") != tip:
             before = self._store.baseline()
             if tip != self._git.head():
-                self._project.say(f"Running the suite on {self._named_branch}, to know what passes there.")
+                self._project.say(f"Running the suite on {self._named_branch} for its baseline.")
                 measured = Judge(self._project).suite(tip)
                 if measured.problem:
                     raise PreflightFailed(f"the suite gives no report on {self._named_branch}: {measured.problem}")
@@ -745,10 +745,10 @@ def sent_back(store: FeatureStore) -> dict[str, int]:
 
 
 LANDING_TOLD = {
-    "landing_failed": "it was proven, and could not be brought together with what has landed meanwhile.",
-    "attempt_lost": "three times in a row nothing came back of its session.",
-    "head_red": "The branch does not prove what it should; look at it with: harness verify --all",
-    "landing_broken": "What is to land cannot be verified: the suite gives no result here.",
+    "landing_failed": "it was proven, and could not be merged with the work that has landed meanwhile.",
+    "attempt_lost": "three times in a row its session returned no result.",
+    "head_red": "The branch does not pass all proofs; check it with: harness verify --all",
+    "landing_broken": "The merge candidates cannot be verified: the suite gives no result here.",
 }
 
 

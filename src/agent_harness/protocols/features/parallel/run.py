@@ -161,7 +161,7 @@ def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> 
         raise UnsafeTree(told, hint=f"harness run  # or harness skip --feature {feature_id}")
     base, head = SessionCheckpoint.from_record(kept).snapshot.head, project.git.head()
     if head != state.wip_commit:
-        told = f"Feature #{feature_id} is unfinished, and there are commits of yours on top of it"
+        told = f"Feature #{feature_id} is unfinished, and you have commits on top of it"
         raise UnsafeTree(told, hint=f"harness run  # or harness skip --feature {feature_id}")
     left = {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
     home.keep_item(str(feature_id), wip=left)

@@ -295,7 +295,7 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
     )
     of = records.number(asked.record.get("verdict")) or None
     marks.say_word(project, records.number(asked.feature_id), "reject", accepted=False, of=of)
-    project.say(f"Not taken. Feature #{asked.feature_id} queued. What was taken away: harness rescue list")
+    project.say(f"Not accepted. Feature #{asked.feature_id} queued. The removed work: harness rescue list")
     return {}
 
 

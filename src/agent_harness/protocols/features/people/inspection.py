@@ -317,7 +317,7 @@ def checks(folder: Path) -> Iterator[ProjectCheck]:
         message = f"state of schema {found['state_schema']}"
         yield ProjectCheck("schema", "warning", message, "harness migrate", lambda: _migrate(project))
     if project.git.is_repository and not project.git.ok("check-ignore", "--quiet", f"{project.state_name}/state"):
-        message = f"git sees {project.state_name}/, which is this machine's alone"
+        message = f"git does not ignore {project.state_name}/, which belongs to this machine only"
         fix = f"echo '/{project.state_name}/' >> .git/info/exclude"
         hide = lambda: repository.keep_out_of_sight(project.git, project.state_name)  # noqa: E731
         yield ProjectCheck("ignored", "warning", message, fix, hide)
@@ -358,12 +358,12 @@ def _waiting(project: Project) -> Iterator[ProjectCheck]:
         yield ProjectCheck("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
     if holder:
-        yield ProjectCheck("lock", "ok", f"a harness is at work: {holder}")
+        yield ProjectCheck("lock", "ok", f"a harness is running: {holder}")
     elif project.store.open_session() is not None:
         message = "a session was interrupted; the next run recovers it"
         yield ProjectCheck("session", "warning", message, "harness run")
     else:
-        yield ProjectCheck("lock", "ok", "nobody is at work")
+        yield ProjectCheck("lock", "ok", "no harness is running")
 
 
 # -- maintenance mode --------------------------------------------------------------------------------------------------

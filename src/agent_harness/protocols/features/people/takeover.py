@@ -206,7 +206,7 @@ def begin_anew(project: Project) -> JsonObject:
             return {"answered": None, "next": "harness run"}
         project.store.settle_in()
         document = valid_features(project)
-        project.say("There is a plan here and no state of it, as in a fresh clone: making the state from what is here.")
+        project.say("There is a plan without state here, as in a fresh clone: making the state from the files.")
         with running(project) as environment:
             environment.up(auto_reset=False, max_reset_attempts=0)
             facts = suite_at_head(project)

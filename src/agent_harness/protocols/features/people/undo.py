@@ -291,7 +291,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
     why = (
         f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gives no report: {facts.problem}"
     )
-    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo what stands on it first"
+    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo ITEM  # the dependent work first"
     raise VerificationFailed(f"{plan.what} was not taken back: {why}", hint=hint, broken=lost[:20])
 
 

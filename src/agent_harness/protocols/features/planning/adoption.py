@@ -67,7 +67,7 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
         for name in written:
             say(f"Created: {name}")
         if extended and before:
-            say("Added to .gitignore: what the harness keeps to itself")
+            say("Added to .gitignore: the harness's own files")
         own = [name for name in _own_names(layout) if name in repository.dirty_paths(git)]
         if own:
             repository.commit_files(git, own, MESSAGE)
@@ -98,7 +98,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if git.top().resolve() != root.resolve():
         raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
     if under_way := git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     if not os.access(root, os.W_OK | os.X_OK):
@@ -203,7 +203,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
     """
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
-        raise Busy(f"A harness is at work here: {holder}", hint="harness pause  # then the same command")
+        raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
         raise Refused("A session was interrupted, with its work in the folder", hint="harness resume")
     folder = layout.state_dir

@@ -90,7 +90,7 @@ def specification(spec: Path) -> str:
     except UnicodeDecodeError:
         raise UsageError(f"--spec {spec} is not UTF-8 text", hint="harness init --spec FILE") from None
     if not text.strip() or "\0" in text:
-        raise UsageError(f"--spec {spec} is empty or no text", hint="harness init --spec FILE")
+        raise UsageError(f"--spec {spec} is empty or not text", hint="harness init --spec FILE")
     return text
 
 
@@ -100,9 +100,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         raise Refused("This project is initialised already", hint="harness run")
     if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
         name = layout.relative(layout.features)
-        raise Refused(
-            f"There is a plan already, {name}, which would be replaced", hint=f"harness run  # or move {name}"
-        )
+        raise Refused(f"A plan exists already and would be replaced: {name}", hint=f"harness run  # or move {name}")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
     git = Git(root)
@@ -110,14 +108,14 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         others = [p.name for p in root.iterdir() if p.resolve() != spec.resolve() and p.name != ".harness.yaml"]
         if others:
             raise UnsafeTree(
-                f"This folder is no git repository and holds other files: {', '.join(sorted(others)[:3])}",
+                f"This folder is not a git repository and has other files: {', '.join(sorted(others)[:3])}",
                 hint="git init && git add -A && git commit -m 'Start'",
             )
         return
     if git.top().resolve() != root.resolve():
         raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
     if under_way := git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.head() is not None and git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     ours = {
@@ -203,7 +201,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
         raise VerificationFailed(
             f"The agent's features.json is not valid: {found[0]}"
             + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
-            hint="harness init --spec FILE  # what the agent wrote is still here",
+            hint="harness init --spec FILE  # the agent's files are still here",
             problems=list(found),
         )
 
@@ -215,7 +213,7 @@ def _problems(project: Project) -> list[str]:
         return [error.message]
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if not document.features:
-        found.append("features.json: there is no feature in it")
+        found.append("features.json: it has no features")
     for feature in document.features:
         name = feature.name
         if feature.passes:

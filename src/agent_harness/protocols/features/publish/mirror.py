@@ -112,7 +112,7 @@ def body(project: str, feature: Feature) -> str:
         f"Proven by: `{feature.test_file.replace('`', '')}`",
         "\n".join(["Verification:", *listed]) if listed else "",
         f"Needs: {needs}" if needs else "",
-        "Kept by agent-harness from `features.json`, which says what is done. Closed means verified.",
+        "Kept by agent-harness from `features.json`, which is the authority. Closed means verified.",
     ]
     text = _cut("\n\n".join(part for part in parts if part), _BODY)
     return f"{text}\n\n{marker(project, feature.id)}"

@@ -252,7 +252,7 @@ def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> boo
 
 def _tell_push(project: Project, under_way: OpenSession, remote: str, ref: str, commit: str) -> None:
     told = (
-        f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it came up in Session"
+        f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it was made in Session"
         f" {under_way.session} and was not accepted when it was pushed. It is left there; look at it."
     )
     project.say(f"Warning: {told}")

@@ -125,7 +125,7 @@ class BuiltAlready:
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
         rows.append(f"Now: {_listed(self.passing)} pass; and on the code before the session they pass too.")
         if self.red_at:
-            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they ask for this work.")
+            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they need this work.")
         else:
             rows.append("No older code is known on which they fail: read them before you accept.")
         if self.changed:
@@ -161,8 +161,8 @@ FIXABLE = PROTECTED | {
 }
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03).
 
-What a rule refuses that an agent can keep to is said in the next turn; a change of protected files that is all that
-stands against the work is a person's question before that.
+A broken rule that the agent can keep is named in the next turn. If a change of protected files is the only objection, a
+person is asked first.
 """
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -363,7 +363,7 @@ class Judge:
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
         if base is None:
             return None
-        self._project.say(f"Judging {feature.name} from {base[:10]}, where it was not marked yet.")
+        self._project.say(f"Verifying {feature.name} from {base[:10]}, before it was marked.")
         verdict = judge.judge(
             self._project.git,
             SessionClaim(
@@ -521,7 +521,7 @@ class Judge:
             session=session,
             commit=verdict.candidate,
             base=under_way.base.snapshot.head,
-            details=[*found.lines, f"It need not be asked: {MEANT_GREEN} in {self._project.features_name}."],
+            details=[*found.lines, f"To avoid this question: {MEANT_GREEN} in {self._project.features_name}."],
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
@@ -536,7 +536,7 @@ class Judge:
             asked = self._about_change(under_way, verdict, again, paths)
             mendable = any(finding.code not in PROTECTED for finding in verdict.reasons)
             return replace(ruling, question=asked, final=not mendable)
-        self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
+        self._project.say(f"There is another problem: {again.reasons[0].message}")
         if any(finding.code not in FIXABLE for finding in again.reasons):
             return ruling
         real = tuple(f for f in again.findings if f.code not in PROTECTED or f.severity == CRITICAL)

@@ -169,7 +169,7 @@ class ClaimedChanges:
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
     """Return the difference between the earlier features.json and the agent's; ``None`` means that it is unreadable."""
     if after is None:
-        return ClaimedChanges(violations=("features.json does not parse, or is no file",))
+        return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     listed = after.record.get("features")
     if not isinstance(listed, list):
         return ClaimedChanges(violations=("features.json: 'features' is not a list",))
@@ -183,7 +183,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
     violations += [f"Feature #{i}: added" for i in new if i not in old]
     if len(new) != len(listed):
-        violations.append("features.json: an entry is no object, has no id, or repeats one")
+        violations.append("features.json: an entry is not an object, has no id, or repeats one")
     elif [i for i in new if i in old] != [i for i in old if i in new]:
         violations.append("features.json: the order of the features was changed")
     claims: list[int] = []

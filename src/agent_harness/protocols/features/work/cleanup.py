@@ -109,7 +109,7 @@ class CleanupWork(SessionWork):
         settlement = ended_early(project, self._under_way, wip.recorded(reason), self._used)
         settled = self._settle(settlement)
         why = refusal or reason.replace("_", " ")
-        aside = f"what it did is kept aside: git show {settled.rescue_ref}"
+        aside = f"its work is kept: git show {settled.rescue_ref}"
         message = f"The cleanup was not finished ({why}); {aside if settled.rescue_ref else 'nothing was changed'}."
         project.say(message)
         return self._result("failed", reason, message, settlement, settled, exit_code=code)

@@ -208,7 +208,7 @@ class FeatureWork(SessionWork):
         settlement = accept.kept_for_person(project, self._under_way, asked, self._used)
         settled = self._settle(settlement)
         actions.log_from_git(project, self._under_way, settled.rescue_ref)
-        project.say(f"Session complete. What it did is off the branch, kept in {ref} until the question is answered.")
+        project.say(f"Session complete. Its work is off the branch, kept in {ref} until the question is answered.")
         result = self._result("failed", "complete", asked.message, settlement, settled, exit_code=3)
         return replace(result, asked=asked.kind)
 
@@ -252,7 +252,7 @@ class FeatureWork(SessionWork):
     def _what_counts(self) -> str:
         file = self._under_way.feature.test_file
         command = self._project.config.test_command(file)
-        return f"What counts is the output of `{command}`, or of the whole suite when it shows {file}."
+        return f"Evidence is the output of `{command}`, or of the whole suite when it shows {file}."
 
     def _no_evidence(self) -> Result:
         name = self._under_way.feature.name

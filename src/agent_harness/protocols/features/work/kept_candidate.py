@@ -37,7 +37,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
-    project.say(f"Judging what Session {asked.session} did for {feature.name} again, on top of what is accepted now.")
+    project.say(f"Verifying the work of Session {asked.session} on {feature.name} again, on top of the accepted work.")
     ruling, built = judge.rule_again(under_way, taken, asked)
     line = _line(asked, under_way, ruling, by_person=not unattended)
     try:
@@ -120,7 +120,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
     if not fork:
-        raise Refused(f"The work of Session {asked.session} is of another history", hint=_reject(asked))
+        raise Refused(f"The work of Session {asked.session} belongs to another history", hint=_reject(asked))
     tree = git.tree_of(commit) if fork == head else _merged(project, asked, head, fork, commit)
     contents = {
         project.features_name: _features(project, feature, head, fork, commit),
@@ -193,14 +193,14 @@ def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, 
     if problem:
         by_word = f"harness override --feature {asked.feature_id} --passes true"
         told = f"Feature #{asked.feature_id} is not accepted as built: {problem}"
-        raise VerificationFailed(told, hint=f"{_reject(asked)}  # or, by your word: {by_word}")
+        raise VerificationFailed(told, hint=f"{_reject(asked)}  # or, without a proof: {by_word}")
 
 
 def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSession, ruling: Ruling) -> Result:
     head = str(project.git.head())
     if not project.git.ancestor(head, ruling.commit):
         again = f"harness resume --choose {asked.options[0]} --feature {asked.feature_id}"
-        raise Refused("The branch has moved while the work was judged; nothing was taken", hint=again)
+        raise Refused("The branch has moved during the verification; nothing was accepted", hint=again)
     project.tips[ruling.commit] = head
     made = accept.accepted(project, under_way, ruling, usage.Totals())
     by_person = under_way.feature.verification_type != "automated"

@@ -142,9 +142,7 @@ class PlanWork:
         if outcome and outcome.limit is not None:
             raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits  # then the same command again")
         why = ending.message if ending.provider or outcome is None else f"{outcome.reason}: {outcome.message}"
-        raise HarnessError(
-            f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"
-        )
+        raise HarnessError(f"The initializer session failed. {why}", hint=f"less {self._project.layout.transcript(0)}")
 
 
 def remember_failed_try(project: Project) -> None:
@@ -253,6 +251,6 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
         project.say("The plan was valid; its features are there.")
         return {"session": None, "step": "adopt"}
     ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
-    kept = f" What the agent did is kept: git show {ref}" if ref else ""
-    project.say(f"It was taken back; run harness add-features again.{kept}")
+    kept = f" The agent's work is kept: git show {ref}" if ref else ""
+    project.say(f"It was rolled back; run harness add-features again.{kept}")
     return {"session": None, "step": "take_back", "rescue_ref": ref}

@@ -44,9 +44,9 @@ def finish(project: Project) -> None:
     is_here = git.branch() == found.branch and git.commit_of(found.commit) is not None
     if not (found.has_moved(git) or (is_here and git.head() == found.head)):
         reversal.over(path)
-        project.say(f"Taking back {found.what} was interrupted, and the branch has gone on: nothing was taken back.")
+        project.say(f"Taking back {found.what} was interrupted, and the branch has moved: nothing was taken back.")
         return
-    project.say(f"Taking back {found.what} was interrupted; ending it.")
+    project.say(f"Taking back {found.what} was interrupted; completing it.")
     try:
         carry_out(project, found)
     except HarnessError as error:

@@ -119,7 +119,7 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
     with _candidate(attempt, task) as full:
         head = git.look()
         if head.commit is None or head.tree is None:
-            raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
+            raise UnsafeTree(f"{head.branch} no longer has a commit", hint="git log --all --oneline")
         committed = frozenset(git.differences(attempt.base, head.commit))
         full_tree = git.tree_of(full)
         kept, tree = _apart(attempt, full, full_tree, head)
@@ -225,7 +225,7 @@ def _advance(work: AttemptWork, commit: str) -> None:
         hint = "git log --oneline -3  # then run the same command again"
         now = git.head()
         if now and now != head.commit:
-            message = f"Another command moved {ref} to {now[:12]} while the task was judged; nothing was committed"
+            message = f"Another command moved {ref} to {now[:12]} while the task was verified; nothing was committed"
             raise UnsafeTree(message, hint=hint) from error
         raise UnsafeTree(f"{ref} could not be moved to the task's commit: {error.message}", hint=hint) from error
 

@@ -45,7 +45,7 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
     halt the list) if others committed during the attempt.
     """
     if decide is not None and decide not in DECISIONS:
-        raise UsageError(f"{decide!r} is no decision", hint="--decide resume or --decide fail")
+        raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = worker.store.read(), worker.store.now()
     if task_id is None:
         names = [task.id for task in state.tasks if _is_left(worker, state, task, now)]
@@ -82,7 +82,7 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
         told = f"{task.id} is held by a run of several agents that was ended, which may have proven it already"
         raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(worker, state, task, now):
-        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is at work on it", hint="harness status")
+        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on it", hint="harness status")
 
 
 def _take_over(worker: "Worker", task_id: str) -> "Worker":

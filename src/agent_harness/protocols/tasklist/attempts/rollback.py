@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 
-HOW_TO_GO_ON = "settle it by hand, then: harness resume"
+HOW_TO_GO_ON = "resolve it, then: harness resume"
 
 
 class BaseMissing(UnsafeTree):
@@ -281,7 +281,7 @@ def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bo
     if head.branch != base.branch:
         raise _refused(f"{head.branch} is checked out, and the task was claimed on {base.branch}", "git branch")
     if head.commit is None or not git.ancestor(attempt.base, head.commit):
-        raise _refused(f"the history was rewritten: {attempt.base[:12]} is not below HEAD", "git reflog")
+        raise _refused(f"the history was rewritten: {attempt.base[:12]} is not an ancestor of HEAD", "git reflog")
     pushed = git.published(attempt.base, head.commit)
     if pushed and not allow_pushed:
         raise _refused(f"{len(pushed)} commits of the attempt were pushed, such as {pushed[0][:12]}", "git log")

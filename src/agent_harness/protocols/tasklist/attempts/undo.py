@@ -129,7 +129,9 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     _refuse_at_work(state, worker.store.now())
     task, place = worker.find(state, task_id), place_of(worker)
     if place is None:
-        raise Refused("The task list is in no git work tree; nothing of it is on record", hint=f"harness why {task_id}")
+        raise Refused(
+            "The task list is not in a git work tree; no commits are on record", hint=f"harness why {task_id}"
+        )
     git = place.git
     branch, head = reversal.stands_on(git)
     verdict = _taken_back(git, state, task, taken) if taken else _completed(worker, git, state, task)
@@ -143,7 +145,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
         head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
     else:
-        raise Refused(f"Nothing of what {until[:10]} brought is there any more", hint=f"harness diff {task_id}")
+        raise Refused(f"None of the changes of {until[:10]} exist any more", hint=f"harness diff {task_id}")
     changed = reversal.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
@@ -163,9 +165,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
 def _refuse_at_work(state: "State", now: "datetime") -> None:
     """Raise ``Busy`` while a session works on the list, or has left work that a run continues."""
     if session := leases.holder(state, now):
-        raise Busy(
-            f"A session is under way (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner
-        )
+        raise Busy(f"A session is running (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner)
     if under_way := selection.in_progress(state):
         task = under_way[0]
         raise Busy(f"{task.id} is in progress by {task.claimed_by}", hint="harness status", task_id=task.id)
@@ -247,7 +247,7 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
             continue
         if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
-        say("It fails in a checkout without this as well, and says nothing.")
+        say("It fails in a checkout without this as well, and proves nothing.")
         unclear += names
     return unclear
 

@@ -396,7 +396,7 @@ def fail(
     Repeated after success: ``already``.
     """
     if category not in CATEGORIES:
-        raise UsageError(f"{category} is no category", hint=f"one of {', '.join(CATEGORIES)}")
+        raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(worker, task_id, "failed")) is not None:
         return {**close_attempt.failed_answer(worker.store.read(), found), "already": True}
     failure = Failure(category=category, message=_said(message), rollback=rollback, allow_pushed=allow_pushed)

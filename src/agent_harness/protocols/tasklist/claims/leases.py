@@ -108,7 +108,7 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
     since, until = found.record.get("started_at"), found.record.get("expires_at")
     raise SessionHeld(
         f"another harness session is active (owner={found.owner}, since {since}, until {until})",
-        hint="harness session start --take-over && harness session end  # if nobody works in it; else wait",
+        hint="harness session start --take-over && harness session end  # if no process works in it; else wait",
         owner=found.owner,
         since=since,
         until=until,
@@ -125,7 +125,7 @@ def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
         if me is None or task.claimed_process != me:
             raise Busy(
                 f"{task.id} is being worked on by {task.claimed_by}, until {task.raw.get('lease_expires_at')}",
-                hint="wait, or when you know that nobody is at work: harness session start --take-over",
+                hint="wait, or if no process works on it: harness session start --take-over",
                 task_id=task.id,
                 owner=task.claimed_by,
             )

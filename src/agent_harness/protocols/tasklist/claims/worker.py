@@ -263,7 +263,9 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
     from agent_harness.protocols.tasklist import progress
 
     if not 0 < step <= total:
-        raise UsageError(f"step {step} of {total} is no step", hint='harness task checkpoint ID 2/4 "what was done"')
+        raise UsageError(
+            f"step must be 1 to {total}, got {step}", hint='harness task checkpoint ID 2/4 "what was done"'
+        )
 
     said = " ".join(description.split()).encode("utf-8", "replace").decode()
 
