@@ -1,8 +1,7 @@
 """State of a task list, read freely and changed under the lock. This is the bottom layer: files, never git or an agent.
 
-Promises of a change: readers see it whole or not at all, ``.bak`` holds the state before it, no other write is lost
-(not even one by hand), and its log lines are written after it while the lock is still held. Source: ``tasklist.md`` 8,
-9, 10.2.
+Readers see a change whole or not at all, and ``.bak`` holds the state before it. No other write is lost, not even one
+by hand. Log lines are written after the change while the lock is still held. Source: ``tasklist.md`` 8, 9, 10.2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Settlements of a session that ends: accepted, or rolled back (handed off: ``wip.py``).
 
-Before a verdict, files that the agent may not touch are restored to their state at the start of its turn: state files
-and checkpoints from memory, the settings from the commit before the session. Logs are only ever appended to and are not
-compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
+Before a verdict, files that the agent may not touch are restored to their state at the start of its turn. State files
+and checkpoints come from memory, the settings from the commit before the session. Logs are only ever appended to and
+are not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
 """
 
 import os

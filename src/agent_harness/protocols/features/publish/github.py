@@ -90,7 +90,7 @@ class GitHubTracker:
         self._library = _library()
         token = environ.get("GH_TOKEN") or environ.get("GITHUB_TOKEN")
         if not token:
-            raise _failure("AUTH", "there is no token.", hint="export GITHUB_TOKEN=...")
+            raise _failure("AUTH", "no token is set.", hint="export GITHUB_TOKEN=...")
         where = environ.get("GITHUB_API_URL") or "https://api.github.com"
         self._repository = self._open(token, where.rstrip("/"))
 

@@ -1,10 +1,10 @@
 """Features that the harness itself has accepted: nothing else counts as proven, regardless of features.json.
 
-``proven.json``, outside the project, lists them with the commit that holds them all. A feature that is marked as
-passing and is not in that list (a person or an agent edited the file, or the project was moved or copied), or whose
-commit is no longer part of the history, is trusted only after the suite has been run at HEAD and its own tests have
-passed there. If sessions have run here before, its work is also verified like a session's, from the commit in which it
-was not marked yet: a leftover process of an agent could have set the mark.
+``proven.json``, outside the project, lists them with the commit that holds them all. A feature may be marked as passing
+without being in that list: a person or an agent edited the file, or the project was moved or copied. Such a feature,
+and one whose commit is no longer part of the history, is trusted only after the suite has run at HEAD and its own tests
+have passed there. If sessions have run here before, its work is also verified like a session's, from the commit in
+which it was not marked yet. A leftover process of an agent could have set the mark.
 
 An agent may change ``passes`` from false to true, and ``last_updated``; any other change is a violation that names the
 feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.

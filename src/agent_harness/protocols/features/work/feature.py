@@ -216,7 +216,7 @@ class FeatureWork(SessionWork):
         """Hand off; a claim without the evidence that it needs counts as not made.
 
         Work that was refused for its changes to protected files is rolled back if its agent is cut off before it has
-        fixed that: the next session would begin on checks that nobody has accepted.
+        fixed that. Otherwise the next session would begin on checks that nobody has accepted.
         """
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)

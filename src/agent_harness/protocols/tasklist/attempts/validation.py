@@ -124,7 +124,7 @@ class ValidationRun:
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
     """Verify a task in progress by its check.
 
-    ``work`` is the attempt's work, if there is a baseline: then its candidate commit is verified, in a checkout or in
+    ``work`` is the attempt's work, if there is a baseline. Then its candidate commit is verified, in a checkout or in
     the folder as the list says. The lease is renewed meanwhile. A pass is recorded outside the project. ``demand`` is
     the further demand on a pass: none (``PASS``), what the task requires (``GRADE``), or that and a change
     (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.

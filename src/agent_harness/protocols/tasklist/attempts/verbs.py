@@ -57,7 +57,7 @@ def complete(
     """Prove the task and end it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
 
     ``known`` has facts about the attempt for the ledger, which has each verdict on it when this returns or raises. Only
-    ``harness run``, and a person who accepts, passes it: while an agent works on the task for a run, any other call is
+    ``harness run``, and a person who accepts, passes it. While an agent works on the task for a run, any other call is
     a request (``requested``), which is carried out after the turn. Raise ``VerificationFailed`` or ``TimedOut`` if the
     proof fails: the task stays in progress and its work stays as it is. Raise ``UnsafeTree`` if no commit can be made;
     then too. Repeated after success: ``already``.

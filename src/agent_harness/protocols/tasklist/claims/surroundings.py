@@ -1,7 +1,7 @@
 """Installed packages where a task's check may run tests: before an attempt, at its verification, and at its end.
 
 Attempts of one run follow each other without a running agent between them. So the record of an attempt that has changed
-nothing stays open for the next: one look before each proof and one at the end of the run find as much as three for each
+nothing stays open for the next. One look before each proof and one at the end of the run find as much as three for each
 attempt.
 """
 
