@@ -2,9 +2,9 @@
 
 The commit is made as objects: it removes the session's changes from the present files and updates features.json. The
 whole suite runs on it before the branch moves. Nothing is rewritten, so pushed commits stay. It is refused, with
-everything as it was, if another feature's tests would break, or later work has changed the same lines. It is also refused
-if files of a person are in the way, or while a feature is unfinished. An undo is undone in the same way, by the name of
-its commit: then the feature's own tests must pass on it too. Source: ``faces.md`` F-STORY-2.
+everything as it was, if another feature's tests would break, or later work has changed the same lines. It is also
+refused if files of a person are in the way, or while a feature is unfinished. An undo is undone in the same way, by the
+name of its commit: then the feature's own tests must pass on it too. Source: ``faces.md`` F-STORY-2.
 """
 
 import json

@@ -5,9 +5,9 @@
     settle    the undo is recorded; the task is no longer proven, the branch moves, the state and the ledger follow
 
 It is refused, with everything as it was, if a completed task depends on it, the proof of another one breaks, or later
-work has changed the same lines. It is also refused if files of a person are in the way, or while a session is running. An
-undo is undone in the same way, by the name of its commit: then the task's own proof must pass too. The same command, or
-the next session, completes an undo that was killed. Source: ``faces.md`` F-STORY-2.
+work has changed the same lines. It is also refused if files of a person are in the way, or while a session is running.
+An undo is undone in the same way, by the name of its commit: then the task's own proof must pass too. The same command,
+or the next session, completes an undo that was killed. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
