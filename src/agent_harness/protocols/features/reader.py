@@ -105,7 +105,7 @@ class FeatureSource:
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the transcript folder of an agent in a workspace, whose state knows only its own session."""
+    """Return the transcript path of an agent in a workspace, whose state has only its own session; or None."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
