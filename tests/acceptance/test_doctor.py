@@ -16,7 +16,7 @@ def test_a_project_that_is_well_and_one_that_is_not(calc: CalcProject) -> None:
     found = rows(calc)
     assert {each["state"] for each in found.values()} <= {"ok", "warning"}
     assert found["features"]["message"] == "0 of 6 are passing"
-    assert found["lock"]["message"] == "nobody is at work"
+    assert found["lock"]["message"] == "no harness is running"
     assert calc.fingerprint(without=rooms) == before
     assert calc.harness("pause", "a look").code == 0
     assert rows(calc)["pause"]["mend"] == "harness resume"

@@ -31,7 +31,7 @@ def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: C
     cheat = edit_features("fs[1]['description'] = 'easier'")
     ran = calc.run([turn(append("src/calc.py", "\n\nMORE = 1\n"), cheat, commit("More"), usage(1, 1))])
     assert ran.code == 1, ran.text
-    assert "There are commits of yours on top of the unfinished work" in ran.out
+    assert "You have commits on top of the unfinished work" in ran.out
     assert calc.head == mine
     assert "half of it" in (calc.root / "src/calc.py").read_text()
     assert "MORE" not in (calc.root / "src/calc.py").read_text()

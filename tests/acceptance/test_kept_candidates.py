@@ -73,7 +73,7 @@ def test_work_that_exists_is_asked_about_at_once_and_accepted_by_its_proof(calc:
     assert "--choose accept-built --feature 2  # or reject, manual, skip, abort" in told
     done = calc.harness("resume", "--choose", "accept-built")
     assert done.code == 0, done.text
-    for line in (f"Before: {proof_path(2)}::test_sub failed", "known tests still pass", "they ask for this work"):
+    for line in (f"Before: {proof_path(2)}::test_sub failed", "known tests still pass", "they need this work"):
         assert line in done.text
     assert calc.passing() == [1, 2]
     assert calc.changes() == []
@@ -280,7 +280,7 @@ def test_what_breaks_more_than_a_rule_is_rejected_without_a_question(calc: CalcP
     lose = [*WITH_FIXTURE[:-1], write(proof_path(1), "import pytest\n\npytestmark = pytest.mark.skip\n"), commit("Sub")]
     ran = calc.run([turn(lose, times=9)])
     assert ran.code == 1, ran.text
-    assert "Not only that is wrong" in ran.text
+    assert "There is another problem" in ran.text
     assert calc.head == head
     assert calc.state["kept_candidates"] == []
     assert asked(calc)["type"] == "claim_rejected"
@@ -292,7 +292,7 @@ def test_an_older_test_that_asserts_nothing_any_more_is_rejected_without_a_quest
     less = proof_text(1).replace("    assert calc.add(2, 3) == 5", "    return\n    assert calc.add(2, 3) == 5")
     ran = calc.run([turn([*implement(2), write(proof_path(1), less), evidence(2), claim(2), commit("Sub")], times=9)])
     assert ran.code == 1, ran.text
-    assert f"Not only that is wrong: {proof_ids(1)[0]} can no longer fail, whatever the code does." in ran.text
+    assert f"There is another problem: {proof_ids(1)[0]} can no longer fail, whatever the code does." in ran.text
     assert (calc.head, calc.state["kept_candidates"]) == (head, [])
 
 
@@ -439,7 +439,7 @@ def test_a_commit_of_a_person_while_kept_work_is_judged_stays_and_the_question_w
     (calc.base / "now").touch()
     refused = calc.harness("resume", "--choose", "accept-change")
     assert refused.code == 4, refused.text
-    assert "The branch has moved while the work was judged" in refused.err
+    assert "The branch has moved during the verification" in refused.err
     assert calc.git("log", "-1", "--format=%s") == "Mine"
     assert (calc.passing(), calc.changes()) == ([1], [])
     again = calc.harness("resume", "--choose", "accept-change")

@@ -270,7 +270,7 @@ def test_what_was_skipped_is_shown_with_its_reason(calc: CalcProject) -> None:
         (6, "skipped by a person"),
     ]
     assert "- Feature #5 (User can pow two numbers) was skipped: waits for the new API" in done.err
-    assert "Complete but for what was skipped." in done.err
+    assert "Complete except for skipped features." in done.err
     assert "Project complete" not in done.text
     assert "harness skip --feature N --undo" in done.err
 

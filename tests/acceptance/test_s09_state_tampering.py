@@ -76,7 +76,7 @@ def test_edited_settings_of_a_session_that_was_killed_are_in_force_for_nobody(ca
     process.wait()
     stopped = calc.run([turn(honest(1))])
     assert stopped.code == 4, stopped.text
-    assert ".harness.yaml was edited while Session 1 was under way" in stopped.text
+    assert ".harness.yaml was edited during Session 1" in stopped.text
     assert (calc.root / ".harness.yaml").read_bytes() == before
     assert "regression_check" not in calc.git("show", "HEAD:.harness.yaml")
     assert "# half" in calc.git("show", "HEAD:src/calc.py")

@@ -115,7 +115,7 @@ def test_what_a_session_drops_of_the_history_is_still_there(calc: CalcProject) -
     assert calc.passing() == [1]
     assert calc.git("rev-parse", "HEAD~1") == start
     assert calc.git("show", "HEAD:NOTES.md") == (calc.root / "NOTES.md").read_text().strip() == "of a person"
-    assert "back as" in ran.text
+    assert "restored from" in ran.text
 
 
 @pytest.mark.exhaustive

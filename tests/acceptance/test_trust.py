@@ -87,7 +87,7 @@ def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: CalcP
     shutil.rmtree(own_records(calc))
     assert "Features: 0/6" in calc.harness("status").out
     ran = calc.run([turn({"exit": 3}, times=9)])
-    assert "its record is in the project alone" in ran.text
+    assert "its record is only in the project" in ran.text
     not_accepted(calc, start)
     assert calc.git("show", "HEAD~1:wip.txt") == "x" or calc.git("show", "HEAD:wip.txt") == "x"
     assert calc.state["next_prompt"] == "continuation"
@@ -122,7 +122,7 @@ def test_a_rollback_that_a_crash_cut_short_is_done_and_says_where_the_work_is(ca
     path.write_text(json.dumps({**record, "phase": "settling", "settlement": settlement}))
     ran = calc.run([turn(honest(1), usage(1, 1))])
     assert ran.code == 0, ran.text
-    assert "Rolled back. What was taken away is kept: git show refs/harness/rolled-back/1" in ran.out
+    assert "Rolled back. The removed work is kept: git show refs/harness/rolled-back/1" in ran.out
     assert calc.git("show", "refs/harness/rolled-back/1:mine.txt") == "of the person"
     assert calc.git("show", "refs/harness/rolled-back/1:wip.txt") == "x"
     assert calc.git("merge-base", start, "HEAD") == start
@@ -205,7 +205,7 @@ def test_without_any_place_a_crash_is_still_recovered(calc: CalcProject) -> None
     killed_at_work(calc)
     ran = calc.run([turn({"exit": 3}, times=9)])
     assert "in the project, where one that a crash leaves behind is not believed" in ran.text
-    assert "its record is in the project alone" in ran.text
+    assert "its record is only in the project" in ran.text
     not_accepted(calc, start)
 
 

@@ -234,7 +234,7 @@ def test_an_undo_that_was_killed_is_ended_by_the_same_words_or_the_next_command(
             decided += left
             if left and number % 2:
                 told = calc.harness("resume")
-                assert "was interrupted; ending it." in told.text, told.text
+                assert "was interrupted; completing it." in told.text, told.text
                 found = {"commit": calc.head}
             elif ran.killed and not left and calc.head != before:
                 found = {"commit": calc.head}  # killed after all was done

@@ -272,5 +272,5 @@ def test_a_verdict_in_the_projects_own_copy_of_a_session_is_not_believed(calc: C
     for kept in own_records(calc).glob("open_session.json*"):
         kept.unlink()
     ran = calc.run([turn({"exit": 3}, times=9)])
-    assert "its record is in the project alone" in ran.text
+    assert "its record is only in the project" in ran.text
     assert verdicts(calc) == []

@@ -74,10 +74,10 @@ def test_a_truthy_word_is_no_claim_and_is_a_violation() -> None:
         (lambda d: d["features"].reverse(), "features.json: the order of the features was changed"),
         (lambda d: d.update(instructions="do as you like"), "features.json: 'instructions' was changed"),
         (lambda d: d.update(new="member"), "features.json: 'new' was changed"),
-        (lambda d: d["features"].append("text"), "features.json: an entry is no object, has no id, or repeats one"),
+        (lambda d: d["features"].append("text"), "features.json: an entry is not an object, has no id, or repeats one"),
         (
             lambda d: d["features"].append(dict(d["features"][0])),
-            "features.json: an entry is no object, has no id, or repeats one",
+            "features.json: an entry is not an object, has no id, or repeats one",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_public_servers_in_their_own_words(
         ),
         (
             {"command": "npx", "args": ["-y", "@anthropic/postgres-mcp"]},
-            "nobody publishes @anthropic/postgres-mcp; what does the same is postgres-mcp (uvx)",
+            "@anthropic/postgres-mcp is not published; use postgres-mcp (uvx) instead",
         ),
         ({"command": "uvx", "args": ["postgres-mcp"], "config": {"read_only": "perhaps"}}, "must be true or false"),
         ({"command": "uvx", "args": ["postgres-mcp"], "config": {"connection_string": 7}}, "must be text"),

@@ -62,7 +62,7 @@ def work_while_killing(
                 except psutil.Error:
                     continue
             codes.append(process.wait(timeout=3000))
-        if codes[-1] == 3 and "nothing came back" in made.harness("status").out:  # hit three times in a row
+        if codes[-1] == 3 and "returned no result" in made.harness("status").out:  # hit three times in a row
             assert made.harness("resume", "--choose", "retry").code == 0
         elif not killed:
             return codes

@@ -121,7 +121,7 @@ def test_a_named_task_is_given_or_the_reason_why_not(project: TaskListProject) -
         task("e", depends_on=["no"]),
     ]
     project.edit(tasks=[*project.raw["tasks"], *more, task("f", status="failed", attempts=3)])
-    for name, said in (("c", "waits for b"), ("d", "completed"), ("e", "which no task is called"), ("f", "for good")):
+    for name, said in (("c", "waits for b"), ("d", "completed"), ("e", "which is not a task"), ("f", "for good")):
         assert said in refused(project, NothingEligible, task_id=name).message
     assert "no task z" in refused(project, UsageError, task_id="z").message
     assert claim.claim(project.worker(), "b")["task_id"] == "b"

@@ -145,7 +145,7 @@ def test_a_circle_among_the_new_is_refused_and_one_that_is_there_already_is_not(
     ("text", "said"),
     [
         ("{", "line 1"),
-        ('{"title": "x"}\n\n[]', "line 3 is no JSON object"),
+        ('{"title": "x"}\n\n[]', "line 3 is not a JSON object"),
         ('{"title": "x"}\n5', "line 2"),
         ("NaN", "line 1"),
     ],

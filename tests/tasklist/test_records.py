@@ -121,9 +121,9 @@ def test_a_time_is_read_with_or_without_an_offset(text: str) -> None:
     [
         ([{"title": "x"}], "tasks[0].id", "has no id"),
         ([{"id": 7}], "tasks[0].id", "has no id"),
-        ([task("a"), task("a")], "id", "two tasks are called a"),
-        ([task("a", depends_on="b")], "depends_on", "is no list"),
-        ([task("a", depends_on=["b"])], "depends_on", "depends on b, which no task is called"),
+        ([task("a"), task("a")], "id", "two tasks have the id a"),
+        ([task("a", depends_on="b")], "depends_on", "is not a list"),
+        ([task("a", depends_on=["b"])], "depends_on", "depends on b, which is not a task"),
         ([task("a", status="done")], "status", "unknown status 'done'"),
         ([task("a", status=5)], "status", "unknown status '5'"),
     ],

@@ -95,7 +95,7 @@ def test_a_failed_proof_goes_back_to_the_agent(tmp_path: Path) -> None:
     assert (ran.code, work.statuses(), work.task("a").attempts) == (0, ["completed"], 1), ran
     assert ran.json["attempts"][0]["result"] == "completed"
     assert "half done" in work.prompt("a", 1)
-    assert "sent back" in ran.err
+    assert "the agent gets the output" in ran.err
 
 
 @pytest.mark.parametrize("isolation", ["worktree", "in_place"])
@@ -151,7 +151,7 @@ def test_a_repository_without_a_commit_is_said_before_anything_is_done(tmp_path:
     Repo(work.root)
     ran = work.harness("run", "--agent", work.agent(WORKS))
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
-    assert "This repository has no commit yet: what is proven is not committed" in ran.text
+    assert "This repository has no commit yet: proven work is not committed" in ran.text
     assert "git commit --allow-empty -m Begin" in ran.text
 
 
@@ -349,7 +349,7 @@ def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Pat
         terminal.expect("Waiting; Ctrl-C ends it.")
         terminal.expect(r"command:sh-[0-9a-f]+: [0-9a-z ]+ left")
         terminal.sendintr()
-        terminal.expect("Interrupted; nothing was under way.")
+        terminal.expect("Interrupted; nothing was in progress.")
         terminal.expect(pexpect.EOF)
     assert terminal.exitstatus == 130
     assert (work.statuses(), work.task("a").attempts, work.raw["session"]) == (["pending"], 0, None)

@@ -1,1 +1,1 @@
-"""Feature projects: features.json, sessions, and proof. The front door is ``api.FeatureProject``."""
+"""Feature projects: features.json, sessions, and proof. The public API is ``api.FeatureProject``."""

@@ -1,9 +1,9 @@
-"""The front door of feature projects: what the commands, the MCP server and the demonstration use of them.
+"""Public API of feature projects, for the commands, the MCP server and the demonstration.
 
-``FeatureProject`` has one method a verb, answering with plain values for ``--json``. The functions read only, without
-the lock. Importing this module loads what ``harness status`` needs and no more: every other part is imported by the
-verb that uses it. Progress is said through ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an
-agent; what a person decides is a small commit or a change of state under the lock. Source: features.md section D.
+``FeatureProject`` has one method per verb; the answers are plain values for ``--json``. The functions only read,
+without the lock. Importing this module loads only what ``harness status`` needs; each verb imports the other parts that
+it uses. Progress goes to ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. A person's
+decision is a small commit or a change of state under the lock. Source: features.md section D.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git com
 
 
 def _silent(_line: str) -> None:
-    """Says nothing."""
+    """Print nothing."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """The feature project at or above the working directory; else ``NotAProject`` with these words for a person."""
+    """Return the feature project at or above the working directory, or raise ``NotAProject`` with this message."""
     found = root.find()
     if found is None or found.kind != "features":
         raise root.not_here("features", missing, hint)
@@ -74,7 +74,7 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """The paths of the project in ``folder``; its settings are read only where they have ``paths:``."""
+    """Return the paths of the project in ``folder``; its settings are read only if they have ``paths:``."""
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
@@ -88,14 +88,14 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """The settings of the project in ``folder``, each with its source; ``ConfigurationError`` when they are wrong."""
+    """Return the project's settings, each with its source; raise ``ConfigurationError`` if they are wrong."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
 
 
 def status(layout: FeatureLayout) -> JsonObject:
-    """Where the project stands, from its state files alone; ``StateDamaged`` for a file of another shape."""
+    """Return the progress of the project, from its state files; raise ``StateDamaged`` for a malformed file."""
     from agent_harness.protocols.features import status as features_status
 
     try:
@@ -111,7 +111,7 @@ def _read_yaml(path: str) -> JsonObject:
 
 
 def reader(layout: FeatureLayout) -> ProjectReader:
-    """Looks at the project, again and again, in the values that all protocols share."""
+    """Return a reader that can read the project repeatedly, in the values that all protocols share."""
     from agent_harness.protocols.features.reader import FeatureSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -119,35 +119,35 @@ def reader(layout: FeatureLayout) -> ProjectReader:
 
 
 def lines(found: Mapping[str, Any], *, everything: bool = False) -> list[str]:
-    """The answer of ``status`` for a person."""
+    """Return the answer of ``status`` as lines for a person."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.lines(found, everything=everything)
 
 
 def glance(found: Mapping[str, Any]) -> str:
-    """The answer of ``status`` in one short line."""
+    """Return the answer of ``status`` as one short line."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.glance(found)
 
 
 def version() -> JsonObject:
-    """The versions of the harness and of its state, where there is no project (UAH-068)."""
+    """Return the versions of the harness and of its state outside a project (UAH-068)."""
     from agent_harness.protocols.features import migrations
 
     return migrations.version(None)
 
 
 def problems(folder: Path) -> Iterator[ProjectCheck]:
-    """What keeps sessions of the project in ``folder`` from starting, and what is in order; changes nothing."""
+    """Yield the checks of the project in ``folder``, passed and failed, before a session; change nothing."""
     from agent_harness.protocols.features.people import inspection
 
     return inspection.checks(folder)
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """``list``, ``show``, ``restore`` or ``prune`` of what was taken away and is kept in private refs."""
+    """Run ``list``, ``show``, ``restore`` or ``prune`` on the rolled-back work that private refs keep."""
     import os
 
     from agent_harness.kernel.git import Git
@@ -167,10 +167,11 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """What the harness has put into a project, for whoever takes it out again; changes nothing.
+    """Return what the harness has added to a project, for its removal; change nothing.
 
-    ``files`` (that people wrote, last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the ``place`` by
-    which the user's state of it is found, the ``lock``. ``Busy`` or ``Refused`` while work is under way.
+    ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
+    ``place`` that leads to the user's state of the project, and the ``lock``. Raise ``Busy`` or ``Refused`` while a
+    session is running.
     """
     from agent_harness.protocols.features.planning import adoption
 
@@ -181,7 +182,7 @@ def traces(folder: str) -> JsonObject:
 
 
 def issues_of(repository: str, *, labels: Sequence[str] = (), closed: bool = False, say: Say) -> list[JsonObject]:
-    """The issues of a repository on GitHub, through the mirror's client; see ``GitHubTracker.rows``."""
+    """Return the issues of a repository on GitHub, through the mirror's client; see ``GitHubTracker.rows``."""
     import os
 
     from agent_harness.protocols.features.publish import github
@@ -200,10 +201,10 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """The newest ``limit`` rows in which every word of ``text`` occurs, oldest first; ``more`` when older ones fit.
+    """Return the newest ``limit`` rows that contain every word of ``text``, oldest first.
 
-    ``fields``: ``session``, ``feature``, ``item``, ``level``, ``types``. ``UsageError`` for a ``since`` or ``until``
-    that is no time.
+    ``more`` is set if older rows match too. ``fields``: ``session``, ``feature``, ``item``, ``level``, ``types``. Raise
+    ``UsageError`` for a ``since`` or ``until`` that is not a time.
     """
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
@@ -212,14 +213,14 @@ def log_query(
 
 
 def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
-    """The answer of ``log_query`` for a person, one line a row, in local time or UTC."""
+    """Return the answer of ``log_query`` for a person, one line per row, in local time or UTC."""
     from agent_harness.protocols.features import logs
 
     return [logs.line(row, utc=utc) for row in found["rows"]]
 
 
 def followed(layout: FeatureLayout) -> list[FollowedLog]:
-    """The logs that ``harness log --follow`` shows: what runs say."""
+    """Return the logs that ``harness log --follow`` shows: the messages of runs."""
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
 
@@ -227,9 +228,9 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Where what the agent said in the last session on this feature is kept, if it is; one that goes on comes first.
+    """Return the transcript path of the last session on this feature, a running one first; or None.
 
-    ``workspace`` is the folder in which that one is made, as one of several. Links are not followed.
+    ``workspace`` is the folder of that session if several agents work. Links are not followed.
     """
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
@@ -243,14 +244,14 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """The last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
+    """Return the last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
     from agent_harness.protocols.features import logs
 
     return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
 
 
 def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The answer of ``log_sessions`` for a person."""
+    """Return the answer of ``log_sessions`` as lines for a person."""
     from agent_harness.protocols.features import logs
 
     return [line for each in found for line in logs.summary_lines(each)]
@@ -268,9 +269,9 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """The project in ``folder``; ``ConfigurationError`` when its settings are wrong.
+        """Return the project in ``folder``; raise ``ConfigurationError`` if its settings are wrong.
 
-        ``by``: the view through which a person acts, which every event then names.
+        ``by``: the view through which a person acts; every event then names it.
         """
         from agent_harness.protocols.features.project import Project
 
@@ -281,20 +282,20 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Plans a new project: the initializer session, checked, repaired once, committed."""
+        """Plan a new project: run the initializer session, check it, repair it once, and commit."""
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
 
     @classmethod
     def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
-        """Makes a feature project of a repository with code and tests; starts no agent: see ``adoption.adopt``."""
+        """Make a feature project of a repository with code and tests; start no agent. See ``adoption.adopt``."""
         from agent_harness.protocols.features.planning import adoption
 
         return adoption.adopt(folder, allow_failing=allow_failing, say=say)
 
     def _settled(self) -> AbstractContextManager[None]:
-        """The project to itself, every interrupted session made whole."""
+        """Return a context with exclusive access to the project, after every interrupted session is recovered."""
         from agent_harness.protocols.features.engine.locking import settled
 
         return settled(self._project)
@@ -313,11 +314,12 @@ class FeatureProject:
         branch: str | None = None,
         lend: EngineFactory | None = None,
     ) -> JsonObject:
-        """Runs sessions: see ``engine.run.Runs.run``. A fresh clone first gets the state that git does not hold.
+        """Run sessions: see ``engine.run.Runs.run``.
 
-        With ``workers`` so many agents work at once, each in a workspace of its own, and the answer is another
-        one; their work lands on ``branch``, the one that is checked out where none is named; ``lend`` makes the
-        engine that runs the workers. Without, what such a run that died had proven lands first.
+        A fresh clone first gets the state that git does not hold. With ``workers``, that many agents work at once, each
+        in its own workspace, and the answer has another shape. Their work lands on ``branch``, by default the branch
+        that is checked out. ``lend`` makes the engine that runs the workers. Without ``workers``, the proven work of
+        such a run that died lands first.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs
@@ -352,12 +354,12 @@ class FeatureProject:
 
     @property
     def workers(self) -> int | None:
-        """How many agents the settings have work at once; ``None`` for one, as ever."""
+        """Number of agents that work at once, from the settings; ``None`` for one."""
         found = self._project.config.parallel.workers
         return found if found > 1 else None
 
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Runs one cleanup session now (UAH-055)."""
+        """Run one cleanup session now (UAH-055)."""
         from agent_harness.protocols.features.engine.run import Runs
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
@@ -371,10 +373,10 @@ class FeatureProject:
         max_sessions: int | None = None,
         lend: EngineFactory | None = None,
     ) -> JsonObject:
-        """What the next session would get; nothing on disk changes (UAH-048, UAH-049).
+        """Return what the next session would get; nothing on disk changes (UAH-048, UAH-049).
 
-        With ``workers``, what each of them would begin with and why: ``parallel``, and its ``lines`` for a person. Of
-        whom ``lend`` would make an engine for, nobody is asked.
+        With ``workers``, return what each of them would begin with and why: ``parallel``, and its ``lines`` for a
+        person. The engine of ``lend`` is not asked.
         """
         if workers:
             from agent_harness.protocols.features.parallel import run
@@ -387,7 +389,7 @@ class FeatureProject:
         return inspection.preview(self._project, feature_id)
 
     def now(self) -> list[str]:
-        """What the sessions under way are doing, one line each; any thread may ask."""
+        """Return what the running sessions are doing, one line each. Any thread may call this."""
         import os
 
         from agent_harness.session import now
@@ -396,62 +398,62 @@ class FeatureProject:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Looks at the project, again and again."""
+        """Return a reader that can read the project repeatedly."""
         return reader(self.layout)
 
     @property
     def reports(self) -> bool:
-        """Whether the settings have each run end with a page."""
+        """True if each run ends with a report page, by the settings."""
         return self._project.config.report.after_run
 
     def next_command(self) -> str:
-        """The one command to type now."""
+        """Return the one command to type now."""
         from agent_harness.protocols.features import status as features_status
 
         return features_status.next_command(status(self.layout))
 
     def keep_said(self, text: str) -> None:
-        """Adds what a run says to ``logs/run.log``."""
+        """Append a message of a run to ``logs/run.log``."""
         from agent_harness.session import now
 
         now.keep_said(self._project.layout.log("run.log"), text)
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
-        """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
+        """Run one feature's tests on a clean checkout of the work tree; change no status (UAH-051)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
-        """Runs the whole suite on what is in the work tree and says it feature by feature; flips nothing."""
+        """Run the whole suite on the work tree and report it by feature; change no status."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
-        """Features, tests, lint and file sizes, measured now (UAH-052)."""
+        """Measure features, tests, lint and file sizes now (UAH-052)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.measure(self._project)
 
     def version(self) -> JsonObject:
-        """The versions of the harness and of the state (UAH-068)."""
+        """Return the versions of the harness and of the state (UAH-068)."""
         from agent_harness.protocols.features import migrations
 
         return migrations.version(self._project)
 
-    # -- what a person decides -------------------------------------------------------------------------------------
+    # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
-        """Keeps sessions from starting; one that runs ends after its current operation (UAH-056, UAH-057)."""
+        """Keep sessions from starting; a running one ends after its current operation (UAH-056, UAH-057)."""
         from agent_harness.protocols.features.engine import locking
 
         return locking.pause(self._project, reason)
 
     def parallel_runs(self) -> ParallelRuns:
-        """What a person asks about runs of several agents here."""
+        """Return the view of the runs with several agents in this project, for a person's questions."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -469,7 +471,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """A run of several agents that is over, and has landed on the branch here what no remote has yet."""
+        """Return the workers and branch of a finished run that has landed commits which no remote has yet, or None."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -478,7 +480,7 @@ class FeatureProject:
         return {"workers": found, "branch": None} if found else None
 
     def _left(self) -> LeftRun:
-        """What a run that is dead holds."""
+        """Return what a dead run left."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.home import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
@@ -496,8 +498,10 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """Ends a pause and answers the stored question, the first one or that about a feature; after an abort it begins
-        anew (UAH-058, C12, C39). ``Superseded`` where that is not the question that was ``shown``."""
+        """End a pause and answer the stored question: the first one, or that about a feature (UAH-058, C12, C39).
+
+        After an abort, begin anew. Raise ``Superseded`` if that is not the question that was ``shown``.
+        """
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -507,7 +511,7 @@ class FeatureProject:
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
-        """Takes a feature out of the selection, or puts it back (UAH-059, C53)."""
+        """Exclude a feature from the selection, or include it again (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import marks
 
@@ -517,15 +521,15 @@ class FeatureProject:
             return marks.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """What ``3``, ``#3``, ``S8`` or the commit of an undo names, in a person's words; ``UsageError``."""
+        """Return, in a person's words, what ``3``, ``#3``, ``S8`` or an undo commit names; raise ``UsageError``."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """An accepted feature is taken back by one new commit, or comes back; see ``people/undo.py``.
+        """Take an accepted feature back with one new commit, or bring it back; see ``people/undo.py``.
 
-        One that was killed while it was carried out is ended.
+        An undo that was killed halfway is completed.
         """
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
@@ -536,7 +540,7 @@ class FeatureProject:
             return answer or undo.undo(self._project, what, dry_run=dry_run)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
-        """Marks a feature by the person's word; they have confirmed it (UAH-060, UAH-061, C65)."""
+        """Mark a feature by the person's decision, which they have confirmed (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")
         from agent_harness.protocols.features import marks
 
@@ -544,7 +548,7 @@ class FeatureProject:
             return marks.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
-        """Lets a person run a feature's tests and records their answer (UAH-062, UAH-063)."""
+        """Let a person run a feature's tests and record their answer (UAH-062, UAH-063)."""
         owner.refuse_agents(self._project.layout.root, "harness manual-verify")
         from agent_harness.protocols.features.people import inspection
 
@@ -552,7 +556,7 @@ class FeatureProject:
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
-        """Gives the project to a person (UAH-064)."""
+        """Hand the project to a person (UAH-064)."""
         owner.refuse_agents(self._project.layout.root, "harness handoff")
         from agent_harness.protocols.features.people import takeover
 
@@ -560,7 +564,7 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """Takes the project back and looks at what the person did (UAH-065, UAH-066)."""
+        """Take the project back and inspect the person's changes (UAH-065, UAH-066)."""
         owner.refuse_agents(self._project.layout.root, "harness takeback")
         from agent_harness.protocols.features.people import takeover
 
@@ -568,40 +572,40 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """Ends everything and moves the state aside; the person has confirmed it (UAH-067, C39)."""
+        """End everything and move the state aside; the person has confirmed it (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 
         return takeover.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
-        """Adds a feature with its test stub, as a commit (UAH-071): see ``add_features.add``."""
+        """Add a feature with its test stub, as a commit (UAH-071): see ``add_features.add``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._settled():
             return add_features.add(self._project, description, **given)
 
     def add_all(self, features: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Features that come from another list, in one commit; see ``add_features.add_all``."""
+        """Add features that come from another list, in one commit; see ``add_features.add_all``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._settled():
             return add_features.add_all(self._project, features)
 
     def sources(self) -> dict[str, int]:
-        """The ids of the features that say where they come from, by that."""
+        """Return the ids of the features that name their source, by that source."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.by_source(self._project.store.features())
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> JsonObject:
-        """Lets an agent plan more features from a specification: see ``add_features.extend``."""
+        """Let an agent plan more features from a specification: see ``add_features.extend``."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
-        """Brings older state to this schema (UAH-069, UAH-070)."""
+        """Migrate older state to this schema (UAH-069, UAH-070)."""
         from agent_harness.protocols.features import migrations
         from agent_harness.protocols.features.engine.locking import locked
 
@@ -610,13 +614,13 @@ class FeatureProject:
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
-        """Watches a complete project until `harness stop` (UAH-485)."""
+        """Watch a complete project until `harness stop` (UAH-485)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.maintain(self._project)
 
     def stop(self) -> JsonObject:
-        """Ends the maintenance mode (UAH-072)."""
+        """End the maintenance mode (UAH-072)."""
         from agent_harness.protocols.features.people import inspection
 
         self._project.require_initialised()

@@ -1,4 +1,4 @@
-"""What sessions cost: the record in costs.yaml, and what is left of the budgets. Pure.
+"""Costs of sessions: the record in costs.yaml, and the remaining budgets. Pure.
 
 The record is written in the JSON subset of YAML: people and YAML tools read it, and ``status`` needs no YAML library.
 Source: features.md section V, C17, C27, UAH-133..136.
@@ -13,7 +13,7 @@ from agent_harness.protocols.features.records import CostRecord, amount, json_ob
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What one session used."""
+    """Tokens and dollars that one session used."""
 
     session: int
     started: str
@@ -23,11 +23,11 @@ class Spent:
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     cost_usd: float | None = 0.0  # None: the price of a call is not known
-    assumed_usd: float = 0.0  # what calls of unknown price count for in the budgets, at a stated assumed price
+    assumed_usd: float = 0.0  # budget share of calls of unknown price, at a stated assumed price
 
     @classmethod
     def by(cls, used: Totals, *, session: int, started: str, feature_id: int | None) -> "Spent":
-        """What the turns of a session used."""
+        """Return the tokens and dollars that the turns of a session used."""
         return cls(
             session=session,
             started=started,
@@ -56,7 +56,7 @@ class Budgets:
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """The record after one more session; unknown members are kept. A session counts once (see ``counted``)."""
+    """Return the record after one more session; unknown members are kept. A session counts once (see ``counted``)."""
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -88,25 +88,25 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
 
 
 def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
-    """The record once a session that is counted already turns out to have cost more; it is no further session."""
+    """Return the record after a later cost of a session that is already counted; the number of sessions stays."""
     spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
     more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
     return CostRecord({**costs.record, "cumulative": {**costs.cumulative, **more}})
 
 
 def counted(costs: CostRecord) -> float:
-    """Dollars that count against the project's budget: what is known, and what is assumed for unknown prices (C58)."""
+    """Return the dollars that count against the project's budget: known costs, and assumed ones (C58)."""
     return costs.total_usd + costs.assumed_usd
 
 
 def of_feature(costs: CostRecord, feature_id: int) -> float:
-    """Dollars that count against one feature's budget."""
+    """Return the dollars that count against one feature's budget."""
     found = [row for row in costs.by_feature if row.get("feature_id") == feature_id]
     return sum(amount(row.get("cost_usd")) + amount(row.get("assumed_cost_usd")) for row in found)
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Dollars the next session may spend: the least of what session, feature and project leave (C27)."""
+    """Return the dollars that the next session may spend: the least that session, feature and project leave (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))
@@ -129,5 +129,5 @@ def _by_feature(costs: CostRecord, spent: Spent, sessions: int = 1) -> list[Json
 
 
 def _cents(dollars: float) -> float:
-    """Rounded to a hundredth of a cent, so that sums read well."""
+    """Round to a hundredth of a cent, so that sums read well."""
     return round(dollars, 4)

@@ -1,8 +1,8 @@
-"""Which question a session's ending leaves for a person (``questions.py`` has the questions themselves).
+"""Choice of the question that a session's ending leaves for a person (``questions.py`` has the questions themselves).
 
-After the rollback of a session that broke tests, they are run once more. Where they pass, their features keep their
-marks; where they still fail (the session has changed something outside of the repository), their features are opened
-again and come first. Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
+After the rollback of a session that broke tests, they are run once more. If they pass, their features keep their marks.
+If they still fail (the session has changed something outside the repository), their features are opened again and come
+first. Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
 """
 
 from dataclasses import replace
@@ -21,9 +21,9 @@ from agent_harness.protocols.features.verdict.judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """The question about this feature as the state stands, or ``None``; ``result`` is the session that just ended.
+    """Return the question about this feature, or ``None``; ``result`` is the session that just ended.
 
-    One that stops the runs goes before one that does not.
+    A question that stops the runs goes before one that does not.
     """
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
@@ -56,7 +56,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """What a person may decide about a session that was rejected; else the next one tries again (E2, E3)."""
+    """Return the question about a rejected session; without an answer the next session tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -67,7 +67,7 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Stores the question about the first feature that is larger than recommended, where no other one waits (E10)."""
+    """Store the question about the first feature that is larger than recommended, if no other one waits (E10)."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
@@ -91,7 +91,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """The same, said to the person who has just planned or added features."""
+    """Store the same question and print it for the person who has just planned or added features."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -99,7 +99,7 @@ def offer_split(project: Project) -> Question | None:
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:
-    """Keeps the question about an environment that reset.sh could not bring back (E6)."""
+    """Store the question about an environment that reset.sh could not restore (E6)."""
     if failed.data.get("resets"):
         told = "Could not recover clean state. Manual intervention needed."
         questions.store(project, questions.question("environment", told))
@@ -111,7 +111,7 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """The result with the features that fail after the rollback, too; they are open now and come first (C10)."""
+    """Return the result with the features that still fail after the rollback; they are opened, and first (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -130,7 +130,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """E3; or the panel of UAH-402 where open features wait for what broke."""
+    """Return E3; or the panel of UAH-402 if open features wait for the broken ones."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]
@@ -166,7 +166,7 @@ def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], 
 
 
 def _marks(result: Result) -> list[str]:
-    """What became of the marks, and what the next session is for."""
+    """Return lines about the marks, and about the purpose of the next session."""
     if result.opened_again:
         names = " and ".join(f"Feature {i}" for i in result.opened_again)
         return [f"2. Marking {names} as passes: false", f"3. Next session will fix {names} before continuing"]

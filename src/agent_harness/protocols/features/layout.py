@@ -1,36 +1,36 @@
-"""Where every file of a feature project is; nobody else writes these names.
+"""Paths of every file of a feature project; no other module writes these names.
 
     PROJECT/
       .harness.yaml            settings, committed
       features.json            the features, committed; authority on what is proven
-      claude-progress.txt      the story for people and agents, committed
+      claude-progress.txt      the progress log for people and agents, committed
       init.sh  reset.sh        start the environment; force it clean, committed
       .harness/                run-time state, ignored by git
-        session_state.json     how the last session ended and what comes next
+        session_state.json     end of the last session, and the next step
         test_baseline.json     the tests known to pass
         costs.yaml             tokens and dollars, written in the JSON subset of YAML
         file_sizes.json        lines a file, to notice growth
         quality.json           the last lint result, for `status`
         github_issues.json     which issue mirrors which feature
-        parallel.json          what the run of several agents is at
+        parallel.json          progress of the run with several agents
         lock                   one harness at a time
-        maintenance.json       there while the maintenance mode is on
+        maintenance.json       exists while the maintenance mode is on
         aborted-TIME/          the state that `harness abort` moved aside
         checkpoints/ID/        copies of the state before a session
-        screenshots/session-N/ what the agent of a session has looked at
+        screenshots/session-N/ images that the agent of a session has looked at
         logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, run.log, session-N.log,
                                session-N.cassette.jsonl (for `--agent replay:FILE`)
       .git/harness/
-        open_session.json      a copy of the record of the session under way, for people and for moved projects
+        open_session.json      a copy of the record of the running session, for people and for moved projects
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/trusted_state.py``
-        open_session.json      the session under way: where a crash left it
+        open_session.json      the running session, as a crash left it
         proven.json            the features that the harness has accepted
         pause.json             a person's pause, until `harness resume`
-        installed.json         what was installed where tests run, before a session
+        installed.json         installed packages where tests run, before a session
         undo.json              an undo that is being carried out, until it is done
-        run.lock               one harness at a time, also where the lock in the project was taken away
-        verdicts.jsonl         what was said of each claim, for ever: ``session/ledger.py``
+        run.lock               one harness at a time, even if the lock in the project was removed
+        verdicts.jsonl         the verdict on each claim, forever: ``session/ledger.py``
 
 Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.
 """
@@ -39,7 +39,7 @@ import os
 
 
 class FeatureLayout:
-    """The paths of one project; plain strings, since ``status`` starts in milliseconds."""
+    """Paths of one project; plain strings, since ``status`` starts in milliseconds."""
 
     __slots__ = ("features", "progress", "root", "state_dir")
 
@@ -57,7 +57,7 @@ class FeatureLayout:
         self.state_dir = os.path.join(self.root, state_dir)
 
     def relative(self, path: str) -> str:
-        """``path`` as git names it: below the project, with forward slashes."""
+        """Return ``path`` as git names it: below the project, with forward slashes."""
         return os.path.relpath(path, self.root).replace(os.sep, "/")
 
     @property
@@ -98,7 +98,7 @@ class FeatureLayout:
 
     @property
     def maintenance(self) -> str:
-        """There while the project is in maintenance mode; taking it away ends that."""
+        """Path of the file that exists in maintenance mode; deleting it ends the mode."""
         return os.path.join(self.state_dir, "maintenance.json")
 
     @property
@@ -107,7 +107,7 @@ class FeatureLayout:
 
     @property
     def sanity(self) -> str:
-        """The tests that a session begins with, as a script: written anew for each, and believed by nobody."""
+        """Path of the tests that a session begins with, as a script: rewritten for each session, and never trusted."""
         return os.path.join(self.state_dir, "sanity.sh")
 
     @property
@@ -119,25 +119,25 @@ class FeatureLayout:
         return os.path.join(self.state_dir, "logs")
 
     def log(self, name: str) -> str:
-        """The path of one log file, such as ``events.jsonl``."""
+        """Return the path of one log file, such as ``events.jsonl``."""
         return os.path.join(self.logs, name)
 
     @property
     def verdicts(self) -> str:
-        """What the failing step of a rejected claim printed, and a proof that passed: ``N-STEP.txt``."""
+        """Folder for the output of failing steps of rejected claims, and of proofs that passed: ``N-STEP.txt``."""
         return self.log("verdicts")
 
     def transcript(self, session: int) -> str:
-        """Where a session's agent output is kept, with its middle cut when it is long."""
+        """Return the path of a session's agent output; the middle of a long one is cut."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """What `--agent replay:FILE` plays again: a session's events and what became of the files."""
+        """Return the path of the file for `--agent replay:FILE`: a session's events and its changes to files."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:
-        """The repository's own folder, also where ``.git`` is a file that points to it."""
+        """Folder of the repository itself, also if ``.git`` is a file that points to it."""
         dot_git = os.path.join(self.root, ".git")
         if os.path.isfile(dot_git):
             with open(dot_git, encoding="utf-8") as file:
@@ -147,5 +147,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """The project's own copy of the record of the session under way; never believed where a verdict is at stake."""
+        """Path of the project's own copy of the record of the running session; never trusted for a verdict."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

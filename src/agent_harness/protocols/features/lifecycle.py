@@ -1,4 +1,4 @@
-"""The legal states of a project between sessions, and how one session's ending moves it. Pure.
+"""Legal states of a project between sessions, and the transition at the end of a session. Pure.
 
     status      complete   the feature was accepted, or there was nothing to finish
                 partial    work is kept as a WIP commit; the next session continues it
@@ -21,7 +21,7 @@ UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEnding:
-    """How one session ended, as far as the next session needs to know."""
+    """End of one session, as far as the next session needs it."""
 
     session: int
     feature_id: int | None
@@ -29,9 +29,9 @@ class SessionEnding:
     reason: str = "complete"
     at: str
     kept_work: bool = False  # a WIP commit of this feature exists
-    counted: bool = True  # False: a person decides what it is worth, and nothing is counted before
+    counted: bool = True  # False: a person decides about it, and nothing is counted before
     failure: str | None = None  # why it was rejected, for the next orientation
-    partial: JsonObject | None = None  # what is done, left and under way
+    partial: JsonObject | None = None  # work that is done, left and in progress
     red_tests: tuple[str, ...] = ()  # baseline tests that the WIP leaves failing (C15)
     checkpoint: JsonObject | None = None  # the rollback point from before the feature's first session
     wip_commit: str | None = None  # the head of the branch that the hand-off leaves
@@ -39,7 +39,7 @@ class SessionEnding:
 
 
 def after_session(state: SessionState, ending: SessionEnding) -> SessionState:
-    """The session state that follows."""
+    """Return the session state that follows."""
     partial = ending.status == "partial"
     continues = partial and ending.kept_work
     return state.but(
@@ -69,7 +69,7 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
-    """Sessions of each open feature whose claim was rejected, whatever came between them (C35)."""
+    """Return the rejected sessions of each open feature, regardless of other sessions between them (C35)."""
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
@@ -79,7 +79,7 @@ def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
 
 
 def prompt_type(state: SessionState) -> tuple[str, str]:
-    """The next session's prompt type, and why in a few words."""
+    """Return the next session's prompt type, and why in a few words."""
     if state.next_prompt == "cleanup":
         return "cleanup", "enough features are complete, or a person asked for it"
     if state.next_prompt == "continuation" and state.current_feature is not None:
@@ -91,5 +91,5 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
 
 
 def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
-    """Whether a person has to decide before this feature is tried again (C35)."""
+    """Return True if a person has to decide before this feature is tried again (C35)."""
     return state.stuck_count >= max_stuck_sessions

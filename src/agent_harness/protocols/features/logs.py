@@ -1,11 +1,8 @@
-"""What happened, and why: rows of every log of a project, filtered, in the order of time; and one summary a session.
+"""Rows of every log of a project, filtered and in order of time; and one summary per session.
 
-Reads the logs alone, from their ends, without a lock and without the settings, so that it answers while a session
-runs and when a setting is broken.
-
-Once a day, at the start of a run, what is older than its level allows is dropped, whole file by whole file and line by
-line; what matters is kept for ever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523,
-section W, C44.
+Only the logs are read, from their ends, without a lock and without the settings. So it answers while a session runs and
+if a setting is broken. Once a day, at the start of a run, expired rows are dropped, by file and by line; important ones
+are kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
 """
 
 import os
@@ -25,24 +22,24 @@ from agent_harness.session.log_rows import LATE, Filter, newest
 from agent_harness.session.project_view import PastSession, span
 
 SOURCES: Mapping[str, tuple[str, str]] = {
-    # name: (file, level of its rows where they say none)
+    # name: (file, default level of its rows)
     "events": ("events.jsonl", "important"),
     "decisions": ("decisions.jsonl", "critical"),
     "actions": ("agent_actions.jsonl", "routine"),
     "usage": ("usage.jsonl", "debug"),
 }
-"""Every log that ``query`` reads; sessions.jsonl repeats what the event ``session_ended`` says."""
+"""Logs that ``query`` reads; sessions.jsonl repeats the event ``session_ended``."""
 
 TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message", "log"})
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """The newest ``limit`` rows that fit, oldest first; ``more`` says that older ones fit as well."""
+    """Return the newest ``limit`` matching rows, oldest first; ``more`` is set if older ones match as well."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
 def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
-    """The rows of one log that fit, newest first, read as far back as they can fit."""
+    """Yield the matching rows of one log, newest first, as far back as they can match."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
         at = clock.parse(row.get("ts"))
@@ -77,44 +74,44 @@ SENTENCES: Mapping[str, str] = {
     "git_settings_changed": "the turn changed a setting of git: {message}",
     "left_out": "{message}",
     "stays_inside": "{message}",
-    "person_said": "the agent was told what a person says: {message}",
+    "person_said": "a person's message was given to the agent: {message}",
     "escalation_answered": "a person answered {answer}",
-    "feature_brought_back": "a person brought Feature #{feature_id} back, by {commit}",
+    "feature_brought_back": "a person restored Feature #{feature_id} with {commit}",
     "feature_claimed": "the agent said that Feature #{feature_id} is done",
     "feature_marked": "a person marked Feature #{feature_id}: passes {passes}",
     "feature_skipped": "Feature #{feature_id} was skipped: {reason}",
-    "feature_undone": "a person took Feature #{feature_id} back, by {commit}",
-    "feature_unskipped": "Feature #{feature_id} is taken in again",
+    "feature_undone": "a person undid Feature #{feature_id} with {commit}",
+    "feature_unskipped": "Feature #{feature_id} is no longer skipped",
     "features_added": "features were added: {features}",
     "file_read": "the agent read {path}{what}",
     "file_write": "the agent wrote {path}{what}",
-    "github_synced": "the issues on GitHub were brought up to date",
+    "github_synced": "the issues on GitHub were updated",
     "handed_to_person": "the project was given to a person",
-    "history_rewritten": "the session rewrote history; what it left behind is in {ref}",
+    "history_rewritten": "the session rewrote history; its commits are in {ref}",
     "index_lock_removed": "a stale lock of git was removed: {path}",
     "initialised": "the project was planned: {features} features",
     "logs_pruned": "{rows} old rows were dropped from the logs",
     "maintenance_check": "maintenance: {passing} tests pass",
     "maintenance_ended": "maintenance ended after {checks} checks",
     "maintenance_started": "maintenance began",
-    "migration_complete": "the state was brought up to date",
-    "migration_start": "the state is brought up to date",
+    "migration_complete": "the state was migrated",
+    "migration_start": "migration of the state started",
     "paused": "paused: {reason}",
     "pulled": "commits of others were pulled; the session is now {commit}",
     "pushed": "pushed {commit}",
-    "record_not_believed": "the record of an interrupted session was not believed",
-    "record_set_aside": "a record that is no session's was put aside: {path}",
+    "record_not_believed": "the record of an interrupted session was not trusted",
+    "record_set_aside": "a record that belongs to no session was moved aside: {path}",
     "resumed": "resumed",
-    "rollback_completed": "rolled back to {checkpoint_id}; what was taken away is in {rescue_ref}",
-    "screenshot_kept": "a picture was kept: {kept}",
+    "rollback_completed": "rolled back to {checkpoint_id}; the removed work is in {rescue_ref}",
+    "screenshot_kept": "a screenshot was kept: {kept}",
     "session_ended": "Session {session_id} on Feature #{feature_id} ended: {termination_reason}",
     "state_in_commits": "the session committed files of the harness; it is one commit without them now, see {ref}",
-    "taken_back": "a person gave the project back",
+    "taken_back": "a person handed the project back",
     "token_usage": "a call of the model: {input_tokens} tokens in, {output_tokens} out",
     "verification_passed": "Feature #{feature_id} is proven at {commit}",
     "work_set_aside": "the unfinished work on Feature #{feature_id} is in {ref}",
 }
-"""What an event without a message says, by its type; a member that a row does not have is left out."""
+"""Sentence of an event without a message, by its type; a member that a row does not have is left out."""
 
 
 class _Members(dict[str, str]):
@@ -123,7 +120,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """What one row says: its own message, the sentence of its type, or its members."""
+    """Return the text of one row: its own message, the sentence of its type, or its members."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -133,19 +130,19 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 
 def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
-    """One row for a person: when (local time, or UTC), in which session, how much it matters, what."""
+    """Return one row for a person: time (local or UTC), session, level and text."""
     return log_rows.line(row, sentence(row), utc=utc)
 
 
-# -- one summary a session ---------------------------------------------------------------------------------------------
+# -- one summary per session -------------------------------------------------------------------------------------------
 
 
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """The last of these sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first.
+    """Return the last of these sessions, or one, each with its end, cost, decisions, files, runs and problems.
 
-    What happened in them is read from the ends of the logs.
+    Oldest first. Their events are read from the ends of the logs.
     """
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
@@ -155,7 +152,7 @@ def summaries(
 
 
 def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
-    """The rows of these sessions, oldest first; reading ends at the first row of an older one."""
+    """Return the rows of these sessions, oldest first; reading ends at the first row of an older one."""
     found: list[JsonObject] = []
     for row in _backwards(layout, SOURCES[name][0]):
         number = row.get("session")
@@ -203,7 +200,7 @@ def _problem(row: Mapping[str, Any]) -> str:
 
 
 def _shortened(problem: str) -> str:
-    """At most 300 characters, cut between words: of many ids the first are whole, and how many follow is said."""
+    """Return at most 300 characters, cut between words, with the number of words that follow."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -211,7 +208,7 @@ def _shortened(problem: str) -> str:
 
 
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
-    """One summary for a person."""
+    """Return the lines of one summary for a person."""
     cost = found["cost_usd"]
     spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
     feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"
@@ -227,33 +224,33 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
     return [printable(row.replace("\n", " ")) for row in rows]
 
 
-# -- how long rows are kept --------------------------------------------------------------------------------------------
+# -- retention of rows -------------------------------------------------------------------------------------------------
 
 
 KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
-"""By level; ``logging.retention_days`` takes the place of the second row (C44)."""
+"""By level; ``logging.retention_days`` replaces the second row (C44)."""
 
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
-"""Logs without levels; decisions.jsonl and sessions.jsonl are kept for ever, and are not named here."""
+"""Logs without levels; decisions.jsonl and sessions.jsonl are kept forever, and are not named here."""
 
 PRUNED = ".pruned"
 _DAY = timedelta(days=1)
 
 
 def days_of(level: str, retention_days: int) -> int | None:
-    """Days that a row of this level is kept; ``None`` is for ever, also for a level that nobody knows."""
+    """Return the days that a row of this level is kept; ``None`` is forever, also for an unknown level."""
     return retention_days if level == "important" else KEPT_DAYS.get(level)
 
 
 def is_expired(row: Mapping[str, Any], at: datetime, retention_days: int, level: str | None = None) -> bool:
-    """Whether a row has had its time; one without a readable time is kept."""
+    """Return True if a row has expired; one without a readable time is kept."""
     days = days_of(level or str(row.get("level")).lower(), retention_days)
     written = clock.parse(row.get("ts"))
     return days is not None and written is not None and at - written > _span(days)
 
 
 def prune_daily(project: Project) -> None:
-    """Drops what is too old, once a day; a log that cannot be pruned is left as it is."""
+    """Drop expired rows and files, once a day; a log that cannot be pruned stays unchanged."""
     mark = project.layout.log(PRUNED)
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
@@ -271,7 +268,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Drops every row that has had its time, and what sessions said when important rows have; how many there were."""
+    """Drop every expired row, and the transcripts as old as expired important rows; return the number."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -280,7 +277,7 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrites a log without its expired rows, in one step; lines that are no record stay as they are."""
+    """Rewrite a log without its expired rows, in one step; lines that are not records stay unchanged."""
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)
@@ -313,7 +310,7 @@ _TRANSCRIPTS = (".log", ".cassette.jsonl")
 
 
 def _ours(folder: str) -> Iterator[str]:
-    """The files of sessions in a folder that is no link."""
+    """Yield the files of sessions in a folder that is not a link."""
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in sorted(names):
         path = os.path.join(folder, name)

@@ -1,10 +1,10 @@
-"""What a person decides about one feature: skipped, marked by their word, opened again. Each is one small commit.
+"""A person's decisions about one feature: skipped, marked manually, opened again. Each is one small commit.
 
-features.json is changed only where it is as committed, so that nobody's edit slips into our commit. Unfinished work of
-a feature that is taken out of the way goes into a rescue ref. Of the features that a person has to look at, the code is
+features.json is changed only if it is as committed, so that nobody's edit slips into the commit of the harness.
+Unfinished work of a feature that is set aside goes into a rescue ref. If a person has to look at a feature, its code is
 accepted and the mark waits for `harness manual-verify`:
 
-    hybrid    the tests prove what they can; then a person confirms the rest
+    hybrid    the tests prove a part; then a person confirms the rest
     manual    no test can prove it: the suite must hold, and a person confirms all of it
 
 Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
@@ -31,15 +31,14 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
-    """The feature with this id; ``UsageError`` that lists the ids when there is none."""
+    """Return the feature with this id; raise ``UsageError`` that lists the ids if there is none."""
     return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """features.json after ``edit`` in a commit of its own, with the files of ``also``; the commit.
+    """Commit features.json after ``edit``, with the files of ``also``; return the commit.
 
-    Refused, with everything as it was, where features.json has uncommitted changes or git is in the middle of
-    something.
+    Raise, with everything unchanged, if features.json has uncommitted changes or a git operation is in progress.
     """
     refuse_unsafe(project)
     before = files.read_bytes(project.layout.features)
@@ -57,9 +56,9 @@ def change(project: Project, message: str, edit: Callable[[FeatureList], None], 
 
 
 def refuse_unsafe(project: Project) -> None:
-    """Nothing is under way in git, HEAD is on a branch, and features.json is as committed."""
+    """Raise unless no git operation is in progress, HEAD is on a branch, and features.json is as committed."""
     if under_way := project.git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if project.git.branch() is None:
         raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
     name = project.features_name
@@ -68,7 +67,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Takes a feature out of the selection; what depends on it stays blocked and is named (C53)."""
+    """Exclude a feature from the selection; features that depend on it stay blocked and are named (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -90,7 +89,7 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
 
 
 def unskip(project: Project, feature_id: int) -> JsonObject:
-    """Puts a skipped feature back into the selection."""
+    """Put a skipped feature back into the selection."""
     feature = feature_of(project, feature_id)
     if not feature.skipped:
         raise Refused(f"Feature #{feature_id} is not skipped", hint="harness status")
@@ -101,7 +100,7 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Sets ``passes`` by a person's word; ``how`` is override, manual or takeback and is kept in the feature.
+    """Set ``passes`` by a person's decision; ``how`` is override, manual or takeback and is kept in the feature.
 
     A feature that is opened again leaves the baseline, so that its next proof may change its tests.
     """
@@ -125,7 +124,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Puts a person's word on a feature into the ledger, about the verdict ``of``, or else the last one on it."""
+    """Write a person's decision on a feature into the ledger, about the verdict ``of``, or else the last one on it."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -134,7 +133,7 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """`harness override`: the mark without a proof, after the person has confirmed (UAH-060, UAH-061)."""
+    """Set the mark of `harness override` without a proof, after the person has confirmed (UAH-060, UAH-061)."""
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -143,7 +142,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Opens several features again in one commit: they are marked as passing and their tests fail (E9)."""
+    """Open several features again in one commit: they are marked as passing and their tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -153,9 +152,9 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
 
 
 def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
-    """Takes features that a session broke out of the project in one commit; what depends on them goes on (C53).
+    """Skip the features that a session broke, in one commit; features that depend on them are not blocked (C53).
 
-    Their tests count no more: they leave the baseline with the mark.
+    Their tests no longer count: they leave the baseline with the mark.
     """
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
     names = ", ".join(f"#{i}" for i in feature_ids)
@@ -165,13 +164,13 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
         _leave_baseline(project, feature_id)
         project.store.event("feature_skipped", feature_id=feature_id, reason=reason, unblocks=True)
         say_word(project, feature_id, "skip", accepted=False)
-        project.say(f"Skipped Feature #{feature_id}. What depends on it is not blocked.")
+        project.say(f"Skipped Feature #{feature_id}. Features that depend on it are not blocked.")
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Takes the unfinished work of this feature off the branch into a rescue ref, which is returned.
+    """Move the unfinished work of this feature off the branch into a rescue ref, and return the ref.
 
-    ``None`` where there is none, or where a person has committed on top of it: then it stays, and that is said.
+    Return ``None`` if there is none, or if a person has committed on top of it: then it stays, and a message says so.
     """
     state = project.store.state()
     checkpoint = state.feature_checkpoint
@@ -179,7 +178,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         return None
     rescue = None
     if project.git.head() != state.wip_commit:
-        project.say("There are commits of yours on top of the unfinished work; it stays on the branch.")
+        project.say("You have commits on top of the unfinished work; it stays on the branch.")
     else:
         refuse_unsafe(project)
         if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
@@ -216,7 +215,7 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
-    """A question about this feature is answered by what was just done; its counters begin anew."""
+    """Drop the question about this feature, which is answered by the decision; its counters restart."""
     questions.let_go(project, feature_id)
     state = project.store.state()
     about = state.question is not None and state.question.feature_id == feature_id
@@ -228,7 +227,7 @@ def _forget_question(project: Project, feature_id: int) -> None:
 
 
 def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
-    """Takes members out of these features and gives others a value; whatever else they have stays, in its order."""
+    """Return an edit that removes members from these features and sets others; other members stay, in their order."""
 
     def edit(document: FeatureList) -> None:
         for feature_id in feature_ids:
@@ -240,11 +239,11 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
     return edit
 
 
-# -- features that a person has to look at -----------------------------------------------------------------------------
+# -- features that need a person ---------------------------------------------------------------------------------------
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """The work is on the branch; ``passes`` stays false, and ``awaiting_manual`` says why."""
+    """Return the settlement that merges the work; ``passes`` stays false, and ``awaiting_manual`` says why."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):
@@ -255,7 +254,7 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
 
 
 def awaiting_person(under_way: OpenSession, settlement: Settlement) -> Settlement:
-    """The settlement of accepted work that does not count before a person has looked at it."""
+    """Return the settlement of accepted work that does not count before a person has looked at it."""
     name = under_way.feature.name
     summary = {**(settlement.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
@@ -275,7 +274,7 @@ def awaiting_person(under_way: OpenSession, settlement: Settlement) -> Settlemen
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """What the person is to do, with what the agent of that session has looked at, and how to say that it is done."""
+    """Print the checks for the person, with the screenshots of that session and the command that confirms them."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

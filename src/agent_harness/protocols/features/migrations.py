@@ -1,6 +1,6 @@
-"""State of another version: read, migrated step by step with a backup before it, or refused.
+"""Migration of state of another version: step by step after a backup, or refused.
 
-    1 → 2   test_baseline.json, from a run of the suite at HEAD where it is missing
+    1 → 2   test_baseline.json, from a run of the suite at HEAD if it is missing
     2 → 3   timeout_count in session_state.json
 
 Source: features.md section C, C45, C46.
@@ -23,7 +23,7 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """The schema of the state on disk; 1 when it does not say, ``None`` without a state (UAH-030)."""
+    """Return the schema of the state on disk; 1 if it does not say, ``None`` without a state (UAH-030)."""
     if not project.store.initialised():
         return None
     found = project.store.stored_state().get("schema_version")
@@ -31,7 +31,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrates older state and lets newer state pass, or ``Refused``, as ``compatibility:`` says (UAH-031..035)."""
+    """Migrate older state and accept newer state, or raise ``Refused``, as ``compatibility:`` says (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -48,7 +48,7 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """``Refused`` for state of a newer harness, or a warning where the settings allow it."""
+    """Raise ``Refused`` for state of a newer harness, or print a warning if the settings allow it."""
     found = stored_schema(project)
     if found is None or found <= NOW:
         return
@@ -65,7 +65,7 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Brings the state to this schema, under the lock; what was done. State that is current is left alone."""
+    """Migrate the state to this schema, under the lock, and return the steps. Current state is not changed."""
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:
@@ -85,7 +85,7 @@ def migrate(project: Project, *, backup: bool) -> JsonObject:
 
 
 def version(project: Project | None) -> JsonObject:
-    """The versions of the harness and of the project's state, and what they mean for each other (UAH-068)."""
+    """Return the versions of the harness and of the project's state, and whether they fit (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
         status = "No project state here"
@@ -103,7 +103,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """A copy of the state folder beside it, out of git's sight (C46)."""
+    """Copy the state folder beside itself, ignored by git; return the name (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

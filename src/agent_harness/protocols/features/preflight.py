@@ -1,15 +1,15 @@
-"""Is it safe to start a session? Seven checks before a token is spent; the first that fails stops the rest.
+"""Seven checks before a session starts and a token is spent; the first that fails stops the rest.
 
     working directory   the folder is the project and can be written
     harness files       .harness.yaml, features.json, progress file; init.sh and reset.sh executable
-    git state           on a branch, no operation under way, tree clean or made so
+    git state           on a branch, no operation in progress, tree clean or stashed
     environment         init.sh, with reset.sh behind it, and the health check
-    baseline tests      every test known to pass still passes, at HEAD, in a worktree of our own
+    baseline tests      every test known to pass still passes, at HEAD, in a separate worktree
     budget              session, feature and project
 
-init.sh runs in a process group of its own and is waited for by its exit status alone, since a server that it leaves
-behind keeps its output open (C60). Those children live as long as the session and end with it, also when the harness
-is killed. Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33.
+init.sh runs in its own process group and is waited for by its exit status alone, since a server that it leaves behind
+keeps its output open (C60). Those children live as long as the session and end with it, also if the harness is killed.
+Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33.
 """
 
 import os
@@ -40,14 +40,14 @@ from agent_harness.verification.duties import behind
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check that passed, and what it found."""
+    """Check that passed, with a note."""
 
     name: str
     note: str = ""
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """The project folder exists and can be written."""
+    """Check that the project folder exists and can be written."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a folder that can be written",
@@ -58,7 +58,7 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """The contract's files are there, and the scripts can be run."""
+    """Check that the contract's files exist, and that the scripts can be run."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -84,7 +84,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """The settings' scripts that are files of the project; a command line such as ``make up`` is not checked."""
+    """Return the settings' scripts that are files of the project; a command line such as ``make up`` is not checked."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
@@ -92,23 +92,22 @@ def script_files(config: Config) -> list[str]:
 def git_state(
     git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
 ) -> Check:
-    """On a branch, nothing under way, and a clean tree; ``free_paths`` may differ (the harness writes them itself).
+    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean except ``free_paths``.
 
-    ``state`` is the folder of the harness's own state, of which the branch holds nothing.
-
-    A dirty tree is stashed under a name, untracked files included, or refused, as ``git.on_dirty`` says. A stash is
-    never popped for the person; how to get it back is printed.
+    The harness writes ``free_paths`` itself. ``state`` is the folder of the harness's own state, which the branch must
+    not hold. A dirty tree is stashed under a name, untracked files included, or refused, as ``git.on_dirty`` says. A
+    stash is never popped for the person; the command that restores it is printed.
     """
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
     if under_way := git.operation_under_way():
         raise UnsafeTree(
-            f"{under_way.capitalize()} is under way in this repository", hint="git status", check="git_state"
+            f"{under_way.capitalize()} is in progress in this repository", hint="git status", check="git_state"
         )
     if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
-            f"Another git process is at work here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
+            f"Another git process is running here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
@@ -125,10 +124,10 @@ def git_state(
 
 
 def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
-    """Switches to the default branch where that strands nothing; else ``UnsafeTree`` with the commands for it (C25)."""
+    """Switch to the default branch if no commit is lost; else raise ``UnsafeTree`` with the commands for it (C25)."""
     branch, head = git.default_branch(), git.head()
     if branch is None:
-        raise UnsafeTree("HEAD is detached, and there is no branch to go to", hint="git switch -c main")
+        raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
     if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
         raise UnsafeTree(
             f"HEAD is detached at commits that {branch} does not hold",
@@ -143,7 +142,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
         )
     if other := repository.other_work_tree(git, branch):
         raise UnsafeTree(
-            f"HEAD is detached, and {branch} is checked out in {other}: this work tree needs a branch of its own",
+            f"HEAD is detached, and {branch} is checked out in {other}: this work tree needs its own branch",
             hint="git switch -c NEW_BRANCH",
             check="git_state",
         )
@@ -152,7 +151,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """What to raise when tests that are known to pass do not, before an agent has done anything (UAH-275)."""
+    """Return the error for baseline tests that fail before an agent has done anything (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -163,7 +162,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Money is left for a session; both amounts are in the note."""
+    """Check that money is left for a session; both amounts are in the note."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -178,7 +177,7 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
 
 
 def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
-    """Which budget is used up, and how much of it."""
+    """Return the name of the budget that is used up, with its amounts."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
         spent = cost_rules.of_feature(costs, feature_id)
@@ -187,7 +186,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """features.json, or ``document``; ``ConfigurationError`` that names what is wrong in it."""
+    """Return features.json, or ``document``; raise ``ConfigurationError`` that names its defects."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -207,7 +206,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """The environment that the project's settings name; whatever was started in the block has ended after it."""
+    """Yield the environment that the project's settings name; everything that the block starts ends with it."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -220,7 +219,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     )
     changed = _unproven_scripts(project)
     if changed:
-        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that reaches no more than an agent.")
+        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that runs with an agent's rights.")
     wished = project.config.sandbox.settings()
     environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:
@@ -230,7 +229,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """What stands behind the environment's commands and is changed by work that nobody has accepted or allowed."""
+    """Return the files behind the environment's commands that unaccepted work has changed."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None
@@ -246,7 +245,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 
 class DevelopmentEnvironment:
-    """Starts the environment for one session; ``stop`` ends whatever init.sh left running."""
+    """Environment of one session; ``down`` ends everything that init.sh left running."""
 
     def __init__(
         self,
@@ -260,7 +259,7 @@ class DevelopmentEnvironment:
         say: Callable[[str], None],
         script_seconds: float = SCRIPT_SECONDS,
     ) -> None:
-        self.sandbox: Sandbox | None = None  # what the scripts reach
+        self.sandbox: Sandbox | None = None  # of the scripts
         self._root = root
         self._script_seconds = script_seconds
         self._init = init
@@ -271,10 +270,10 @@ class DevelopmentEnvironment:
         self._say = say
         self._env: Mapping[str, str] = process.scrubbed_environment()
         self._running: list[process.Running] = []
-        self._over_limit = ""  # what the script that ran last took of the machine that it may not
+        self._over_limit = ""  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """The environment is up, or ``PreflightFailed`` names what failed and where its output is."""
+        """Start the environment; raise ``PreflightFailed`` that names the failure and the log of its output."""
         code = self._script(self._init)
         resets = 0
         while code != 0 and auto_reset and self._reset and resets < max_reset_attempts:
@@ -293,7 +292,7 @@ class DevelopmentEnvironment:
             )
 
     def healthy(self) -> None:
-        """The health check passes, or ``PreflightFailed``."""
+        """Run the health check; raise ``PreflightFailed`` if it fails."""
         if not self._health_check:
             return
         done = process.run(
@@ -309,12 +308,12 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """Ends everything the scripts left running; safe to repeat."""
+        """End everything that the scripts left running; safe to repeat."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self._say(f"Warning: what {self._init} had left running {running.over_limit}, and was ended.")
+                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was ended.")
         if self._stop:
             process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 

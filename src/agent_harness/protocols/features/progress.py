@@ -1,7 +1,7 @@
-"""The progress file: the story of the project for people and agents, append-only for the harness.
+"""Progress file: the log of the project for people and agents, append-only for the harness.
 
-Entries are separated by ruled headings ``SESSION N - YYYY-MM-DD HH:MM``; parts are upper-case labels.
-Source: features.md section I (UAH-140..143), UAH-248, UAH-341.
+Entries are separated by ruled headings ``SESSION N - YYYY-MM-DD HH:MM``; parts are upper-case labels. Source:
+features.md section I (UAH-140..143), UAH-248, UAH-341.
 """
 
 import os
@@ -22,13 +22,13 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """One session's entry as written, by the agent or by the harness."""
+    """Entry of one session as written, by the agent or by the harness."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """The lines below ``LABEL:`` without their bullets; also text on the label's own line."""
+        """Return the lines below ``LABEL:`` without their bullets; also text on the label's own line."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -44,7 +44,7 @@ class SessionEntry:
 
 
 def header(project: str) -> str:
-    """The head of a new progress file."""
+    """Return the head of a new progress file."""
     return (
         f"{RULE}\nCLAUDE PROGRESS LOG - {project}\n{RULE}\n\n"
         "This file tells what was done, session by session. The harness sums up the recent\n"
@@ -53,7 +53,7 @@ def header(project: str) -> str:
 
 
 def recent_entries(path: str) -> list[SessionEntry]:
-    """The entries in the last 64 KiB of the file, oldest first; none when the file is missing.
+    """Return the entries in the last 64 KiB of the file, oldest first; none if the file is missing.
 
     The cost does not grow with the number of sessions.
     """
@@ -73,9 +73,9 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """(session, decision) of the last sessions that record decisions, newest session first (UAH-248).
+    """Return (session, decision) of the last sessions that record decisions, newest session first (UAH-248).
 
-    From the parts of their entries, and from what was ``told`` elsewhere, oldest first; the same words count once.
+    They come from the parts of their entries, and from ``told``, oldest first; the same words count once.
     """
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
@@ -87,12 +87,12 @@ def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: 
 
 
 def has_entry(path: str, session: int) -> bool:
-    """Whether the file already tells of this session."""
+    """Return True if the file already has an entry of this session."""
     return any(entry.session == session for entry in recent_entries(path))
 
 
 def entry(session: int, parts: Sequence[Part]) -> str:
-    """An entry in the file's form."""
+    """Return an entry in the file's form."""
     heading = f"\n{LINE}\nSESSION {session} - {clock.now():%Y-%m-%d %H:%M}\n{LINE}\n"
     body = []
     for label, lines in parts:
@@ -102,7 +102,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Adds text at the end, atomically, with a line end before it when one is missing."""
+    """Append text, atomically, with a line end before it if one is missing."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One opened project: its paths, settings, state and git, for every step of a session."""
+"""Opened project: its paths, settings, state and git, for every step of a session."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Says nothing."""
+    """Print nothing."""
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """What a step needs to work on one project."""
+    """Objects that a step needs to work on one project."""
 
     root: Path
     layout: FeatureLayout
@@ -44,14 +44,14 @@ class Project:
     git: Git
     say: Say = field(default=silent)
     candidate_refs: list[str] = field(default_factory=list)  # made since the last settlement
-    tips: dict[str, str | None] = field(default_factory=dict)  # by candidate, where its branch was when it was made
-    counts: str | None = None  # the folder in which starts of agents are counted, where not beside the verdicts
-    elsewhere: Callable[[float], float] | None = None  # of the project's budget, as ``BudgetLimit`` asks it
-    first_look: "FirstLook | None" = None  # of a run of several agents
+    tips: dict[str, str | None] = field(default_factory=dict)  # by candidate, the tip of its branch at that time
+    counts: str | None = None  # the folder of the start counts, if not beside the verdicts
+    elsewhere: Callable[[float], float] | None = None  # spent of the project's budget elsewhere, for ``BudgetLimit``
+    first_look: "FirstLook | None" = None  # of a run with several agents
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """The project in ``root`` under these settings."""
+        """Return the project in ``root`` under these settings."""
         layout = FeatureLayout(
             root,
             features=config.paths.features,
@@ -67,7 +67,7 @@ class Project:
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """The commit of the work tree as it is, on a private ref until the session is settled."""
+        """Commit the work tree as it is, on a private ref until the session is settled; return the commit."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -77,11 +77,11 @@ class Project:
         return commit
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """The tree of the files as they are, which nothing names."""
+        """Return the tree of the present files, which no ref names."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def starts(self, item: int | str | None) -> StartCount:
-        """The starts of agents for a feature, or for what is named; ``None`` is the cleanup."""
+        """Return the starts of agents for a feature, or for a name; ``None`` is the cleanup."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -107,7 +107,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """``NotAProject`` unless ``harness init`` was completed here; ``Refused`` when its folder is no folder."""
+        """Raise ``NotAProject`` unless ``harness init`` was completed; ``Refused`` if its folder is not a folder."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

@@ -4,28 +4,28 @@
     feature_stuck           too many sessions on one feature (E1)                    yes
     verification_failed     a feature's claims were rejected too often (E4)          yes
     app_broken              unfinished work leaves every known test failing (E5)     yes
-    landing_failed          proven work does not go together with what landed        yes
-    attempt_lost            nothing came back of three sessions in a row             yes
-    head_red                the branch does not prove what it should                 yes
-    landing_broken          what is to land cannot be verified                       yes
+    landing_failed          proven work cannot be merged with the landed work        yes
+    attempt_lost            three sessions in a row returned no result               yes
+    head_red                the branch does not pass all proofs                      yes
+    landing_broken          merge candidates cannot be verified                      yes
     budget_exceeded         a session ran over a budget (E7)                         yes
     too_many_starts         an agent was started too often for one feature           yes
     no_way_back             a session's checkpoint is gone from the repository       yes
     environment             reset.sh could not bring the environment back (E6)       until the next check
-    dependency_cycle        features depend on each other in a circle (E8)           until the next check
+    dependency_cycle        features depend on each other in a cycle (E8)            until the next check
     false_positives         features are marked as passing and tests fail (E9)       until the next check
-    claim_rejected          the harness did not believe a claim (E2)                 no: the next run tries again
+    claim_rejected          the harness rejected a claim (E2)                        no: the next run tries again
     regression              a session broke tests and was rolled back (E3)           no: the next run tries again
-    dependency_regression   the same, and open features wait for what broke          no: the next run tries again
+    dependency_regression   the same, and open features wait for broken ones         no: the next run tries again
     large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
     built_already           a feature's tests pass on the code before as well        its feature alone
-    protected_change        proven, but for protected files that were changed        its feature alone
+    protected_change        proven, except for changed protected files               its feature alone
 
-Those that stop until the next check are facts that every run looks at again: once they are fixed, by an answer or by
-hand, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until the
-next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
-feature with it, until the answer; of these there may be several (``kept_candidates`` of the session state).
-Letters mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
+Those that stop until the next check are facts that every run checks again: once they are fixed, by an answer or
+manually, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until
+the next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
+feature with it, until the answer. There may be several of these (``kept_candidates`` of the session state). Letters
+mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
 """
 
 import re
@@ -75,7 +75,7 @@ KEEPING = frozenset({"built_already", "protected_change"})
 """Kinds about a candidate that is kept until the answer."""
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
-"""Kinds that keep no run from starting; the others are looked at again by each run."""
+"""Kinds that keep no run from starting; each run checks the others again."""
 
 _KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
@@ -101,30 +101,30 @@ MEANT = {
     "retry": "the next run tries again",
     "rollback": "go back to before the unfinished work, which is kept in a rescue",
     "split": "skip {features}; you add smaller features in its place",
-    "skip": "leave {features} out; harness skip --undo takes it in again",
+    "skip": "leave {features} out; harness skip --undo includes it again",
     "manual": "the project is in your hands until harness takeback",
     "abort": "end everything; commits, logs and costs stay",
     "pause": "no session starts until harness resume",
-    "increase": "raise the budget, to --budget USD or else to twice what it is, and commit the setting",
+    "increase": "raise the budget, to --budget USD or to twice its value, and commit the setting",
     "investigate": "show the tests that fail; the question stays",
     "edit": "nothing is changed; you correct features.json and commit it",
     "reset": "mark {features} as not passing, to be built again",
     "proceed": "work on {features} as it is, and do not ask again",
-    "accept-built": "the kept work is judged again and accepted, where the proof holds that is shown above",
-    "accept-change": "the kept work is judged again with these files allowed to change, and accepted if all else holds",
-    "reject": "the kept work is not taken, it stays in a rescue; the next run tries {features} again",
+    "accept-built": "the kept work is verified again, and accepted if the proof above holds",
+    "accept-change": "the kept work is verified again with these files allowed to change, then accepted if it holds",
+    "reject": "the kept work is rejected, it stays in a rescue; the next run tries {features} again",
 }
-"""What an option does, in a line; ``{features}`` are those that the question is about."""
+"""Meaning of an option, in a line; ``{features}`` are those that the question is about."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
-    "environment": {"manual": "you fix the environment by hand; the next run looks at it again"},
+    "environment": {"manual": "you fix the environment; the next run checks it again"},
     "regression": {
         "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
         "manual": "the project is in your hands until harness takeback; the work that broke it is in a rescue",
     },
     "too_many_starts": {"retry": "the agent may be started as often again"},
-    "head_red": {"retry": "the next run looks at the branch again"},
-    "landing_broken": {"retry": "the next run verifies again what is to land"},
+    "head_red": {"retry": "the next run checks the branch again"},
+    "landing_broken": {"retry": "the next run verifies the merge candidates again"},
     "claim_rejected": {"manual": "the project is in your hands; harness manual-verify says that the work is right"},
     "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {
@@ -133,41 +133,41 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "skip": "Mark {features} as skipped, unblock dependents",
     },
 }
-"""What an option does for one kind of question, where that is something of its own."""
+"""Meaning of an option for one kind of question, if it differs."""
 
 
 def option_line(asked: Question, option: str) -> str:
-    """The label of an option and what it does; the word alone for one that is not known."""
+    """Return the label of an option and its meaning; the word alone for an unknown one."""
     return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
 
 
 def meaning(asked: Question, option: str) -> str:
-    """What an option does; nothing for one that is not known."""
+    """Return the meaning of an option; an empty text for an unknown one."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
     return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:
-    """The option's letter, the one in brackets of its label."""
+    """Return the option's letter, the one in brackets of its label."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """A question as it is stored."""
+    """Return a question as it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
 def stops(asked: Question | None) -> bool:
-    """Whether runs end with this question; one of a kind that is not known does."""
+    """Return True if runs end with this question; one of an unknown kind does."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """The question, one option a line with what it does (UAH-402), and the command that answers it.
+    """Return the question, one option per line with its meaning (UAH-402), and the command that answers it.
 
-    The command names the feature when another question of those ``among`` which it waits would be answered first.
+    The command names the feature if another question of ``among`` would be answered first.
     """
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
@@ -178,10 +178,10 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """What waits for an answer, in the order in which it is answered.
+    """Return the pending questions, in the order in which they are answered.
 
-    A stored question that stops the runs, the circle that features.json has now, those about kept candidates, any other
-    stored one. A stored circle that is no longer there is no question.
+    A stored question that stops the runs, the present dependency cycle of features.json, those about kept candidates,
+    any other stored one. A stored cycle that is gone is not a question.
     """
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
@@ -190,14 +190,14 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """The one of those that wait which a run says in full: about what it has worked on, unless another stops all."""
+    """Return the pending question that a run prints in full: about its own features, unless another one stops all."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """The question about the first circle of dependencies, as features.json has it now (E8)."""
+    """Return the question about the first dependency cycle in features.json now (E8), or None."""
     found = records.cycles(document)
     if not found:
         return None
@@ -207,7 +207,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Keeps the question until it is answered; the same question is asked once."""
+    """Store the question until it is answered; the same question is asked once."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -217,9 +217,9 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Drops a question that every run looks at again, or that the next session answers; to be called before it.
+    """Drop a question that every run checks again, or that the next session answers; call this before the session.
 
-    The one about a large feature stays: it is there until it is answered or the feature is done.
+    The one about a large feature stays until it is answered or the feature is done.
     """
     state = project.store.state()
     asked = state.question
@@ -237,12 +237,12 @@ def forget_passing(project: "Project") -> None:
 
 
 def forget(project: "Project") -> None:
-    """Drops the question that is stored."""
+    """Drop the stored question."""
     project.store.update_state(pending_escalation=None)
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Drops the question about this feature's kept candidate, and the ref that kept it; what was rolled back stays."""
+    """Drop the question about this feature's kept candidate, and the ref that kept it; rolled-back work stays."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -255,41 +255,41 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """The ref of ours that keeps the candidate; none for a name that the harness gives to nothing, such as a branch."""
+    """Return the harness's ref that keeps the candidate; None for any other name, such as a branch."""
     return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """``Escalated`` while a question that stops the runs waits for its answer."""
+    """Raise ``Escalated`` while a question that stops the runs waits for its answer."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """The event that says that a question is asked; its kind stands beside the event's own type."""
+    """Return the event of a question; its kind is a separate member beside the event's own type."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """``Escalated`` while a kept candidate, or the one of this feature, waits for an answer."""
+    """Raise ``Escalated`` while a kept candidate, or the one of this feature, waits for an answer."""
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def command(asked: Question, option: str) -> str:
-    """The command that gives this answer."""
+    """Return the command that gives this answer."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
 
 
 def hint(asked: Question) -> str:
-    """A command that answers a question, to be pasted, and behind it, as a comment, the other answers.
+    """Return a command that answers a question, ready to paste, with the other answers in a comment.
 
-    It is the one that tries again, where there is such an answer: who pastes without reading ends and skips nothing.
+    It is the retry if there is one: a person who pastes without reading ends and skips nothing.
     """
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
@@ -298,12 +298,12 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Which of several questions is meant, in a command."""
+    """Return the option that names the feature of a question, for a command."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 
 def word(asked: Question, chosen: str) -> str:
-    """The option that a person means by its number, its letter or its word; ``UsageError`` when it is none of them."""
+    """Return the option that a person names by its number, letter or word; raise ``UsageError`` for anything else."""
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

@@ -1,4 +1,4 @@
-"""Where the records of a feature project are for whoever looks at it, and what they say in the words of all protocols.
+"""Records of a feature project for views, in the words of all protocols.
 
 Source: ``faces.md`` F-REC-7; the state files as ``status`` reads them.
 """
@@ -25,7 +25,7 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """The records of one project; ``read_yaml`` as for ``FeatureStore``."""
+    """Records of one project; ``read_yaml`` as for ``FeatureStore``."""
 
     kind: Kind = "features"
 
@@ -35,29 +35,29 @@ class FeatureSource:
         self._read_yaml = read_yaml
 
     def home(self) -> str | None:
-        """The folder of the project outside of it."""
+        """Return the project's state folder outside the project, or None."""
         try:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
-        except (OSError, ValueError):  # a `.git` that says nothing
+        except (OSError, ValueError):  # an unreadable `.git`
             return None
 
     def now(self) -> Sequence[Now]:
-        """The sessions that say there what they do."""
+        """Return the present step of each session in that folder."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """What a run of several agents that lives is at."""
+        """Return the progress of a live run with several agents, or None."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:
-        """All of which the state part is made."""
+        """Return the files of the state part."""
         at, home = self._layout, self.home()
         kept = [os.path.join(folder, name) for folder in (home, at.state_dir) if folder for name in _KEPT]
         kept += [os.path.join(home, needs.LAST_RUN)] if home else []
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """The features without the claims of a session that is not judged yet, what is asked, and what was paid."""
+        """Return the features without unverified claims, the questions, and the costs."""
         store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
         believed = read(OPEN_SESSION, store.open_session, None)
         under_way = believed or store.session_copy()
@@ -90,22 +90,22 @@ class FeatureSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """The one history of sessions."""
+        """Return the one history of sessions."""
         return [self._layout.log("sessions.jsonl")]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """A row is a session that has ended."""
+        """Return the sessions with those of these rows; each row is a session that has ended."""
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:
-        """One for each session."""
+        """Return a pattern for the recordings, one per session."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the transcript folder of an agent in a workspace, whose state knows only its own session."""
+    """Return the transcript path of an agent in a workspace, whose state has only its own session; or None."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
@@ -121,7 +121,7 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    """What a row of ``sessions.jsonl`` tells."""
+    """Return the session in a row of ``sessions.jsonl``."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
         number=project_view.whole(row.get("session_id")),
@@ -177,7 +177,7 @@ def _item(
 
 
 def asked_question(found: records.Question) -> AskedQuestion:
-    """A question as it is shown."""
+    """Return a question as it is shown."""
     return AskedQuestion(
         kind=found.kind,
         message=found.message,

@@ -1,8 +1,8 @@
-"""What the files of a feature project hold, each read by one parser, safely whatever types are found.
+"""Files of a feature project, each read by one parser, safely for any types in them.
 
-A record is a view: its attributes are read from the JSON object below it, which is what is written again, so that what
-a newer version or a person added survives every write, in its order. They are plain classes because ``status`` reads
-them, and importing ``dataclasses`` costs more than all the rest of it. Source: features.md sections F, G, H.
+A record is a view: its attributes are read from the JSON object below it, and that object is written again. So
+additions of a newer version or a person survive every write, in their order. The classes are plain because ``status``
+reads them, and importing ``dataclasses`` costs more than all the rest of it. Source: features.md sections F, G, H.
 """
 
 from agent_harness.kernel.json import number_below
@@ -23,36 +23,36 @@ INSTRUCTIONS = (
 
 
 NO_ID = -1
-"""Of an entry whose id is no whole number; ``problems`` names it."""
+"""Id of an entry whose id is not a whole number; ``problems`` names it."""
 
 VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
-# -- the parsers' own ------------------------------------------------------------------------------------------------
+# -- parsers of values -----------------------------------------------------------------------------------------------
 
 
 def number(value: object, otherwise: int = 0) -> int:
-    """A whole number read from a file, or ``otherwise``."""
+    """Return a whole number read from a file, or ``otherwise``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def amount(value: object) -> float:
-    """A sum of money read from a file; 0 for what is none."""
+    """Return a sum of money read from a file; 0 for anything else."""
     return number_below(value, 1e12) or 0.0
 
 
 def json_object(value: object) -> "JsonObject | None":
-    """The value where it is an object."""
+    """Return the value if it is an object, else None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """The members of a list as texts; none where it is no list."""
+    """Return the members of a list as texts; none if it is not a list."""
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
 def ids(value: object) -> tuple[int, ...]:
-    """The whole numbers of a list; none where it is no list."""
+    """Return the whole numbers of a list; none if it is not a list."""
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
@@ -60,14 +60,14 @@ def ids(value: object) -> tuple[int, ...]:
 
 
 class Feature:
-    """One entry of features.json."""
+    """Entry of features.json."""
 
     __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
 
     def __init__(self, record: "JsonObject", name: str | None = None) -> None:
         self.record = record
         self.id = number(record.get("id"), NO_ID)
-        self.name = name or f"Feature #{record.get('id')}"  # how people call it
+        self.name = name or f"Feature #{record.get('id')}"  # name for people
         self.description = " ".join(str(record.get("description") or "").split())  # on one line
         file = record.get("test_file")
         self.test_file = file if isinstance(file, str) else ""  # may carry ``::node``
@@ -78,71 +78,71 @@ class Feature:
 
     @property
     def has_id(self) -> bool:
-        """Its id is a whole number."""
+        """True if its id is a whole number."""
         return self.id != NO_ID
 
     @property
     def asked(self) -> str:
-        """All that it says in words."""
+        """Text of the description and the steps."""
         return ". ".join((self.description, *self.steps))
 
     @property
     def feature_id(self) -> int | None:
-        """The id; ``None`` for ``CLEANUP``, which is no feature."""
+        """Id of the feature; ``None`` for ``CLEANUP``, which is not a feature."""
         return None if self is CLEANUP else self.id
 
     @property
     def test_path(self) -> str:
-        """The test file without its ``::node``."""
+        """Test file without its ``::node``."""
         return self.test_file.split("::", 1)[0]
 
     @property
     def awaits_person(self) -> bool:
-        """Its code is accepted, and a person has not yet confirmed it (C13)."""
+        """True if its code is accepted, and a person has not yet confirmed it (C13)."""
         return bool(self.record.get("awaiting_manual"))
 
     @property
     def accepted_in(self) -> int | None:
-        """The session after which it awaits a person."""
+        """Session after which it awaits a person."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """It can be worked on, once what it depends on is there."""
+        """True if it can be worked on, once its dependencies are done."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
     def skip_reason(self) -> str:
-        """Why it was skipped, as far as it was said."""
+        """Reason why it was skipped, if one was given."""
         found = json_object(self.record.get("skipped")) or {}
         return " ".join(str(found.get("reason") or "").split())
 
     @property
     def unblocks(self) -> bool:
-        """It was skipped after a regression and keeps nobody waiting (C53)."""
+        """True if it was skipped after a regression and blocks no other feature (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
 
     @property
     def marked_by_person(self) -> bool:
-        """It passes by a person's word, not by a proof."""
+        """True if it passes by a person's decision, not by a proof."""
         return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
-        """The lower, the sooner; without one, after all that have one (UAH-106)."""
+        """Priority: lower comes sooner; without one, after all that have one (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """One of ``VERIFICATION_TYPES``; what is no known word counts as automated (UAH-403)."""
+        """One of ``VERIFICATION_TYPES``; an unknown word counts as automated (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
     @property
     def requires_red(self) -> bool:
-        """Its tests must have failed before the work."""
+        """True if its tests must have failed before the work."""
         return self.record.get("requires_red") is not False
 
     @property
@@ -152,33 +152,33 @@ class Feature:
 
     @property
     def details(self) -> str:
-        """More about it, in prose, as another list had it."""
+        """Details in prose, as another list had them."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
-        """What the agent checks of a feature that a person confirms."""
+        """Checks by the agent of a feature that a person confirms."""
         return texts(self.record.get("automated_checks"))
 
     @property
     def manual_checks(self) -> tuple[str, ...]:
-        """What the person checks."""
+        """Checks by the person."""
         return texts(self.record.get("manual_checks"))
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:
-        """The steps of looking at it with a browser; ``None`` where that is not wanted (UAH-447)."""
+        """Steps for looking at it with a browser; ``None`` if that is not wanted (UAH-447)."""
         found = json_object(self.record.get("visual_verification"))
         return texts(found.get("steps")) if found and found.get("enabled") else None
 
 
 CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""}, "The cleanup")
-"""Stands where a session's feature stands, in a session that has none."""
+"""Placeholder for the feature of a session that has none."""
 
 
 class FeatureList:
-    """features.json; entries that are no objects are in the record alone."""
+    """features.json; entries that are not objects are in the record alone."""
 
     __slots__ = ("features", "record")
 
@@ -189,34 +189,34 @@ class FeatureList:
 
     @property
     def project(self) -> str:
-        """The project's name, where it has one."""
+        """Name of the project, or an empty text."""
         return str(self.record.get("project") or "")
 
     @property
     def passing(self) -> list[Feature]:
-        """The features that are marked as passing."""
+        """Features that are marked as passing."""
         return [f for f in self.features if f.passes]
 
     def by_id(self, feature_id: int | None) -> Feature | None:
-        """The feature with this id, or ``None``."""
+        """Return the feature with this id, or ``None``."""
         return next((f for f in self.features if f.id == feature_id), None)
 
     def counts(self) -> tuple[int, int]:
-        """(features proven, all features)."""
+        """Return (features proven, all features)."""
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
-        """One behind the last."""
+        """Return the id after the last."""
         return max((f.id for f in self.features if f.has_id), default=0) + 1
 
 
 def percent(part: int, whole: int) -> int:
-    """A floored whole percentage; 0 of 0 is 0 (UAH-054, C49)."""
+    """Return a floored whole percentage; 0 of 0 is 0 (UAH-054, C49)."""
     return 100 * part // whole if whole else 0
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Everything wrong with features.json, one line each, naming the feature and the field; empty when it is valid."""
+    """Return every defect of features.json, one line each, naming the feature and the field; empty if it is valid."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -228,7 +228,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """The same of each entry alone: what is no feature, or not whole."""
+    """Return the defects of each entry alone: invalid or incomplete features."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -269,7 +269,7 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Every circle of dependencies, first id again at its end; one that a skipped feature breaks is none (E8)."""
+    """Return every dependency cycle, first id again at its end; a skipped feature breaks a cycle (E8)."""
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -278,11 +278,11 @@ def cycles(document: FeatureList) -> list[list[int]]:
 
 
 STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
-"""The most verification steps of each estimated size (UAH-099..101); an estimate only ever warns."""
+"""Maximum of verification steps of each estimated size (UAH-099..101); an estimate only ever warns."""
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """What is unwise but allowed: more steps than recommended, or than the estimated size has (UAH-113, C42)."""
+    """Yield warnings about features with more steps than recommended, or than their estimated size (UAH-113, C42)."""
     for feature in features:
         steps, size = len(feature.steps), feature.record.get("size_estimate")
         most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
@@ -295,7 +295,7 @@ def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
 
 
 def too_large(feature: Feature, max_steps: int) -> str:
-    """What is said about a feature of too many steps."""
+    """Return the message about a feature with too many steps."""
     return f"{feature.name} has {len(feature.steps)} verification steps (max recommended: {max_steps})."
 
 
@@ -303,7 +303,7 @@ def too_large(feature: Feature, max_steps: int) -> str:
 
 
 class SessionState:
-    """session_state.json over the defaults of a new project (UAH-115..125)."""
+    """State in session_state.json over the defaults of a new project (UAH-115..125)."""
 
     __slots__ = (
         "cleaned_up_at",
@@ -347,20 +347,23 @@ class SessionState:
         asked = json_object(found["pending_escalation"])
         self.question = None if asked is None else Question(asked)
         kept = found["kept_candidates"] if isinstance(found["kept_candidates"], list) else []
-        asked_about = [Question(row) for row in kept if isinstance(row, dict)]  # at most one a feature
+        asked_about = [Question(row) for row in kept if isinstance(row, dict)]  # at most one per feature
         self.kept_candidates = [each for each in asked_about if each.feature_id is not None and each.options]
         self.sizes_accepted = ids(found["sizes_accepted"])
         self.fix_first = ids(found["fix_first"])
         self.feature_checkpoint = json_object(found["feature_checkpoint"])  # from before the unfinished feature
         self.wip_commit = commit if isinstance(commit, str) else None
-        self.red_tests = None if red is None else texts(red)  # ``None``: nobody has counted them (C15)
-        self.partial = json_object(found["partial"])  # done, left and under way
+        self.red_tests = None if red is None else texts(red)  # ``None``: not counted yet (C15)
+        self.partial = json_object(found["partial"])  # done, left and in progress
         self.last_failure = _text(found["last_failure"])
         self.summary = json_object(found["last_session_summary"])  # completed, commits, status
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """The same with other values for these members of the file; ``TypeError`` for one that the file has not."""
+        """Return a copy with other values for these members.
+
+        Raise ``TypeError`` for a member that the file does not have.
+        """
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
         return SessionState({**self.record, **members})
@@ -403,7 +406,7 @@ NOTHING_UNFINISHED: "JsonObject" = {
 
 
 class Question:
-    """What a person is asked, as it is stored; kinds and wording are in ``questions.py``."""
+    """Question for a person, as it is stored; kinds and wording are in ``questions.py``."""
 
     __slots__ = (
         *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
@@ -415,13 +418,13 @@ class Question:
         feature = record.get("feature_id")
         self.kind = str(record.get("type"))
         self.message = str(record.get("message"))
-        self.options = texts(record.get("options"))  # those of a version that asked less are kept
+        self.options = texts(record.get("options"))  # those of a version with fewer options are kept
         self.feature_id = feature if isinstance(feature, int) else None
         self.features = ids(record.get("features")) or ids([feature])  # that it is about
         self.details = texts(record.get("details"))  # said below the message
         self.failing = texts(record.get("failing"))  # tests
         self.session = record.get("session")
-        self.rescue_ref = _text(record.get("rescue_ref"))  # keeps what the session did
+        self.rescue_ref = _text(record.get("rescue_ref"))  # keeps the session's work
         self.commit = _text(record.get("commit"))  # the candidate that is kept until the answer
         self.ref = _text(record.get("ref"))  # names it
         self.paths = texts(record.get("paths"))  # protected files that it changes
@@ -430,7 +433,7 @@ class Question:
 
 
 def counts(value: object) -> dict[str, int]:
-    """The whole numbers of a JSON object; what is no number is left out."""
+    """Return the whole numbers of a JSON object; other members are left out."""
     found = json_object(value) or {}
     return {str(name): number for name, number in found.items() if isinstance(number, int)}
 
@@ -440,7 +443,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """``3 F401, 2 E501``: the most frequent kinds first, the rest as a number."""
+    """Return ``3 F401, 2 E501``: the most frequent kinds first, the rest as a number."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -449,7 +452,7 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``: what is most frequent first."""
+    """Return ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``: the most frequent first."""
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -463,12 +466,12 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """What a person has asked for; a request that cannot be read counts as one."""
+    """Return a person's request; an unreadable request counts as one."""
     return value if isinstance(value, dict) else unreadable if value else None
 
 
 class Baseline:
-    """test_baseline.json: the tests that are known to pass (UAH-129, UAH-131), and what data their code reads."""
+    """Tests in test_baseline.json that are known to pass (UAH-129, UAH-131), and the data files that they read."""
 
     __slots__ = ("files_read", "known_failures", "passing", "record")
 
@@ -479,16 +482,16 @@ class Baseline:
         self.known_failures = frozenset(texts(self.record.get("known_failures")))  # of a project that was adopted
 
     def but(self, **members: object) -> "Baseline":
-        """The same with other values for these members of the file."""
+        """Return a copy with other values for these members of the file."""
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """The same with tests that pass beside those that are known, and with the files that tests read now."""
+        """Return a copy with more passing tests, and with the files that tests read now."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
     def measured(self, passing: "Iterable[str]", total: int, **members: object) -> "Baseline":
-        """The baseline that a run of the suite gives."""
+        """Return the baseline that a run of the suite gives."""
         found = sorted(passing)
         return self.but(**{"passing_tests": found, "total_passing": len(found), "total_tests": total, **members})
 
@@ -504,13 +507,13 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Whether an agent has worked that said nothing of what it used: a cost of 0 is then one that is not known."""
+    """Return True if an agent worked and reported no use: a cost of 0 then means that it is not known."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 
 
 class CostRecord:
-    """costs.yaml: what sessions have cost so far; ``silent`` where none of them told anything."""
+    """Costs of sessions so far, in costs.yaml; ``silent`` if no session reported any."""
 
     __slots__ = (
         "assumed_usd",
@@ -529,7 +532,7 @@ class CostRecord:
         current, rows = json_object(record.get("current_session")) or {}, found.get("by_feature")
         unpriced = "cost_usd" in current and current["cost_usd"] is None
         self.total_usd = amount(found.get("total_cost_usd"))
-        self.assumed_usd = amount(found.get("assumed_cost_usd"))  # what calls of unknown price count for (C58)
+        self.assumed_usd = amount(found.get("assumed_cost_usd"))  # assumed for calls of unknown price (C58)
         self.unpriced_sessions = int(amount(found.get("sessions_of_unknown_price")))
         self.silent = tells_nothing(found.get("total_tokens"), self.total_usd) and not self.unpriced_sessions
         unpriced = unpriced or tells_nothing(current.get("tokens"), current.get("cost_usd"))

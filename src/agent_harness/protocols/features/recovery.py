@@ -1,4 +1,4 @@
-"""What to do with a session that a dead harness left open: one table, by the phase that was reached.
+"""Recovery of a session that a dead harness left open: one table, by the phase that was reached.
 
 Source: features.md C56, UAH-003.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One row: what the interrupted phase left behind, and the step that makes it whole."""
+    """Row of the table: the state that the interrupted phase left, and the step that recovers it."""
 
     phase: str
     left_behind: str
@@ -57,6 +57,6 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """The row for a phase; an unknown phase is treated like a running agent, the most careful row."""
+    """Return the row for a phase; an unknown phase is treated like a running agent, the most careful row."""
     rows = {row.phase: row for row in RECOVERY}
     return rows.get(phase, rows["running"])

@@ -1,6 +1,6 @@
-"""The few things that the harness does to a repository outside of a session, each through git's own commands.
+"""Actions of the harness on a repository outside a session, each through git's own commands.
 
-Its private refs get names beside those of others: somebody else's ref may lie where one of ours belongs, and theirs
+Its private refs get names beside those of others: another program's ref may have a name that the harness wants, and it
 stays. Git keeps refs like files and folders: with ``refs/harness/candidates/4/x`` there can be no ref named
 ``refs/harness/candidates/4``, and with ``refs/harness/rolled-back`` nothing below it. Then the nearest name that git
 accepts is used. Source: features.md C25, C26, C48, C65.
@@ -25,7 +25,7 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Every path that is not as in HEAD; ignored files, and other repositories below the project, are nobody's dirt.
+    """Return every path that differs from HEAD, without ignored files and other repositories below the project.
 
     Git stashes and commits nothing of such a repository, which it shows as one folder with a final slash.
     """
@@ -33,7 +33,7 @@ def dirty_paths(git: Git) -> list[str]:
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Git does not see the harness's state, also where a person has taken its line out of .gitignore.
+    """Hide the harness's state from git, also if a person has removed its line from .gitignore.
 
     A state that git sees would be stashed with a person's changes, and so would the log that this process prints into.
     """
@@ -45,25 +45,25 @@ def keep_out_of_sight(git: Git, folder: str) -> None:
 
 
 def ignore_always(git: Git, folder: str) -> None:
-    """Git does not see this folder, whatever becomes of .gitignore: an agent may write its own and add everything."""
+    """Hide this folder from git independently of .gitignore: an agent may write its own and add everything."""
     own_output.ignore(git.repository, f"/{folder}/")
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """``UnsafeTree`` when the branch holds the harness's state: every session would find it changed, and push it."""
+    """Raise ``UnsafeTree`` if the branch holds the harness's state: sessions would find it changed, and push it."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
     if held:
         raise UnsafeTree(
-            f"{folder}/, the state of the harness, is committed; it belongs to this machine alone",
+            f"{folder}/, the state of the harness, is committed; it belongs to this machine only",
             hint=f"git rm -r -q --cached {folder} && git commit -q -m 'The state of the harness is no part of it'",
             check="git_state",
         )
 
 
 def make_repository(root: Path) -> None:
-    """``git init`` in a folder that is in no repository."""
+    """Run ``git init`` in a folder that is in no repository."""
     try:
         done = subprocess.run(
             ["git", "init", "--quiet"], cwd=root, env=scrubbed_environment(), capture_output=True, check=False
@@ -75,9 +75,9 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stashes every change but those of ``free_paths`` under a name, untracked files included.
+    """Stash every change except those of ``free_paths`` under a name, untracked files included.
 
-    ``UnsafeTree`` when git cannot, or when something stays: what is in a new stash by then is said.
+    Raise ``UnsafeTree`` if git cannot, or if something stays; the message names a stash that was made.
     """
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
@@ -93,19 +93,19 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
     kept = git.commit_of("refs/stash") != before
     raise UnsafeTree(
         f"The work tree could not be cleaned: {', '.join(left[:3])} {problem}".strip()
-        + (f"; what was stashed is in stash@{{0}} ({name})" if kept else ""),
+        + (f"; the stashed files are in stash@{{0}} ({name})" if kept else ""),
         hint="commit, move or ignore it, then harness run",
         check="git_state",
     )
 
 
 def switch(git: Git, branch: str) -> None:
-    """Checks a branch out; git refuses where that would overwrite anything."""
+    """Check a branch out; git refuses if that would overwrite anything."""
     git.run("switch", "--quiet", branch)
 
 
 def other_work_tree(git: Git, branch: str) -> str | None:
-    """The folder of another work tree of the repository in which a branch is checked out: git allows one only."""
+    """Return the folder of another work tree that has a branch checked out, or None: git allows one only."""
     shared = Path(git.shared_dir())
     bare = git.settings().get("core.bare") == "true"
     for folder in [*([] if bare else [shared]), *sorted((shared / "worktrees").glob("*"))]:
@@ -118,14 +118,14 @@ def other_work_tree(git: Git, branch: str) -> str | None:
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
-    """One commit of these files, new ones too; whatever else is staged or changed stays as it is."""
+    """Commit these files, new ones too; other staged or changed files stay as they are."""
     env = git.identity_variables()
     git.run("add", "--", *paths)
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:
-    """The lock on the index that another git process holds, or has left; ``None`` once it goes away by itself."""
+    """Return the index lock that another git process holds, or has left; ``None`` once it goes away by itself."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -135,7 +135,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Lines of every file of a commit with one of these suffixes; empty and binary ones have none."""
+    """Return the lines of every file of a commit with one of these suffixes; empty and binary ones have none."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -151,7 +151,7 @@ def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int
 
 
 def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
-    """The tree with these files in it, in place of those of the same name."""
+    """Return the tree with these files in it, replacing those of the same name."""
     with git.room() as room, IsolatedView(git.repository, raw=True) as view, git.objects() as objects:
         index = room.path("tree-with")
         view.call("read-tree", tree, index=index)
@@ -164,10 +164,10 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Makes the files that differ between two commits those of ``commit``; ``now`` is the tree of the files now.
+    """Make the files that differ between two commits those of ``commit``; ``now`` is the tree of the files now.
 
-    ``UnsafeTree``, with nothing written, where one of them is neither as in ``base`` nor as in ``commit`` (those of
-    ``free`` may be anything), and where an ignored file is in the way. Safe to repeat after a crash.
+    Raise ``UnsafeTree``, with nothing written, if one of them is neither as in ``base`` nor as in ``commit`` (those of
+    ``free`` may be anything), or if an ignored file is in the way. Safe to repeat after a crash.
     """
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
@@ -195,7 +195,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """What ``act`` gives for a ref, and the ref: the wanted one, or a free one where git refuses that one."""
+    """Return the result of ``act`` for a ref, and the ref: the wanted one, or a free one if git refuses that one."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -206,9 +206,9 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Keeps a commit under a new ref, the wanted one or one beside it; the ref. Repeatable: one that has it is it.
+    """Keep a commit under a new ref, the wanted one or one beside it; return the ref. Safe to repeat.
 
-    What another work tree of the repository keeps under the wanted name stays there.
+    A ref of another work tree of the repository under the wanted name stays there.
     """
 
     def keep(ref: str) -> str:
@@ -220,16 +220,16 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """The wanted name, or the nearest one beside it, of which git would make a new ref now.
+    """Return the wanted name, or the nearest one beside it that git would accept for a new ref now.
 
-    The wanted name itself when git accepts none of them: what is wrong then, it says when the ref is made.
+    If git accepts none of them, return the wanted name: git then reports the error when the ref is made.
     """
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 
 
 def _ref_names(wanted: str) -> Iterator[str]:
-    """The name, then with a number behind its last part, then behind each earlier part but ``refs``."""
+    """Yield the name, then with a number after its last part, then after each earlier part except ``refs``."""
     yield wanted
     parts = wanted.split("/")
     for level in range(len(parts) - 1, 0, -1):
@@ -238,7 +238,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Asks git with a transaction that is given up before anything is written."""
+    """Ask git, with a transaction that is aborted before anything is written."""
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

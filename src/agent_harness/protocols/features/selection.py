@@ -1,4 +1,4 @@
-"""Which feature comes next, and why none does. Pure, and light enough for `status`.
+"""Choice of the next feature, and the reasons if there is none. Pure, and light enough for `status`.
 
 Source: features.md UAH-452..456, C13, C53.
 """
@@ -7,7 +7,7 @@ from agent_harness.protocols.features.records import Feature, FeatureList, Sessi
 
 
 class Choice:
-    """What to work on. ``feature`` is ``None`` when nothing is eligible; then ``waiting`` says what for."""
+    """Chosen feature; ``feature`` is ``None`` if nothing is eligible, then ``waiting`` gives the reasons."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -18,11 +18,11 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """The partial feature of ``state`` first (UAH-462), then those that a session broke for good (C10).
+    """Return the partial feature of ``state`` first (UAH-462), then those that a session broke for good (C10).
 
     Else the eligible one of lowest priority value, then id. Eligible: not proven, not skipped by a person, not waiting
-    for one or for their answer about a kept candidate, every dependency proven, or skipped in a way that keeps nobody
-    waiting.
+    for one or for their answer about a kept candidate, every dependency proven, or skipped in a way that blocks no
+    other feature.
     """
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
@@ -40,7 +40,7 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
-    """The feature that a person chose, when a session on it can begin; else ``UsageError`` or ``NothingEligible``.
+    """Return a feature that a person chose; raise ``UsageError`` or ``NothingEligible`` if no session on it can begin.
 
     While another feature is unfinished none can be chosen: its unproven commits would be pushed with the next proof.
     """
@@ -62,7 +62,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """The feature with this id; ``UsageError`` that lists the ids when there is none."""
+    """Return the feature with this id; raise ``UsageError`` that lists the ids if there is none."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)
@@ -73,12 +73,12 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
 
 
 def settled(document: FeatureList) -> set[int]:
-    """Ids of the features that keep nobody waiting: proven, or skipped after a regression (C53)."""
+    """Return the ids of the features that block no other one: proven, or skipped after a regression (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 
 
 def _kept(state: SessionState) -> set[int | None]:
-    """Features whose candidate is kept until a person has answered the question about it."""
+    """Return the features whose candidate is kept until a person has answered the question about it."""
     return {asked.feature_id for asked in state.kept_candidates}
 
 

@@ -1,6 +1,7 @@
-"""Reads and writes the state of a feature project: atomic files below one lock, append-only logs.
+"""State files of a feature project: atomic writes below one lock, append-only logs.
 
-The waterline of the protocol: it knows files, not git, agents or verification. Source: features.md sections F-H, C31.
+This module is at the bottom of the protocol: it knows files, not git, agents or verification. Source: features.md
+sections F-H, C31.
 """
 
 import os
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
-"""Logs whose loss nobody could make good."""
+"""Logs that could not be replaced if they were lost."""
 
 
 def _content(path: str) -> bytes:
-    """What a file holds; nothing where it cannot be read, or is far too large."""
+    """Return the content of a file; nothing if it cannot be read, or is far too large."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
@@ -36,7 +37,10 @@ def _content(path: str) -> bytes:
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """The record in a file or else in its backup; ``None`` when it is missing, ``StateDamaged`` when both are bad."""
+    """Return the record in a file or else in its backup; ``None`` if it is missing.
+
+    Raise ``StateDamaged`` if both are bad.
+    """
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -50,7 +54,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """True for one row in ten, by its content alone."""
+    """Return True for one row in ten, by its content alone."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -62,14 +66,14 @@ OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
 CLAIMS_OF_RUN = os.path.join("parallel", "claims.json")
-"""Which features a run of several agents has claimed, in the folder of the project outside of it."""
+"""Claims of a run with several agents, in the project's state folder outside the project."""
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 REVERSAL = "undo.json"
 
 
 class FeatureStore:
-    """The state files of one project."""
+    """State files of one project."""
 
     def __init__(
         self,
@@ -79,22 +83,22 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """``read_yaml`` reads a costs file that a person has rewritten in another style than JSON.
+        """Open the store; ``read_yaml`` reads a costs file that a person has rewritten in another style than JSON.
 
-        ``by`` is named by every event, where it is given.
+        ``by`` is named by every event, if given.
         """
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
         self._floor = LEVELS.index(log_level) if log_level in LEVELS else 1
         self._written: dict[str, bytes] = {}
-        self._open: JsonObject | None = None  # the session that this very process has under way
+        self._open: JsonObject | None = None  # the running session of this process
         self._home: str | None = None
 
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """features.json; ``StateDamaged`` when it is missing or does not parse."""
+        """Return features.json; raise ``StateDamaged`` if it is missing or does not parse."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -102,58 +106,58 @@ class FeatureStore:
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
         except StateDamaged as error:
             name = self.layout.relative(self.layout.features)
-            error.hint = f"fix it by hand, or take the last one that was committed: git restore {name}"
+            error.hint = f"fix it, or restore the committed one: git restore {name}"
             raise
 
     # -- session state -------------------------------------------------------------------------------------------
 
     def initialised(self) -> bool:
-        """Whether ``init`` was completed here."""
+        """Return True if ``init`` was completed here."""
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """session_state.json over the defaults of a new project."""
+        """Return session_state.json over the defaults of a new project."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
-        """Replaces session_state.json."""
+        """Replace session_state.json."""
         self.write(self.layout.session_state, state.record)
 
     def update_state(self, **members: object) -> records.SessionState:
-        """Replaces these members of session_state.json; the state that follows."""
+        """Replace these members of session_state.json; return the new state."""
         state = self.state().but(**members)
         self.write_state(state)
         return state
 
     def stored_state(self) -> "JsonObject":
-        """session_state.json as it is on disk, without any default."""
+        """Return session_state.json as it is on disk, without any default."""
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
-        """test_baseline.json over an empty one."""
+        """Return test_baseline.json over an empty one."""
         return records.Baseline(self._read(self.layout.baseline))
 
     def write_baseline(self, baseline: records.Baseline) -> None:
-        """Replaces test_baseline.json."""
+        """Replace test_baseline.json."""
         self.write(self.layout.baseline, baseline.record)
 
     def file_sizes(self) -> "JsonObject":
-        """file_sizes.json, or an empty object."""
+        """Return file_sizes.json, or an empty object."""
         return self._read(self.layout.file_sizes)
 
     def quality(self) -> "JsonObject":
-        """quality.json, or an empty object."""
+        """Return quality.json, or an empty object."""
         return self._read(self.layout.quality)
 
     def issues(self) -> "JsonObject":
-        """github_issues.json, or an empty object where there is none, or none that can be read."""
+        """Return github_issues.json, or an empty object if it is missing or unreadable."""
         try:
             return files.read_json(self.layout.github_issues)
         except (OSError, StateDamaged):
             return {}
 
     def costs(self) -> records.CostRecord:
-        """costs.yaml; the JSON part of YAML is read here, anything else by ``read_yaml``."""
+        """Return costs.yaml; its JSON part is read here, anything else by ``read_yaml``."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -165,7 +169,7 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replaces one state file whole, atomically, keeps the one before, and remembers what it now holds."""
+        """Replace one state file atomically, keep the previous version, and remember the new content."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -180,22 +184,22 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """The error with the command that brings the last whole version back."""
+        """Return the error with the command that restores the last whole version."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix it by hand: {name}"
         return error
 
     def sweep(self) -> None:
-        """Removes what writers that were killed left beside the state files. Call it under the lock."""
+        """Remove the files that killed writers left beside the state files. Call it under the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
 
-    # -- guarding the state against the agent (C31) --------------------------------------------------------------
+    # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remembers the state files as they are now; ``tampered`` compares with this."""
+        """Remember the state files as they are now; ``tampered`` compares with this."""
         held = {}
         for path in self._guarded():
             try:
@@ -206,7 +210,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Keeps what the histories hold before an agent works, where it does not write."""
+        """Copy the histories before an agent works to where it cannot write."""
         import shutil
 
         for name in HISTORIES:
@@ -214,13 +218,13 @@ class FeatureStore:
             if kept and os.path.isfile(source) and not os.path.islink(source):
                 try:
                     shutil.copyfile(source, kept)
-                except OSError:  # the disk says no: then there is none to go back to
+                except OSError:  # a disk error: then there is no copy to restore
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Histories that no longer begin as they did before the agent worked, made whole again; their names.
+        """Restore histories that no longer begin as they did before the agent worked; return their names.
 
-        What has been written since then stays behind that. Reads each of them once.
+        Later rows follow the restored ones. Each file is read once.
         """
         found = []
         for name in HISTORIES:
@@ -237,13 +241,15 @@ class FeatureStore:
         return found
 
     def tampered(self) -> list[str]:
-        """State files that differ from what the harness wrote, put back as they were; their names."""
+        """Restore the state files that differ from what the harness wrote; return their names."""
         paths = dict.fromkeys((*self._guarded(), *self._written))
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Makes a file what it was (``None``: not there), also where a link or a folder took its place; whether it had
-        to be."""
+        """Restore a file to its content (``None``: missing), also if a link or a folder replaced it.
+
+        Return True if it had changed.
+        """
         try:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
@@ -264,10 +270,13 @@ class FeatureStore:
         kept = (os.path.join(place, name) for place, _, names in os.walk(at.checkpoints) for name in names)
         return (*state, *kept)
 
-    # -- the session under way -----------------------------------------------------------------------------------
+    # -- the running session --------------------------------------------------------------------------------------
 
     def settle_in(self) -> str | None:
-        """Finds the place for what no agent may rewrite; a line for the person when it is not the usual one."""
+        """Find the folder for records that no agent may rewrite.
+
+        Return a note for the person if it is not the usual one.
+        """
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -276,29 +285,29 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """The folder of the project outside of it; ``None`` where there is none."""
+        """Return the project's state folder outside the project; ``None`` if there is none."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Where a session says what it is doing; ``None`` where no place outside the project can be written."""
+        """Return the path of a session's present step; ``None`` if no folder outside the project can be written."""
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """The session that is, or was, under way here, as the harness itself recorded it outside the project."""
+        """Return the session that is, or was, running here, as the harness itself recorded it outside the project."""
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Makes the folders that git's rooms and the record need what they should be, whatever the agent put there."""
+        """Restore the folders that git and the record need, whatever the agent put there."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """The copy in the project, which anybody may have written; ``None`` when there is none.
+        """Return the copy in the project, which anybody may have written; ``None`` if there is none.
 
-        What is no record at all counts as an empty one.
+        An unreadable copy counts as an empty one.
         """
         try:
             return _read_or_backup(self.layout.session_copy)
@@ -306,7 +315,7 @@ class FeatureStore:
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Records the session under way; durable before this returns."""
+        """Record the running session; durable before this returns."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -315,7 +324,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Forgets the session under way: all of its effects are on disk. The record that is believed goes last."""
+        """Remove the record of the session: all of its effects are on disk. The trusted record goes last."""
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -326,14 +335,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Nothing is kept of what the histories held: no agent works any more."""
+        """Remove the copies of the histories: no agent is running any more."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Takes a record that is of no use here out of the way, kept under another name, which is returned."""
+        """Move an unusable record out of the way; return its new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -345,7 +354,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """What a run of several agents has claimed, alive or dead: ``owner``, ``workers``, ``branch``, ``items``."""
+        """Return the claims of a live or dead parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
             return {}
@@ -355,7 +364,7 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """What a run of several agents has left that is dead: ``workers``, ``branch`` if named, and its ``items``."""
+        """Return the claims of a dead run with several agents: ``workers``, ``branch``, ``items``; or None."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -370,10 +379,10 @@ class FeatureStore:
         named = branch if isinstance(branch, str) else None
         return {"workers": records.number(found.get("workers"), 1), "branch": named, "items": items}
 
-    # -- what is proven ------------------------------------------------------------------------------------------
+    # -- proven features ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":
-        """proven.json, or an empty object where there is none, or none that can be read."""
+        """Return proven.json, or an empty object if it is missing or unreadable."""
         path = self._trusted(PROVEN)
         try:
             return files.read_json(path) if path else {}
@@ -381,9 +390,9 @@ class FeatureStore:
             return {}
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """The same, in which only that is passing which the harness has accepted, or a person has said.
+        """Return the list in which only features pass that the harness has accepted, or a person has marked.
 
-        An agent can write the file; a project that the harness has not seen yet is believed.
+        An agent can write the file; a project that the harness has not seen yet is trusted.
         """
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -393,25 +402,28 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replaces proven.json; where there is no place for it, the next run asks the suite instead."""
+        """Replace proven.json; without a folder for it, the next run asks the suite instead."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
-        """Where it is kept what was installed before a session; ``None`` without a place outside the project."""
+        """Return the path of the list of installed packages before a session.
+
+        ``None`` without a folder outside the project.
+        """
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Where an undo is written down while it is carried out; ``None`` without a place outside the project."""
+        """Return the path of the undo that is being carried out; ``None`` without a folder outside the project."""
         return self._trusted(REVERSAL)
 
-    # -- what was said of each claim ------------------------------------------------------------------------------
+    # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Where the verdicts are (``session/ledger.py``): in the project where no place outside can be written.
+        """Return the path of the verdicts (``session/ledger.py``): in the project if no folder outside can be written.
 
-        Without ``make``, for reading, nothing is made.
+        Without ``make``, for reading, nothing is created.
         """
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
@@ -422,7 +434,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """The pause that a person has asked for; a request that cannot be read counts as one."""
+        """Return the pause that a person has asked for, or None; an unreadable request counts as one."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -432,7 +444,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Asks for a pause, or takes it back."""
+        """Request a pause, or withdraw it."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -443,9 +455,9 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """One line in events.jsonl, unless its level lies below the configured floor (C44).
+        """Write one line to events.jsonl, unless its level is below the configured floor (C44).
 
-        With the floor at ``routine``, one in ten of the routine events is kept: the same ones whenever it is asked.
+        With the floor at ``routine``, one in ten of the routine events is kept: always the same ones.
         """
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
@@ -453,24 +465,24 @@ class FeatureStore:
             self.log("events.jsonl", row)
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
-        """One JSON line with a time stamp in a log of the project."""
+        """Write one JSON line with a time stamp to a log of the project."""
         files.own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":
-        """The last rows of a log; the cost does not grow with the log."""
+        """Return the last rows of a log; the cost does not grow with the log."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """The number of the next session: one that no record has, also where a person brought an older state back."""
+        """Return the number of the next session: one without a record, even if a person restored an older state."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
-        """Numbers of the sessions whose record is already in sessions.jsonl (the last few are enough)."""
+        """Return the numbers of the last few sessions with a record in sessions.jsonl."""
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """The job that has each feature of what ``left_by_run`` says."""
+    """Return the job of each feature in the answer of ``left_by_run``."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

@@ -1,8 +1,6 @@
-"""The front door of a task list: one method for each verb, each answer with the one command to run now.
+"""Public API of a task list: one method per verb; each answer has the one command to run now.
 
-An agent calls a verb on every step, so each method loads only its own part.
-
-Source: ``tasklist.md`` 13.3.
+An agent calls a verb on every step, so each method loads only its own part. Source: ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ __all__ = [
 CLAIM = "harness task claim"
 END = "harness session end"
 TRY_SECONDS = 60.0
-"""For the checks of all tasks that one command adds."""
+"""Time for the checks of all tasks that one command adds."""
 
 
 def _with_next(answer: JsonObject, command: str) -> JsonObject:
@@ -55,7 +53,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """One task list, asked by one worker. Every method raises ``HarnessError``s and nothing else."""
+    """Task list for one worker. Every method raises ``HarnessError`` only."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -75,9 +73,9 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """The task list at or above a folder, else by ``HARNESS_STATE_ROOT``, else at or above the working directory.
+        """Return the task list at or above a folder, by ``HARNESS_STATE_ROOT``, or at or above the working directory.
 
-        ``NotAProject`` when there is none.
+        Raise ``NotAProject`` if there is none.
         """
         from agent_harness.protocols.tasklist.claims.worker import Worker
 
@@ -100,7 +98,7 @@ class TaskList:
 
     @staticmethod
     def init(folder: str, **options: Any) -> JsonObject:
-        """Makes the files of a task list where they are missing."""
+        """Make the missing files of a task list."""
         from agent_harness.protocols.tasklist import planning
 
         answer = planning.create(folder, **options)
@@ -108,7 +106,7 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Makes a task list with its first tasks, and says so in ``made``; nothing is made where one is refused."""
+        """Make a task list with its first tasks, reported in ``made``; nothing is made if a task is refused."""
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -117,7 +115,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Adds tasks, all or none."""
+        """Add tasks, all or none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -126,7 +124,7 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return whether the checks of these tasks pass already; ``None`` for those that the time was too short for."""
+        """Return True for tasks whose checks pass already, else False; ``None`` if the time was too short."""
         from agent_harness.protocols.tasklist.attempts import validation
 
         known, ends = self.store.read().by_id, time.monotonic() + seconds
@@ -138,31 +136,31 @@ class TaskList:
         return found
 
     def sources(self) -> dict[str, str]:
-        """The ids of the tasks that say where they come from, by that."""
+        """Return the ids of the tasks that name their source, by that source."""
         from agent_harness.protocols.tasklist import planning
 
         return planning.by_source(self.store.read())
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-        """A person's correction of one task."""
+        """Correct one task, by a person."""
         owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
     def reset(self, task_ids: Sequence[str] = (), *, failed: bool = False) -> JsonObject:
-        """Failed tasks are tried again, with all their attempts."""
+        """Give failed tasks all their attempts again."""
         owner.refuse_agents(self.layout.root, "harness task reset")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"reset": planning.reset(self.store, task_ids, failed=failed)}, "harness run")
 
     def status(self, *, tail: int = 5) -> JsonObject:
-        """Where the list stands; takes no lock."""
+        """Return the progress of the list; take no lock."""
         return status(self.layout.root, tail=tail)
 
     def stats(self) -> JsonObject:
-        """The numbers, also into the log."""
+        """Return the numbers, and write them to the log."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.log_stats(self.worker), "harness status")
@@ -170,7 +168,7 @@ class TaskList:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
-        """Begins a session, or finds the one that this worker has under way."""
+        """Begin a session, or return the running one of this worker."""
         if take_over:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
@@ -187,37 +185,37 @@ class TaskList:
         return self._go_on()
 
     def session_end(self) -> JsonObject:
-        """Ends the session with its numbers."""
+        """End the session with its numbers."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Makes everything rest until ``resume``; the log names ``by`` which view a person asked for it."""
+        """Pause the list until ``resume``; the log names ``by``, the view through which a person asked for it."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.worker, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """Takes back a pause and a halt; ``Superseded`` where that is another one than was ``shown``."""
+        """End a pause and a halt; raise ``Superseded`` if that is another one than was ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.resume(self.worker, by=by, shown=shown), "harness run")
 
     def activate(self) -> JsonObject:
-        """Makes hooks act here."""
+        """Enable the hooks here."""
         self.store.activate()
         return _with_next({"active": True}, "harness status")
 
     @property
     def active(self) -> bool:
-        """Whether hooks act here."""
+        """True if hooks are enabled here."""
         return self.store.active()
 
     def deactivate(self) -> JsonObject:
-        """Makes hooks rest here."""
+        """Disable the hooks here."""
         return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
 
     # -- running agents ----------------------------------------------------------------------------------------------
@@ -233,12 +231,13 @@ class TaskList:
         lend: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Works the list down with the agents of these specifications; ``exit_code`` is in the answer.
+        """Work off the list with the agents of these specifications; ``exit_code`` is in the answer.
 
-        ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. ``NothingEligible``
-        for an empty list, before an agent is looked for; what is damaged is the session's to restore. With ``workers``
-        so many agents work at once, each in a workspace of its own, and the answer is another one; their work lands on
-        ``branch``, the one that is checked out where none is named. ``lend`` makes the engine that runs the workers.
+        ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. Raise
+        ``NothingEligible`` for an empty list, before an agent is looked for; a session restores a damaged list. With
+        ``workers``, that many agents work at once, each in its own workspace, and the answer has another shape. Their
+        work lands on ``branch``, by default the branch that is checked out. ``lend`` makes the engine that runs the
+        workers.
         """
         import os
         from contextlib import suppress
@@ -253,7 +252,7 @@ class TaskList:
             found = registry.resolve_all(tuple(agents), configured=None, environ=os.environ)
             allowed = startable(found, say, "harness run --agent SPEC", Path(self.worker.layout.root))
         except HarnessError:
-            self._refuse_resting()  # what the list itself waits for is the nearer reason
+            self._refuse_resting()  # the state of the list is the more useful reason
             raise
         if workers is not None:
             from agent_harness.parallel.run import RunWish
@@ -282,13 +281,13 @@ class TaskList:
 
     @property
     def workers(self) -> int | None:
-        """How many agents the settings have work at once; ``None`` for one, as ever."""
+        """Number of agents that work at once, from the settings; ``None`` for one."""
         import os
 
         try:
             config = self.store.read().raw.get("session_config")
         except StateDamaged:
-            return None  # whoever works the list says so
+            return None  # a run reports it
         given = config.get("parallel") if isinstance(config, dict) else None
         if not given and "HARNESS_PARALLEL__WORKERS" not in os.environ:
             return None
@@ -299,7 +298,7 @@ class TaskList:
         return found if found > 1 else None
 
     def parallel_runs(self) -> ParallelRuns:
-        """What a person asks about runs of several agents here."""
+        """Return the view of the runs with several agents in this list, for a person's questions."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -318,13 +317,13 @@ class TaskList:
         )
 
     def _left(self) -> LeftRun:
-        """What a run that is dead holds."""
+        """Return what a dead run left."""
         from agent_harness.protocols.tasklist.parallel.home import left_run
 
         return left_run(self.worker)
 
     def now(self) -> list[str]:
-        """What the attempts under way are doing, one line each; any thread may ask."""
+        """Return what the running attempts are doing, one line each. Any thread may call this."""
         import os
 
         from agent_harness.protocols.tasklist import proven
@@ -334,26 +333,26 @@ class TaskList:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Looks at the list, again and again."""
+        """Return a reader that can read the list repeatedly."""
         return reader(self.layout.root)
 
     @property
     def reports(self) -> bool:
-        """Whether the settings have each run end with a page."""
+        """True if each run ends with a report page, by the settings."""
         try:
             return self.store.read().config.report_after_run
         except StateDamaged:
-            return False  # whoever works the list says so
+            return False  # a run reports it
 
     def keep_said(self, text: str) -> None:
-        """Adds what a run says to ``.harness/logs/run.log``."""
+        """Append a message of a run to ``.harness/logs/run.log``."""
         from agent_harness.session import now
 
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """The number of workers and the branch of a run that is dead and still holds tasks."""
+        """Return the number of workers and the branch of a dead run that still holds tasks, or None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -363,7 +362,7 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """The number of workers of a run that is over, and has landed on the branch here what no remote has yet."""
+        """Return the workers of a finished run that has landed commits which no remote has yet, or None."""
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -380,7 +379,7 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raises what keeps every agent from a task here: a pause, a halt, a limit, nothing to do, a damaged list."""
+        """Raise the reason that no agent can have a task: a pause, a halt, a limit, no work, a damaged list."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.worker, self.store.read(), self.store.now())
@@ -388,7 +387,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Starts an interactive client again and again until no work is left; ``exit_code`` is in the answer."""
+        """Start an interactive client repeatedly until no work is left; ``exit_code`` is in the answer."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.worker, command, times=times, say=say, countdown=countdown)
@@ -396,17 +395,17 @@ class TaskList:
     # -- the work ----------------------------------------------------------------------------------------------------
 
     def next(self) -> JsonObject:
-        """What ``claim`` would give; changes nothing."""
+        """Return the task that ``claim`` would give; change nothing."""
         from agent_harness.protocols.tasklist.claims import claim
 
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """What `harness run` would take next, and what the open tasks will cost by the record; changes nothing.
+        """Return the next task of `harness run`, and the estimated cost of the open tasks; change nothing.
 
-        ``lines`` are for a person. With ``workers``, what each of them would begin with and why: ``parallel``. Of whom
-        ``lend`` would lend hands nobody is asked.
+        ``lines`` are for a person. With ``workers``, return what each of them would begin with and why: ``parallel``.
+        The engine of ``lend`` is not asked.
         """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
@@ -415,7 +414,7 @@ class TaskList:
         try:
             found = self.next()
         except NothingEligible:
-            if workers is None or not self._left_by_run():  # what a dead run holds, the next one begins with
+            if workers is None or not self._left_by_run():  # the next run begins with the tasks of a dead one
                 raise
         lines = [f"Next: {found.get('task_id')}: {found.get('title')}"]
         following = "harness run"
@@ -436,14 +435,14 @@ class TaskList:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         dirty: str = "remember",
     ) -> JsonObject:
-        """The next task, given to this worker."""
+        """Give the next task to this worker."""
         from agent_harness.protocols.tasklist.claims import claim
 
         answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> JsonObject:
-        """Records a finished step, and renews the claim."""
+        """Record a finished step, and renew the claim."""
         from agent_harness.protocols.tasklist.claims.worker import checkpoint
 
         answer = checkpoint(self.worker, task_id, step, total, text)
@@ -451,21 +450,21 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-        """Moves the end of the claim forward."""
+        """Extend the claim."""
         from agent_harness.protocols.tasklist.claims.worker import renew
 
         answer = renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
-        """Runs something long for a task, and holds on to the claim meanwhile."""
+        """Run a long command for a task, and renew the claim meanwhile."""
         from agent_harness.protocols.tasklist.claims.worker import run_step
 
         answer = run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> JsonObject:
-        """Runs what proves the task; records nothing but the proof."""
+        """Run the check of the task; record nothing but the proof."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.validate(self.worker, task_id)
@@ -473,14 +472,14 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
     def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> JsonObject:
-        """Proves the task, commits the work and closes it."""
+        """Prove the task, commit the work and close it."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """A person takes what the last attempt did, with the files of these patterns allowed to differ."""
+        """Accept the work of the last attempt for a person, with the files of these patterns allowed to differ."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -489,14 +488,14 @@ class TaskList:
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> JsonObject:
-        """Closes the attempt without a proof, and goes back to what was there before it."""
+        """Close the attempt without a proof, and roll back to the state before it."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> JsonObject:
-        """Gives the task back untried, and goes back to what was there before it."""
+        """Give the task back untried, and roll back to the state before it."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
@@ -509,10 +508,10 @@ class TaskList:
             return "harness status"
         return CLAIM if selection.next_task(state) else END
 
-    # -- going back --------------------------------------------------------------------------------------------------
+    # -- rollback ----------------------------------------------------------------------------------------------------
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> JsonObject:
-        """Fixes a damaged state, and the tasks that an interrupted session left."""
+        """Fix a damaged state, and the tasks that an interrupted session left."""
         from agent_harness.protocols.tasklist import recovery
         from agent_harness.protocols.tasklist.attempts import recover
 
@@ -521,9 +520,9 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Goes back to what was there when the task was claimed; ``dry_run`` only says what that would do.
+        """Roll back to the state when the task was claimed; ``dry_run`` only reports the effects.
 
-        ``allow_pushed`` goes back over commits that a remote has.
+        ``allow_pushed`` rolls back commits that a remote has.
         """
         from agent_harness.protocols.tasklist.attempts import verbs
 
@@ -534,57 +533,60 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """What ``task-001``, ``S8`` or the commit of an undo names, in a person's words; ``UsageError``."""
+        """Return, in a person's words, what ``task-001``, ``S8`` or an undo commit names; raise ``UsageError``."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.worker, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """A completed task is taken back by one new commit, or comes back; see ``attempts/undo.py``."""
+        """Take a completed task back with one new commit, or bring it back; see ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.undo(self.worker, what, dry_run=dry_run, say=say)
 
     def rescue_list(self) -> JsonObject:
-        """What rollbacks took away."""
+        """Return the work that rollbacks removed."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         found = rescue.entries(self.worker)
         return _with_next({"rescues": found}, f"harness rescue show {found[0]['ref']}" if found else "harness status")
 
     def rescue_show(self, ref: str) -> JsonObject:
-        """What one of them holds."""
+        """Return the content of one rescue."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
-        """Writes what a rescue holds into a folder."""
+        """Write the content of a rescue into a folder."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> JsonObject:
-        """Forgets old rescues; a person's decision."""
+        """Delete old rescues; a person's decision."""
         owner.refuse_agents(self.layout.root, "harness rescue prune")
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.prune(self.worker, older_than_days=older_than_days), "harness rescue list")
 
 
-# ---- for those who only look: no worker, no lock ---------------------------------------------------------------------
+# ---- for readers: no worker, no lock -------------------------------------------------------------------------------
 
 
 def status(folder: str, *, tail: int = 5) -> JsonObject:
-    """Where the list in a folder stands, with so many lines of its log. ``StateDamaged`` when it does not parse."""
+    """Return the progress of the list in a folder, with ``tail`` lines of its log.
+
+    Raise ``StateDamaged`` for a damaged one.
+    """
     from agent_harness.protocols.tasklist import status
 
     return status.read(TaskListLayout(folder), tail=tail)
 
 
 def reader(folder: str) -> ProjectReader:
-    """Looks at the list in a folder, again and again, in the values that all protocols share."""
+    """Return a reader that can read the list in a folder repeatedly, in the values that all protocols share."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -592,14 +594,14 @@ def reader(folder: str) -> ProjectReader:
 
 
 def log_rows(folder: str) -> Iterator[JsonObject]:
-    """The rows of the list's log, the newest first, as ``session.log_rows`` has them."""
+    """Yield the rows of the list's log, the newest first, as ``session.log_rows`` has them."""
     from agent_harness.protocols.tasklist import progress
 
     return progress.rows(TaskListLayout(folder))
 
 
 def followed(folder: str) -> list[FollowedLog]:
-    """The logs that ``harness log --follow`` shows: what runs say, and what sessions of other clients leave."""
+    """Return the logs that ``harness log --follow`` shows: messages of runs, and of sessions of other clients."""
     from agent_harness.protocols.tasklist import progress
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -612,35 +614,38 @@ def followed(folder: str) -> list[FollowedLog]:
 
 
 def transcript(folder: str, item: str, workspace: str | None = None) -> str | None:
-    """Where what the agent said in the last attempt at this task is kept, if it is; see ``reader.transcript``."""
+    """Return the transcript path of the last attempt at this task, or None; see ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
     return readers.transcript(TaskListLayout(folder), item, workspace)
 
 
 def parallel_file(folder: str) -> str:
-    """Where a run of several agents shows what it is at."""
+    """Return the path of the progress of a run with several agents."""
     return TaskListLayout(folder).parallel
 
 
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """The answer of ``status`` for a person, on a terminal of so many columns; see ``status.lines``."""
+    """Return the answer of ``status`` as lines for a person, on a terminal of so many columns; see ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
 
 
 def glance(found: JsonObject) -> str:
-    """The answer of ``status`` in one short line."""
+    """Return the answer of ``status`` as one short line."""
     from agent_harness.protocols.tasklist import status
 
     return status.glance(found)
 
 
 def check(folder: str) -> JsonObject:
-    """What ``harness doctor`` shows of the list in a folder. ``StateDamaged`` when it does not parse."""
+    """Return the facts about the list in a folder for ``harness doctor``.
+
+    Raise ``StateDamaged`` if it does not parse.
+    """
     from agent_harness.protocols.tasklist import proven, selection, store
     from agent_harness.session import ledger
 
@@ -665,7 +670,7 @@ def check(folder: str) -> JsonObject:
 
 
 def restore(folder: str) -> JsonObject | None:
-    """Puts the backup in place of a damaged state, which is kept; ``None`` when the state is whole."""
+    """Replace a damaged state, which is kept, by the backup; ``None`` if the state is whole."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.worker import Worker
 
@@ -673,10 +678,11 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """What the harness has put into a folder, for whoever takes it out again; changes nothing.
+    """Return what the harness has added to a folder, for its removal; change nothing.
 
-    ``files`` (that people wrote, last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the ``place`` by
-    which the user's state of it is found, the ``lock``. ``Busy`` or ``Refused`` while work is under way.
+    ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
+    ``place`` that leads to the user's state of the list, and the ``lock``. Raise ``Busy`` or ``Refused`` while a
+    session is running.
     """
     from agent_harness.protocols.tasklist import planning
 
@@ -684,7 +690,7 @@ def traces(folder: str) -> JsonObject:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """The tasks of a text with one JSON object for each line; ``UsageError`` names the line that is none."""
+    """Return the tasks of a text with one JSON object per line; raise ``UsageError`` that names an invalid line."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.read_lines(text)

@@ -1,23 +1,23 @@
-"""Where every file of a task list is; nobody else writes these names.
+"""Paths of every file of a task list; no other module writes these names.
 
     ROOT/
-      harness-tasks.json        the state; where it is, is the root
+      harness-tasks.json        the state; its folder is the root
       harness-tasks.json.bak    the state before the last write
-      harness-progress.txt      the log, only ever added to
+      harness-progress.txt      the log, append-only
       harness-init.sh           sets the environment up at each session start; optional
-      .harness-active           hooks act only where this is
-      .harness-pause            hooks and runs rest while this is
+      .harness-active           hooks act only if this exists
+      .harness-pause            hooks and runs pause while this exists
       .harness-lock             the kernel's lock
       .harness/
         now                     touched to read the clock of the disk
-        parallel.json           what the run of several agents is at
+        parallel.json           progress of the run with several agents
         stops.json              how often the Stop hook has kept a session going
-        claims/ID.json          what was there when a task was claimed
+        claims/ID.json          the state when a task was claimed
         validate/ID.N.log       the output of a validation
         rescue-files/ID/N/      files that no commit can hold, moved out of the way of a rollback
-        sessions/               what the agents of `harness run` said
-        logs/run.log            what `harness run` said itself
-        logs/verdicts/          what the steps of judged claims printed
+        sessions/               output of the agents of `harness run`
+        logs/run.log            messages of `harness run` itself
+        logs/verdicts/          output of the steps of verified claims
 
 Source: ``tasklist.md`` 1.
 """
@@ -48,7 +48,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def safe_name(task_id: str) -> str:
-    """The id as one part of a file or ref name: letters, digits, ``-`` and ``_`` stay, other bytes become ``%XX``.
+    """Return the id as part of a file or ref name: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
 
     A name that would be too long for a file ends in a digest instead.
     """
@@ -62,7 +62,7 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """A path as a state file can hold it: itself, or a ``file:`` URL where its name is no UTF-8."""
+    """Return a path as a state file can hold it: itself, or a ``file:`` URL if its name is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ def written(path: str) -> str:
 
 
 def path_of(text: str) -> str:
-    """The path that ``written`` wrote so."""
+    """Return the path that ``written`` encoded."""
     if not text.startswith(_URL):
         return text
     from urllib.parse import unquote_to_bytes
@@ -82,7 +82,7 @@ def path_of(text: str) -> str:
 
 
 class TaskListLayout:
-    """The paths of one task list; plain strings, since hooks start in milliseconds."""
+    """Paths of one task list; plain strings, since hooks start in milliseconds."""
 
     __slots__ = ("root",)
 
@@ -109,7 +109,7 @@ class TaskListLayout:
         return self._at("harness-init.sh")
 
     def init_script_of(self, task_id: str) -> str:
-        """What an attempt at a task made of it."""
+        """Return the path for the version that an attempt at a task made of it."""
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
 
     @property
@@ -162,22 +162,22 @@ class TaskListLayout:
 
     @property
     def verdicts(self) -> str:
-        """What a failed validation printed, and one that proved its task: ``N-STEP.txt``."""
+        """Folder for the output of failed validations, and of those that proved their tasks: ``N-STEP.txt``."""
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """The first of the harness's own folders that is a link, and so may lead out of the project."""
+        """Return the first of the harness's own folders that is a link, and so may lead out of the project; or None."""
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 
     def claim(self, task_id: str) -> str:
-        """What was there when the task was claimed last."""
+        """Return the path of the record of the task's last claim."""
         return os.path.join(self.claims, f"{safe_name(task_id)}.json")
 
     def validation_log(self, task_id: str, attempt: int) -> str:
-        """The output of the last validation of one attempt."""
+        """Return the path of the output of the last validation of one attempt."""
         return self._at(".harness", "validate", f"{safe_name(task_id)}.{attempt}.log")
 
     def rescue_files(self, task_id: str, number: int) -> str:
-        """Where a rollback moves what no commit can hold."""
+        """Return the folder for files that a rollback moves because no commit can hold them."""
         return self._at(".harness", "rescue-files", safe_name(task_id), str(number))

@@ -1,4 +1,4 @@
-"""The legal states of a task, and its moves: they change a task in place, and nothing else. Pure.
+"""Legal states of a task, and its moves, which change only the task in place. Pure.
 
     pending ──start──> in_progress ──complete──> completed
     failed  ──start──>             ──fail─────> failed
@@ -42,7 +42,7 @@ CLAIM_FIELDS = (
     "worktree",
 )
 MAX_CHECKPOINTS = 50
-"""So many checkpoints of one attempt count as progress (``tasklist.md`` 6.3)."""
+"""Number of checkpoints of one attempt that count as progress (``tasklist.md`` 6.3)."""
 
 
 def _move(task: Task, move: str) -> None:
@@ -65,7 +65,7 @@ def start(
     branch: str | None = None,
     base_ref: str | None = None,
 ) -> None:
-    """Gives the task to an owner until its lease ends."""
+    """Give the task to an owner until its lease ends."""
     _move(task, "start")
     ends = lease.renewed(lease.Lease(owner, token, at, at, lease_seconds), at, lease_seconds).expires_at
     task.raw.update(
@@ -82,7 +82,7 @@ def start(
 
 
 def renew(task: Task, at: datetime, seconds: float) -> None:
-    """Moves the end of the lease forward, never back. ``LeaseLost`` when it had expired."""
+    """Extend the lease, never shorten it. Raise ``LeaseLost`` if it had expired."""
     held = task.lease
     if held is None:
         held = lease.Lease(task.claimed_by or "", task.claim_token or "", at, at, seconds)
@@ -93,7 +93,7 @@ def renew(task: Task, at: datetime, seconds: float) -> None:
 
 
 def checkpoint(task: Task, step: int, total: int, description: str, at: datetime) -> None:
-    """Records a step of the attempt under way; the same step again takes the place of the one before."""
+    """Record a step of the present attempt; the same step again replaces the earlier record."""
     found = task.raw.get("checkpoints")
     kept = found if isinstance(found, list) else []
     attempt = task.attempts + 1
@@ -111,14 +111,14 @@ def checkpoint(task: Task, step: int, total: int, description: str, at: datetime
 
 
 def complete(task: Task, at: datetime) -> None:
-    """Ends the attempt with a proof."""
+    """End the attempt with a proof."""
     _move(task, "complete")
     task.raw.update(attempts=task.attempts + 1, completed_at=clock.timestamp(at))
     _let_go(task)
 
 
 def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool = False) -> None:
-    """Ends the attempt without one; ``give_up`` uses up the attempts that are left."""
+    """End the attempt without a proof; ``give_up`` uses up the attempts that are left."""
     _move(task, "fail")
     attempts = task.attempts + 1
     task.raw["attempts"] = max(attempts, task.max_attempts) if give_up else attempts
@@ -128,47 +128,47 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Names the refs of what rollbacks took away, each once."""
+    """Add the refs of rolled-back work, each once."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
 def reap(task: Task, at: datetime) -> None:
-    """Takes the task from an owner whose lease has expired."""
+    """Take the task from an owner whose lease has expired."""
     fail(task, "SESSION_TIMEOUT", f"Lease expired (claimed_by={task.claimed_by})", at)
 
 
 def release(task: Task) -> None:
-    """Gives the task back as if it had not been claimed."""
+    """Give the task back as if it had not been claimed."""
     _move(task, "release")
     _let_go(task)
 
 
 def reopen(task: Task) -> None:
-    """Takes back a completion that nothing proves."""
+    """Take back a completion that nothing proves."""
     task.raw.update(status="pending", completed_at=None)
 
 
 def unprove(task: Task, message: str, at: datetime) -> None:
-    """Takes back a completion whose proof fails by now: no attempt is made before a person has said so."""
+    """Take back a completion whose proof now fails: no attempt is made before a person has decided."""
     task.raw.update(status="failed", attempts=max(task.attempts, task.max_attempts), completed_at=None)
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "TEST_FAIL", message)
 
 
 def take_back(task: Task) -> None:
-    """Opens a task again whose accepted work a person has taken back; ``attempts`` stays."""
+    """Open a task again whose accepted work a person has taken back; ``attempts`` stays."""
     reopen(task)
     for name in ("completed_commit", "proof"):
         task.raw.pop(name, None)
 
 
 def bring_back(task: Task, commit: str, at: datetime) -> None:
-    """The opposite: the work is there again, in this commit, and proven; ``attempts`` stays."""
+    """Complete a task again whose work is back in this commit, and proven; ``attempts`` stays."""
     task.raw.update(status="completed", completed_at=clock.timestamp(at), completed_commit=commit)
 
 
 def mark(task: Task, message: str, at: datetime) -> None:
-    """Fails a task that nobody has started, for a dependency; ``attempts`` stays."""
+    """Fail a task that was not started, for a dependency; ``attempts`` stays."""
     task.raw["status"] = "failed"
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "DEPENDENCY", message)
@@ -180,7 +180,7 @@ def _note(task: Task, category: str, message: str) -> None:
 
 
 def _let_go(task: Task) -> None:
-    """Forgets the claim, but for its token: the owner may ask again what became of it."""
+    """Delete the claim, except for its token: the owner may ask again for the result."""
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
     for name in CLAIM_FIELDS:

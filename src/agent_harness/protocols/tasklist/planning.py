@@ -1,4 +1,4 @@
-"""Making a task list, adding to it, and a person's corrections. Source: ``tasklist.md`` 13.2, 13.3."""
+"""Creation of a task list, additions to it, and a person's corrections. Source: ``tasklist.md`` 13.2, 13.3."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FIELDS: dict[str, str] = {
     "validation.unchanged": "accept or ask",
     "on_failure.cleanup": "text",
 }
-"""What ``set`` may change, and of which kind it is."""
+"""Members that ``set`` may change, with their kinds."""
 _CHOICES = {
     "validation.requires": (records.PROVEN, records.CHECKED),
     "validation.unchanged": (records.ACCEPT, records.ASK),
@@ -87,7 +87,7 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Makes the files of a task list where they are missing; what is there stays as it is.
+    """Make the missing files of a task list; existing ones stay unchanged.
 
     ``gitignore`` is ``exclude`` (into ``.git/info/exclude``), ``gitignore`` (into ``.gitignore``) or ``none``.
     """
@@ -121,7 +121,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """``StateDamaged`` where a list is gone and its backup is there: a new list would soon take the backup's place."""
+    """Raise ``StateDamaged`` if a list is gone and its backup exists: a new list would soon replace the backup."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -134,12 +134,12 @@ def _refuse_lost(layout: TaskListLayout) -> None:
         raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")
     raise StateDamaged(
         f"harness-tasks.json is missing, and {layout.backup} holds no task list",
-        hint=f"look at it; to begin anew: rm {shlex.quote(layout.backup)}",
+        hint=f"check it; to begin anew: rm {shlex.quote(layout.backup)}",
     )
 
 
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
-    """Adds the harness's files to the ignore rules; the file that was written, ``None`` when nothing was."""
+    """Add the harness's files to the ignore rules; return the written file, ``None`` if there was nothing to write."""
     if where == "none":
         return None
     from agent_harness.kernel.git import Git, own_output
@@ -157,9 +157,9 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """What the harness has put into this folder; see ``api.traces``.
+    """Return what the harness has added to this folder; see ``api.traces``.
 
-    ``Busy`` while a task is being worked on, ``Refused`` where an interrupted one has not been recovered.
+    Raise ``Busy`` while a task is being worked on, ``Refused`` if an interrupted one has not been recovered.
     """
     from glob import escape, glob
 
@@ -168,7 +168,7 @@ def traces(layout: TaskListLayout) -> JsonObject:
     from agent_harness.protocols.tasklist.claims import leases
 
     store = TaskStore(layout)
-    with suppress(StateDamaged):  # then no session can be known
+    with suppress(StateDamaged):  # then no session is known
         state, now = store.read(), store.now()
         for task in (each for each in state.tasks if each.status == "in_progress"):
             if leases.is_live(task, state, now):
@@ -197,7 +197,7 @@ def _is_template(path: str) -> bool:
 
 
 def new_state(at: datetime, *, mode: str = "exclusive", max_tasks: int = 20, max_sessions: int = 50) -> JsonObject:
-    """The state of an empty task list."""
+    """Return the state of an empty task list."""
     return {
         "version": VERSION,
         "created": clock.timestamp(at),
@@ -224,7 +224,7 @@ def new_task(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     cleanup: str | None = None,
 ) -> JsonObject:
-    """A pending task with every member that the protocol knows."""
+    """Return a pending task with every member that the protocol knows."""
     return {
         "id": task_id,
         "title": title,
@@ -249,11 +249,11 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Adds tasks with fresh ids (or the ids they bring), all or none; their ids.
+    """Add tasks with new ids (or the given ids), all or none; return their ids.
 
-    A task may say in ``source`` where it comes from. One whose source is on the list already is not added again, and a
-    dependency may name a source instead of an id. ``ConfigurationError`` for an unknown dependency, a circle or an id
-    that is taken; ``UsageError`` for what is no task.
+    A task may name its origin in ``source``. One whose source is on the list already is not added again, and a
+    dependency may name a source instead of an id. Raise ``ConfigurationError`` for an unknown dependency, a cycle or an
+    id that is taken; ``UsageError`` for an invalid task.
     """
 
     def act(change: TaskListChange) -> list[str]:
@@ -270,12 +270,12 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
-    """The errors of ``add``, for the first tasks of a list that is not there yet."""
+    """Raise the errors of ``add``, for the first tasks of a list that does not exist yet."""
     _taken_in(records.State(new_state(clock.now())), tasks)
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Puts tasks into a state, all or none; the ids of those that are new. Errors as of ``add``."""
+    """Put tasks into a state, all or none; return the ids of the new ones. Errors as of ``add``."""
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -307,18 +307,18 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
 
 
 def by_source(state: records.State) -> dict[str, str]:
-    """The ids of the tasks that say where they come from, by that."""
+    """Return the ids of the tasks that name their source, by that source."""
     return {task.raw["source"]: task.id for task in state.tasks if isinstance(task.raw.get("source"), str)}
 
 
 def _last_number(ids: Iterable[str]) -> int:
-    """The highest number of a ``task-N``."""
+    """Return the highest number of a ``task-N``."""
     digits = [name.removeprefix("task-") for name in ids if name.startswith("task-")]
     return max((int(each) for each in digits if each.isascii() and each.isdecimal()), default=0)
 
 
 def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
-    """A whole task from what was given; members that we do not know stay."""
+    """Return a complete task from the given members; unknown members stay."""
     title = given.get("title") or given.get("description")
     if not isinstance(title, str) or not title.strip():
         raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
@@ -332,7 +332,7 @@ def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
 
 
 def _refuse_malformed(given: Mapping[str, Any]) -> None:
-    """``UsageError`` for members that cannot be written, or would not be read as they are meant."""
+    """Raise ``UsageError`` for members that cannot be written, or would be misread."""
     _refuse_unwritable(given)
     for name, kinds, what in _KINDS:
         outer, _, inner = name.partition(".")
@@ -348,7 +348,7 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
         if value not in (None, *allowed):
             raise UsageError(f"{name} of a task is {FIELDS[name]}, not {value!r}"[:300], hint="harness add --help")
     if given.get("priority") not in (None, "P0", "P1", "P2"):
-        raise UsageError(f"priority {given['priority']!r} is none of P0, P1, P2"[:300], hint="harness add --help")
+        raise UsageError(f"priority {given['priority']!r} must be P0, P1 or P2"[:300], hint="harness add --help")
 
 
 def _refuse_unwritable(given: Mapping[str, Any]) -> None:
@@ -357,7 +357,7 @@ def _refuse_unwritable(given: Mapping[str, Any]) -> None:
     try:
         jsontext.line(dict(given)).encode()
     except UnicodeEncodeError:
-        raise UsageError("a task is UTF-8 text, and this is none", hint="harness add --help") from None
+        raise UsageError("a task must be UTF-8 text", hint="harness add --help") from None
     except ValueError as error:
         raise UsageError(f"a task is JSON: {error}", hint="harness add --help") from None
 
@@ -366,11 +366,11 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
     needs = {task.id: task.depends_on for task in state.tasks}
     wrong = next((name for name in new if needs[name] is None), None)
     if wrong:
-        raise ConfigurationError(f"depends_on of {wrong} is no list", hint="harness add --help")
+        raise ConfigurationError(f"depends_on of {wrong} is not a list", hint="harness add --help")
     known = {name: found or [] for name, found in needs.items()}
     for name, need in graph.missing(known):
         if name in new:
-            raise ConfigurationError(f"{name} depends on {need}, which no task is called", hint="harness status")
+            raise ConfigurationError(f"{name} depends on {need}, which is not a task", hint="harness status")
     for path in graph.cycles(known):
         if new & {*path}:
             raise ConfigurationError(
@@ -379,7 +379,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Tasks from JSON lines; ``UsageError`` names the line that is none."""
+    """Return the tasks of JSON lines; raise ``UsageError`` that names an invalid line."""
     from agent_harness.kernel.json import jsontext
 
     found = []
@@ -389,9 +389,9 @@ def read_lines(text: str) -> list[JsonObject]:
         try:
             value = jsontext.loads(line)
         except ValueError as error:
-            raise UsageError(f"line {number} is no JSON: {error}", hint='one task a line: {"title": "…"}') from None
+            raise UsageError(f"line {number} is not JSON: {error}", hint='one task a line: {"title": "…"}') from None
         if not isinstance(value, dict):
-            raise UsageError(f"line {number} is no JSON object", hint='one task a line: {"title": "…"}')
+            raise UsageError(f"line {number} is not a JSON object", hint='one task a line: {"title": "…"}')
         found.append(value)
     return found
 
@@ -400,7 +400,7 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Sets members of a task; its new record. ``completed`` is never set by hand: ``complete`` proves it."""
+    """Set members of a task; return its new record. ``completed`` is never set by hand: ``complete`` proves it."""
     said_by = _speaker()
 
     def act(change: TaskListChange) -> JsonObject:
@@ -413,7 +413,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
             )
         if task.status == "in_progress" and any(name.startswith("validation.") for name in changes):
             raise Refused(
-                f"{task_id} is in progress; what proves it cannot change now",
+                f"{task_id} is in progress; its check cannot change now",
                 hint=f"harness task release {task_id} 'the proof must change'",
             )
         _refuse_unwritable(changes)
@@ -439,9 +439,10 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Makes failed tasks pending, as if they had not been tried; their ids. ``failed``: all that have failed for good.
+    """Make failed tasks pending, as if they had not been tried; return their ids.
 
-    All of them or none: ``UsageError`` and ``Refused`` name the first that is no failed task.
+    ``failed``: all that have failed for good. All of them or none: ``UsageError`` and ``Refused`` name the first that
+    has not failed.
     """
 
     def act(change: TaskListChange) -> list[str]:
@@ -472,11 +473,11 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
 
 
 _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI")
-"""Variables that a client gives to the commands of its agent."""
+"""Variables that clients set for the commands of their agents."""
 
 
 def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
-    """Puts into the ledger that a person takes back what was proven; once, however often the change is tried."""
+    """Record in the ledger that a person takes a proof back; once, however often the change is tried."""
     from agent_harness.session import ledger
 
     path = proven.ledger(store.layout)
@@ -493,12 +494,12 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Who calls, for the log: ``command`` is a person, or an agent that hides what it is."""
+    """Return the caller for the log: ``command`` is a person, or an agent that hides what it is."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 
 def _unblock(task: records.Task) -> None:
-    """What blocked it before holds it no longer."""
+    """Remove what blocked the task."""
     log = task.raw.get("error_log")
     kept = [each for each in log if not str(each).startswith("[DEPENDENCY]")] if isinstance(log, list) else []
     task.raw.update(completed_at=None, error_log=kept)
@@ -512,7 +513,7 @@ def _value(name: str, text: str) -> object:
     if name == "status" and text not in ("pending", "failed"):
         raise UsageError(f"status cannot be set to {text!r}", hint="a task is completed by its validation alone")
     if name == "priority" and text not in ("P0", "P1", "P2"):
-        raise UsageError(f"priority {text!r} is none of P0, P1, P2", hint=f"harness task set {name}=P1")
+        raise UsageError(f"priority {text!r} must be P0, P1 or P2", hint=f"harness task set {name}=P1")
     if name in _CHOICES and text not in ("", *_CHOICES[name]):
         raise UsageError(f"{name} is {kind}, not {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
     if name in ("depends_on", "validation.may_change"):

@@ -1,4 +1,4 @@
-"""The log of a task list, ``harness-progress.txt``: one line an event, only ever added to.
+"""Log of a task list, ``harness-progress.txt``: one line per event, append-only.
 
     [2025-07-01T10:20:00Z] [SESSION-1] ERROR [task-002] [TASK_EXEC] Redis connection refused
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
 BOUNCED = "given back: bounced"
-"""What is said where a task was proven in its place, and did not land."""
+"""Text for a task that was proven in its workspace, and did not land."""
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
-"""Errors of these categories are no outcome of an attempt."""
+"""Errors of these categories are not an outcome of an attempt."""
 
 _CONDENSED = ("Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "WARN")
 _NEVER_BEGUN = ("Circular dependency detected", "Blocked by failed")
@@ -31,7 +31,7 @@ _MAYBE_SECRET = ("=", ":", "-", "_", "AKIA", "AIza", "eyJ")
 
 
 class LogLine:
-    """One line, read again."""
+    """Line of the log, parsed."""
 
     __slots__ = ("at", "category", "kind", "session", "task", "text")
 
@@ -58,9 +58,9 @@ def entry(
     text: str = "",
     note: str = "",
 ) -> str:
-    """One line of the log without its newline: line ends escaped, secrets masked, the text at most 500 characters.
+    """Return a log line without its newline: line ends escaped, secrets masked, text of at most 500 characters.
 
-    ``note`` ends the text with short words of our own, which are neither looked through nor cut.
+    ``note`` ends the text with short words of the harness, which are neither masked nor cut.
     """
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
@@ -87,13 +87,13 @@ def _one_line(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Free text in quotation marks, those within it escaped."""
+    """Return free text in quotation marks, with those within it escaped."""
     short = text if len(text) <= MAX_TEXT - 50 else f"{text[: MAX_TEXT - 51]}…"
     return '"' + short.replace('"', '\\"') + '"'
 
 
 def parse(line: str) -> LogLine | None:
-    """The entry that a line holds from its very start; ``None`` for any other text."""
+    """Return the entry that a line holds from its start; ``None`` for any other text."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -109,7 +109,7 @@ def parse(line: str) -> LogLine | None:
         first, found, after = _bracketed(rest)
         if found:
             second, two, beyond = _bracketed(after.removeprefix(" "))
-            if kind == "ERROR" and not two and first.isupper():  # an error of no task
+            if kind == "ERROR" and not two and first.isupper():  # an error without a task
                 category, rest = first, after
             elif kind == "ERROR" and two:
                 task, category, rest = first, second, beyond
@@ -119,7 +119,7 @@ def parse(line: str) -> LogLine | None:
 
 
 def _bracketed(text: str) -> tuple[str, bool, str]:
-    """(what stands in the brackets that the text begins with, whether there are any, the rest)."""
+    """Return (the text in the brackets at the start, True if there are any, the rest)."""
     if not text.startswith("["):
         return "", False, text
     inside, closed, rest = text[1:].partition("]")
@@ -127,14 +127,14 @@ def _bracketed(text: str) -> tuple[str, bool, str]:
 
 
 def tail(layout: TaskListLayout, count: int) -> list[str]:
-    """The last so many lines that are not empty, oldest first."""
+    """Return the last ``count`` lines that are not empty, oldest first."""
     return journal.tail_lines(layout.progress, count)
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """How many attempts of a session have an outcome; several lines of one attempt count once.
+    """Return the number of attempts of a session with an outcome; several lines of one attempt count once.
 
-    Reads backwards to where an earlier session ends, so that the cost does not grow with the log.
+    Read backwards to the end of an earlier session, so that the cost does not grow with the log.
     """
     count = 0
     seen: set[str] = set()
@@ -152,7 +152,7 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Whether a line ends an attempt: not what only says that a task was never begun, or what it still needs."""
+    """Return True if a line ends an attempt: not a message that a task was never begun, or about its needs."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -161,7 +161,7 @@ def is_outcome(found: LogLine) -> bool:
 
 
 def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
-    """When the log says that a task failed last."""
+    """Return the time of a task's last failure in the log, or None."""
     for found in _backwards(layout):
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
@@ -169,7 +169,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """How often what was proven of each task did not land, since its last completion."""
+    """Return how often proven work of each task did not land, since its last completion."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):
@@ -192,7 +192,7 @@ _ROUTINE = ("STATS", "LOCK", "CHECKPOINT")
 
 
 def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
-    """The lines as rows of a log, the newest first."""
+    """Yield the lines as rows of a log, the newest first."""
     for found in _backwards(layout):
         level = "CRITICAL" if found.kind in _CRITICAL else "ROUTINE" if found.kind in _ROUTINE else "IMPORTANT"
         named = [f"[{each}]" for each in (found.task, found.category) if each]
@@ -209,20 +209,20 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """(when, what) of a line."""
+    """Return (time, text) of a line, or None."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """The last STATS line among the last 200 lines, else the last line of all, cut to 220 characters."""
+    """Return the last STATS line among the last 200 lines, else the last line of all, cut to 220 characters."""
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """What an agent needs of the last lines: the events of tasks, newest kept, without time and session of each."""
+    """Return the last lines for an agent: the events of tasks, newest kept, without time and session of each."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):
@@ -238,5 +238,5 @@ def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 600
 
 
 def stats_text(stats: Mapping[str, int]) -> str:
-    """``tasks_total=10 completed=7 …`` in the order of the protocol."""
+    """Return ``tasks_total=10 completed=7 …`` in the order of the protocol."""
     return " ".join(f"{name}={value}" for name, value in stats.items())

@@ -1,19 +1,19 @@
-"""What the harness itself has proven, kept where no agent is told to look: outside the project.
+"""Proofs by the harness itself, kept outside the project, where agents are not told to look.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
         proven.json              the tasks that the harness completed, and those of them that are only checked;
-                                 others that say so are proven again
+                                 other completed ones are proven again
         harness-tasks.json       a copy of the list as the harness wrote it last
-        proofs.jsonl             what proves each task that was added or corrected by a command; the last line counts
-        claims/ID.KEY.json       the proof as it was when the task was claimed, and which files have passed it
-        red-before.json          what validations said of the code before, by tree and command
-        installed.json           what was installed where tests run, before an attempt; installed-WORKER.json
+        proofs.jsonl             the check of each task that was added or corrected by a command; the last line counts
+        claims/ID.KEY.json       the check as it was when the task was claimed, and the files that have passed it
+        red-before.json          results of validations on the earlier code, by tree and command
+        installed.json           installed packages where tests run, before an attempt; installed-WORKER.json
         starts.jsonl             each start of an agent: ``supervision/dispatch.py``
-        verdicts.jsonl           what was said of each claim, for ever: ``session/ledger.py``
-        said.json                what is said once of a list, and was
+        verdicts.jsonl           the verdict on each claim, forever: ``session/ledger.py``
+        said.json                messages printed once per list
         undo.json                an undo that is being carried out, until it is done
 
-A list that has no folder here yet, made by somebody else or moved here, is believed as it is found. Source:
+A list that has no folder here yet, made by another program or moved here, is trusted as it is found. Source:
 ``tasklist.md`` 8, 11.4, 11.5.
 """
 
@@ -47,13 +47,13 @@ REVERSAL = "undo.json"
 
 
 class ProofChanged(ConfigurationError):
-    """Somebody changed what proves a task while it was in progress; category CONFIG."""
+    """Somebody changed the check of a task while it was in progress; category CONFIG."""
 
     code = "proof_changed"
 
 
 class ClaimTerms:
-    """How a claim is to be proven."""
+    """Conditions for the proof of a claim."""
 
     __slots__ = ("files", "isolation", "requires", "requires_red", "sandbox", "trust")
 
@@ -72,17 +72,17 @@ class ClaimTerms:
         self.isolation = isolation
         self.requires_red = requires_red
         self.trust = trust
-        self.files = files  # what decides in a folder of which git keeps nothing, as it was at the claim
+        self.files = files  # deciding files at the claim, in a folder outside git
 
 
 class PassOnRecord:
-    """A validation that passed for the present claim."""
+    """Validation that passed for the present claim."""
 
     __slots__ = ("basis", "command", "grade", "red_before", "seconds", "trees", "where")
 
     def __init__(self, record: JsonObject) -> None:
         self.command = record.get("command")
-        self.trees = texts(record.get("trees"))  # that have passed it
+        self.trees = texts(record.get("trees"))  # trees that have passed it
         self.where = record.get("where")
         self.red_before = record.get("red_before")
         grade, basis = record.get("grade"), record.get("basis")
@@ -92,9 +92,9 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Where the verdicts are; in the folder of the list where no place outside can be written.
+    """Return the path of the verdicts; in the folder of the list if no folder outside can be written.
 
-    Without ``make``, for reading, nothing is made.
+    Without ``make``, for reading, nothing is created.
     """
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
@@ -106,28 +106,28 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
-    """Where an attempt says what it is doing, for each worker its own; ``None`` where no place can be written."""
+    """Return the path of the present step of an attempt, one per worker; ``None`` if no folder can be written."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Where an undo is written down while it is carried out; ``None`` where no place outside can be written."""
+    """Return the path of the undo that is being carried out; ``None`` if no folder outside can be written."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
-    """Where it is kept what was installed before an attempt, for each worker its own; as it is, it is only read."""
+    """Return the path of the installed packages before an attempt, one per worker; by default only for reading."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(worker)}.json" if worker else "installed.json") if home else None
 
 
-# ---- the tasks that were proven --------------------------------------------------------------------------------------
+# ---- proven tasks ----------------------------------------------------------------------------------------------------
 
 
 def adopt(layout: TaskListLayout, state: State) -> None:
-    """Believes the completed tasks of a list that is seen for the first time. Call it under the lock."""
+    """Trust the completed tasks of a list that is seen for the first time. Call it under the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
@@ -135,7 +135,7 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Notes that the harness has completed a task; before the state says so, under the lock.
+    """Record that the harness has completed a task; before the state does, under the lock.
 
     ``only`` is the reason if the task is not proven and merely checked: see ``verification/grade.py``.
     """
@@ -151,13 +151,13 @@ def checked(layout: TaskListLayout) -> dict[str, str]:
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
-    """What to say where the notes are not at their usual place, as in a sandbox: they count only there."""
+    """Return a warning if the records are not in their usual folder, as in a sandbox; they count only there."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
     return f"{line} A session that can use it proves the task once more." if line else None
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Takes the note back: the task is to be proven again. Call it under the lock."""
+    """Delete the record: the task has to be proven again. Call it under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -171,7 +171,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Completed tasks that the harness has not completed; none for a list that it has not seen yet."""
+    """Return the completed tasks that the harness has not completed; none for a list that it has not seen yet."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -197,9 +197,9 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout) -> None:
-    """Copies the list as it is now to where nothing that is done to the folder takes it away. Call it under the lock.
+    """Copy the present list to where changes of the folder cannot remove it. Call it under the lock.
 
-    What can be written there by nobody, as in the sandbox of an agent, stays as it was.
+    If nothing can be written there, as in the sandbox of an agent, the copy stays as it was.
     """
     home = _home(layout, make=False)
     if not home:
@@ -209,12 +209,12 @@ def keep_list(layout: TaskListLayout) -> None:
         with open(f"{path}.new", "wb") as copy:
             copy.write(files.read_bytes(layout.tasks))
         os.replace(f"{path}.new", path)
-    except (OSError, HarnessError):  # a full disk, of which the list itself has told
+    except (OSError, HarnessError):  # a full disk, which the list itself has reported
         return
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """The copy of the list; ``None`` where there is none that is whole."""
+    """Return the copy of the list; ``None`` if there is no whole one."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -224,21 +224,21 @@ def kept_list(layout: TaskListLayout) -> State | None:
         return None
 
 
-# ---- what proves a task ----------------------------------------------------------------------------------------------
+# ---- the check of a task ---------------------------------------------------------------------------------------------
 
 
 def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
-    """Writes down what proves tasks that a command has added or corrected. Call it under the lock."""
+    """Record the checks of tasks that a command has added or corrected. Call it under the lock."""
     if home := _home(layout, make=True):
         for task in tasks:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Gives a task the proof back that it was claimed with, else added; what was wrong, for the log. Under the lock.
+    """Restore the check that a task was claimed with, or added with.
 
-    What no command has added is believed as it is found at its first claim, or as it was ``found`` before, and from
-    then on kept.
+    Return what was wrong, for the log. Under the lock. A task that no command has added is trusted as it is at its
+    first claim, or as it was ``found`` before; from then on its check is recorded.
     """
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
@@ -252,14 +252,14 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonOb
 
 
 def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
-    """What proves each of the tasks, as they are now."""
+    """Return the present check of each of the tasks."""
     return {task.id: _proof_of(task) for task in tasks}
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Copies of the tasks, each with the proof that was kept of it, whatever the file says by now.
+    """Return copies of the tasks, each with its recorded check, regardless of the file.
 
-    Of what no command has added and nobody has claimed yet: with the proof that was ``found`` before.
+    Tasks that no command has added and nobody has claimed yet get the check that was ``found`` before.
     """
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
@@ -269,7 +269,7 @@ def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, J
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:
-    """Gives a task the proof back that was kept; the names of what was another one."""
+    """Restore the recorded check of a task; return the names of the changed members."""
     changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
     if not changed:
         return []
@@ -284,7 +284,7 @@ def _restore(task: Task, kept: JsonObject) -> list[str]:
 
 
 def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
-    """What proves a task by its file, and by what was kept of it."""
+    """Return the check of a task by its file, and by its record."""
     both = (task.validation_command, _kept_proof(layout, task.id).get("command"))
     return [each for each in both if isinstance(each, str) and each.strip()]
 
@@ -299,7 +299,7 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """The last record of a task; one look for its name in the bytes, however long the list is."""
+    """Return the last record of a task; one search for its name in the bytes, however long the list is."""
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -321,9 +321,9 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Writes down what proves a task that has just been claimed, and forgets its earlier claims. Under the lock.
+    """Record the check of a task that has just been claimed, and delete its earlier claims. Under the lock.
 
-    ``kept`` is what decides in a folder of which git keeps nothing; ``base`` is the commit of what was there elsewhere.
+    ``kept`` are the deciding files in a folder outside git; ``base`` is the commit of the state elsewhere.
     """
     home = _home(layout, make=True)
     if not home:
@@ -341,7 +341,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Carries what was written down for a claim over to the token that takes its place. Under the lock."""
+    """Copy the record of a claim to the token that replaces its own. Under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -349,7 +349,7 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
 
 
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
-    """``ProofChanged`` when the validation is not the one that the task was claimed with."""
+    """Raise ``ProofChanged`` if the validation is not the one that the task was claimed with."""
     found = _claim_record(layout, task)
     for name, now in _proof_of(task).items():
         if name in found and found[name] != now:
@@ -361,7 +361,7 @@ def refuse_changed(layout: TaskListLayout, task: Task) -> None:
 
 
 def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
-    """The terms as they were at the claim, else as they are now."""
+    """Return the terms at the claim, else the present ones."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(
@@ -375,9 +375,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Gives the list the terms back under which the task was claimed; what was wrong, for the log. Under the lock.
+    """Restore the list's terms of the claim; return what was wrong, for the log. Under the lock.
 
-    How proofs are judged is a person's to say, while no task is in progress.
+    Only a person may change how proofs are verified, while no task is in progress.
     """
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
@@ -392,20 +392,20 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
 
 
 def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
-    """The ref and the commit of what was there at the claim, as they were written down then."""
+    """Return the recorded ref and commit of the state at the claim, or None."""
     found = _claim_record(layout, task)
     ref, base = found.get("base_ref"), found.get("base")
     return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Where it is remembered what validations said of the code before; ``None`` without a place outside the project."""
+    """Return the path of validation results on earlier code; ``None`` without a folder outside the project."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """True once for each name and list: for what is said once. False without a place to remember it."""
+    """Return True once for each name and list: for messages printed once. False without a folder to remember it."""
     home = _home(layout, make=True)
     if not home:
         return False
@@ -417,12 +417,12 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Notes which files have passed the validation, for this claim."""
+    """Record the files that have passed the validation, for this claim."""
     note_claim(layout, task, passed=record)
 
 
 def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
-    """Adds members to what is written down of this claim, durably."""
+    """Add members to the record of this claim, durably."""
     home = _home(layout, make=True)
     if home:
         known = _claim_record(layout, task)
@@ -431,18 +431,18 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """What ``note_claim`` noted under a name, also for the claim that this one was taken over from; else empty."""
+    """Return a member that ``note_claim`` added, also for the claim that this one was taken over from; else empty."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 
 def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
-    """What ``note_pass`` noted for this claim."""
+    """Return the pass that ``note_pass`` recorded for this claim, or None."""
     found = json_object(_claim_record(layout, task).get("passed"))
     return PassOnRecord(found) if found else None
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Also in the sandbox of an agent, where it can only be read; what lies behind a link is none of ours."""
+    """Return the record of the claim, also in an agent's sandbox, where it is read-only; follow no links."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
         return {}

@@ -1,10 +1,10 @@
-"""Where a task list's landings are pushed to: a person's setting, which no agent's change of the list makes another.
+"""Push target of a task list's landings: a person's setting, which an agent's change of the list does not affect.
 
-    session_config.parallel.push   REMOTE, or REMOTE/BRANCH; the name of the landing's own branch where none is given
-    parallel/push.json             the same, outside the project, while a run is under way
+    session_config.parallel.push   REMOTE, or REMOTE/BRANCH; by default the name of the landing's own branch
+    parallel/push.json             the same, outside the project, during a run
 
-A remote is one that the repository has: a list cannot name an address. What counts is what was set when the run began;
-a run that goes on where one was killed has the setting of that one, whatever the list says meanwhile. SC-39.
+A remote is one that the repository has: a list cannot name an address. The setting at the start of the run counts; a
+run that continues a killed one has its setting, regardless of the list. SC-39.
 """
 
 import os
@@ -22,7 +22,7 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Gives the list the setting of a run that was killed; else keeps what it says, before any agent is started."""
+    """Restore the setting of a run that was killed; else record the present one, before any agent is started."""
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -39,7 +39,7 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """``session_config`` of the list, with the push that a run which was killed began with."""
+    """Return ``session_config`` of the list, with the push target at the start of a killed run."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -48,12 +48,12 @@ def config_of_run(folder: str, state: State) -> JsonObject:
 
 
 def forget(folder: str) -> None:
-    """The run is over: the next one has what the list says then."""
+    """Delete the record at the end of the run: the next one has the list's setting of that time."""
     files.unlink(os.path.join(folder, FILE))
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """``session_config`` as it was when the run began: whoever wants another one says so between two runs."""
+    """Restore ``session_config`` of the start of the run: changes are made between two runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents worked, and is put back")
@@ -61,10 +61,10 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Where landings on ``branch`` go; nowhere if it is not checked out: another branch is its owner's to push.
+    """Return the push target of landings on ``branch``; None if it is not checked out: its owner pushes another branch.
 
-    ``ConfigurationError`` for what names no remote of the repository, or no branch; what was kept of it in the run's
-    ``folder`` is forgotten then.
+    Raise ``ConfigurationError`` for a text that names no remote of the repository, or no branch; the record in the
+    run's ``folder`` is then deleted.
     """
     if push is None or branch != git.branch():
         return None
@@ -75,7 +75,7 @@ def target_of(git: Git, push: str | None, branch: str, folder: str | None = None
     name = push[len(remote) + 1 :] if remote else ""
     there = f"refs/heads/{name}" if name else branch
     if remote is None or push.endswith("/") or not git.ok("check-ref-format", there):
-        told = f"session_config.parallel.push is {push!r}, and has to be REMOTE or REMOTE/BRANCH"
+        told = f"session_config.parallel.push is {push!r}, and must be REMOTE or REMOTE/BRANCH"
         if folder:
             forget(folder)
         known = f" of: {', '.join(remotes)}" if remotes else "; this repository has no remote"

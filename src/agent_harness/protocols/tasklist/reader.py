@@ -1,4 +1,4 @@
-"""Where the records of a task list are for whoever looks at it, and what they say in the words of all protocols.
+"""Records of a task list for views, in the words of all protocols.
 
 Source: ``faces.md`` F-REC-7.
 """
@@ -25,7 +25,7 @@ __all__ = ["TaskListSource", "asked_questions"]
 
 
 class TaskListSource:
-    """The records of one list."""
+    """Records of one list."""
 
     kind: Kind = "tasklist"
 
@@ -34,26 +34,26 @@ class TaskListSource:
         self._layout = layout
 
     def home(self) -> str | None:
-        """The folder of the list outside of it."""
+        """Return the list's state folder outside the list, or None."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
 
     def now(self) -> Sequence[Now]:
-        """The sessions that say there what they do."""
+        """Return the present step of each session in that folder."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """What a run of several agents that lives is at."""
+        """Return the progress of a live run with several agents, or None."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:
-        """All of which the state part is made."""
+        """Return the files of the state part."""
         home = self.home()
-        held = [] if self.several() else [self._layout.parallel]  # a run that works writes it all the time
+        held = [] if self.several() else [self._layout.parallel]  # a running run writes it all the time
         kept = [os.path.join(home, name) for name in (proven.PROVEN, needs.LAST_RUN)] if home else []
         return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """The tasks, completed only where the harness has proven them; a halt is a question."""
+        """Return the tasks, completed only if the harness has proven them; a halt is a question."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         unproven = {task.id for task in proven.unproven(layout, state)}
@@ -73,15 +73,15 @@ class TaskListSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """The one history of attempts."""
+        """Return the one history of attempts."""
         return [self._layout.costs]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """A row is an attempt that has ended."""
+        """Return the attempts with those of these rows; each row is an attempt that has ended."""
         return (*before, *map(_attempt, rows))
 
     def recordings(self) -> Sequence[str]:
-        """One for each attempt that `harness run` made."""
+        """Return a pattern for the recordings, one for each attempt of `harness run`."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
@@ -132,7 +132,7 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
 
 
 def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
-    """The halt, and what is asked about single tasks, as it is shown."""
+    """Return the halt, and the questions about single tasks, as they are shown."""
     own = tuple(
         AskedQuestion(
             kind=str(task.question.get("kind")),
@@ -175,9 +175,9 @@ def _attempt(row: JsonObject) -> PastSession:
 
 
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
-    """Where what the agent said in the last attempt at this task is kept, if it is; links are not followed.
+    """Return the path of the agent's transcript of the last attempt at this task, or None; links are not followed.
 
-    ``workspace`` is the folder in which the attempt is made that goes on, as one of several.
+    ``workspace`` is the folder of a running attempt, if several agents work.
     """
     import re
 

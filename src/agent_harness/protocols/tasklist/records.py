@@ -1,7 +1,7 @@
-"""What ``harness-tasks.json`` holds, read safely whatever was written there.
+"""Content of ``harness-tasks.json``, read safely for any content.
 
-The objects here are views: the dictionaries below them are what is written again, so that unknown members and entries
-that are no objects stay as they are. Source: ``tasklist.md`` 1.1.
+The objects here are views: the dictionaries below them are written again, so that unknown members and entries that are
+not objects stay unchanged. Source: ``tasklist.md`` 1.1.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 VERSION = 2
 ADD = 'harness add "what is to be done" --validate "a command that proves it"'
-"""The command that an empty list needs."""
+"""Command to fill an empty list."""
 CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
-"""What kinds of failure an attempt at a task can have. ``tasklist.md`` 12.1."""
+"""Kinds of failure of an attempt at a task. ``tasklist.md`` 12.1."""
 
 DEFAULT_LEASE_SECONDS = 1800.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_MAX_ATTEMPTS = 3
 WORKTREE, IN_PLACE = "worktree", "in_place"
-"""Where a validation runs: in a checkout of the candidate commit, or in the folder as it is."""
+"""Places of a validation: a checkout of the candidate commit, or the folder as it is."""
 DEFAULT_MAX_TASKS = 20
 DEFAULT_MAX_SESSIONS = 50
 KNOWN_MEMBERS = frozenset(
@@ -44,16 +44,16 @@ KNOWN_MEMBERS = frozenset(
 )
 """Members of a task that the protocol knows."""
 BROKEN = "broken"
-"""The kind of question about a completed task that does not pass any more."""
+"""Kind of question about a completed task that does not pass any more."""
 PROVEN, CHECKED, ACCEPT, ASK = "proven", "checked", "accept", "ask"
-"""What a completion needs; what becomes of a task that was done before anybody worked on it."""
+"""Demands on a completion; handling of a task that was done before anybody worked on it."""
 STATUSES = ("pending", "in_progress", "completed", "failed")
 _RANKS = {"P0": 0, "P1": 1, "P2": 2}
 _LAST_RANK = 3
 
 
 def whole(value: object, default: int) -> int:
-    """A whole number that is not negative; the default for anything else."""
+    """Return a whole number that is not negative; the default for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     try:
@@ -63,7 +63,7 @@ def whole(value: object, default: int) -> int:
 
 
 def real(value: object) -> float | None:
-    """A number that can be reckoned with; ``None`` for anything else."""
+    """Return a usable number; ``None`` for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
@@ -76,17 +76,17 @@ def _copied(value: object) -> object:
 
 
 def json_object(value: object) -> JsonObject | None:
-    """The value where it is an object."""
+    """Return the value if it is an object, else None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> list[str]:
-    """The texts of a list; none where it is no list."""
+    """Return the texts of a list; none if it is not a list."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 class FinishedStep:
-    """One finished step of an attempt."""
+    """Finished step of an attempt."""
 
     __slots__ = ("attempt", "record", "step")
 
@@ -96,12 +96,12 @@ class FinishedStep:
         self.attempt = record.get("attempt")
 
     def is_of(self, attempt: int) -> bool:
-        """Whether it belongs to an attempt that is under way; one that names no attempt does."""
+        """Return True if it belongs to the present attempt, or names no attempt."""
         return self.attempt in (None, attempt)
 
 
 class Task:
-    """One task. Reading never fails; what is malformed reads as absent, and ``State.findings`` says so."""
+    """Task of the list. Reading never fails; a malformed member reads as absent, and ``State.findings`` reports it."""
 
     __slots__ = ("raw",)
 
@@ -112,7 +112,7 @@ class Task:
         return f"Task({self.id!r}, {self.status!r})"
 
     def copy(self) -> JsonObject:
-        """What is written of it, to be kept."""
+        """Return a deep copy of its record."""
         return _copied(self.raw)  # type: ignore[return-value]
 
     def _text(self, name: str) -> str | None:
@@ -124,17 +124,17 @@ class Task:
 
     @property
     def id(self) -> str:
-        """Empty when the task has none."""
+        """Id; empty if the task has none."""
         return self._text("id") or ""
 
     @property
     def title(self) -> str:
-        """On one line."""
+        """Title on one line."""
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
     def asked(self) -> str:
-        """All that it says in words."""
+        """Text of title and description."""
         return " ".join(filter(None, (self._text("title"), self._text("description"))))
 
     @property
@@ -154,7 +154,10 @@ class Task:
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids, as written; ``None`` when this is neither a list nor absent. What is no text is an id nobody has."""
+        """Ids, as written; ``None`` if this is neither a list nor absent.
+
+        An entry that is not text is an unknown id.
+        """
         found = self.raw.get("depends_on")
         if found is None:
             return []
@@ -162,7 +165,7 @@ class Task:
 
     @property
     def attempts(self) -> int:
-        """Finished attempts."""
+        """Number of finished attempts."""
         return whole(self.raw.get("attempts"), 0)
 
     @property
@@ -193,37 +196,37 @@ class Task:
 
     @property
     def accepts_unchanged(self) -> bool:
-        """Whether a person has said beforehand that the task may be done already."""
+        """True if a person has said beforehand that the task may be done already."""
         return self._object("validation").get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
-        """What a person has to decide about this task alone: its ``kind`` and ``message``."""
+        """Question for a person about this task alone: its ``kind`` and ``message``."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
     def proof(self) -> JsonObject:
-        """How the task was proven when it was completed: ``where`` and ``red_before``."""
+        """Proof of the completed task: ``where`` and ``red_before``."""
         return self._object("proof")
 
     @property
     def worktree(self) -> str | None:
-        """The work tree that it was claimed in, as ``layout.written`` writes it."""
+        """Work tree that it was claimed in, as ``layout.written`` writes it."""
         return self._text("worktree")
 
     @property
     def claimed_process(self) -> object:
-        """The program that the session of the claim runs in, as ``Owner`` writes it."""
+        """Program that the session of the claim runs in, as ``Owner`` writes it."""
         return self.raw.get("claimed_process")
 
     @property
     def claimed_run(self) -> JsonObject | None:
-        """The run of several agents whose claim it is: its ``workers``; ``None`` for any other claim."""
+        """Run with several agents that has the claim: its ``workers``; ``None`` for any other claim."""
         return json_object(self.raw.get("claimed_run"))
 
     @property
     def last_owner(self) -> str | None:
-        """Whose claim it was whose outcome was recorded last."""
+        """Owner of the claim whose outcome was recorded last."""
         return self._text("last_owner")
 
     @property
@@ -232,7 +235,7 @@ class Task:
 
     @property
     def rest(self) -> JsonObject:
-        """The members that the protocol does not know: written for whoever works on the task."""
+        """Members unknown to the protocol: notes for the agent or person who works on the task."""
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
@@ -251,7 +254,7 @@ class Task:
 
     @property
     def checkpoints_of_attempt(self) -> list[FinishedStep]:
-        """Those of the attempt under way."""
+        """Checkpoints of the present attempt."""
         return [each for each in self.checkpoints if each.is_of(self.attempts + 1)]
 
     @property
@@ -264,7 +267,7 @@ class Task:
 
     @property
     def last_claim_token(self) -> str | None:
-        """The token of the claim whose outcome was recorded last."""
+        """Token of the claim whose outcome was recorded last."""
         return self._text("last_claim_token")
 
     @property
@@ -277,7 +280,7 @@ class Task:
 
     @property
     def lease(self) -> Lease | None:
-        """The claim as a lease; ``None`` when its end is missing or unreadable."""
+        """Claim as a lease; ``None`` if its end is missing or unreadable."""
         ends = self.lease_expires_at
         if ends is None:
             return None
@@ -309,20 +312,20 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """Failed for nothing but a dependency that failed: eligible again once all dependencies are completed."""
+        """True if it failed only for a failed dependency: eligible again once all dependencies are completed."""
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
     @property
     def given_up(self) -> bool:
-        """Failed, and never tried again: no attempts left, or a dependency is the reason."""
+        """True if it failed, and is never tried again: no attempts left, or a dependency is the reason."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
 
 
 class ListMistake:
-    """A mistake in the file that a person must fix: category CONFIG."""
+    """Mistake in the file that a person must fix: category CONFIG."""
 
     __slots__ = ("field", "message", "task_id")
 
@@ -332,12 +335,12 @@ class ListMistake:
         self.message = message
 
     def as_json(self) -> JsonObject:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         return {"category": "CONFIG", "task_id": self.task_id, "field": self.field, "message": self.message}
 
 
 class SessionLease:
-    """The session lease of exclusive mode; a lease without a readable end has ended."""
+    """Session lease of exclusive mode; a lease without a readable end has ended."""
 
     __slots__ = ("ends", "owner", "process", "record", "renewed")
 
@@ -350,7 +353,7 @@ class SessionLease:
 
 
 class SessionConfig:
-    """``session_config`` of the state; what is malformed reads as its default."""
+    """``session_config`` of the state; a malformed member reads as its default."""
 
     __slots__ = (
         "concurrent",
@@ -375,20 +378,20 @@ class SessionConfig:
         self.concurrent = get("concurrency_mode") == "concurrent"
         self.max_tasks = whole(get("max_tasks_per_session"), DEFAULT_MAX_TASKS)  # outcomes of a session; 0: any number
         self.max_sessions = whole(get("max_sessions"), DEFAULT_MAX_SESSIONS)  # of the whole list; 0: any number
-        self.max_starts = whole(get("max_starts"), 0) or None  # of `harness run`'s agent for one task; else the default
+        self.max_starts = whole(get("max_starts"), 0) or None  # of an agent for one task in a run; else the default
         self.reflect_iterations = whole(get("reflect_iterations"), 0)
-        # Further turns of `harness run`'s agent after a failed proof; ``None`` where the list does not say.
+        # Further turns of an agent of `harness run` after a failed proof; ``None`` if the list does not say.
         self.fix_rounds: int | None = rounds if is_number else None
-        # Where validations run; a list that does not say so was made before there was a choice.
+        # Place of validations; a list without it was made before there was a choice.
         self.isolation = WORKTREE if get("isolation") == WORKTREE else IN_PLACE
-        # What becomes of a validation that passes on the code before as well.
+        # Handling of a validation that passes on the earlier code as well.
         self.requires_red: str = red if red in ("off", "tell", "reject") else "tell"
-        # What a completion needs: a check that passes, or a proof. A task may say it otherwise.
+        # Demand on a completion: a check that passes, or a proof. A task may override it.
         self.requires: str = PROVEN if get("requires") == PROVEN else CHECKED
-        # How much is asked of a proof; the variable is for whoever starts the run.
+        # Strictness of a proof; the variable is for the person who starts the run.
         trust = os.environ.get("HARNESS_VERIFICATION__TRUST") or get("trust")
         self.trust: str = trust if trust in ("strict", "fast") else "normal"
-        # Whether `harness run` ends with the page of `harness report`; as with ``trust``.
+        # True if `harness run` ends with the page of `harness report`; as with ``trust``.
         report = get("report")
         asked = os.environ.get("HARNESS_REPORT__AFTER_RUN", "").lower()
         self.report_after_run = asked in ("true", "yes", "on", "1") or (
@@ -399,7 +402,7 @@ class SessionConfig:
 
 
 class State:
-    """The whole file. ``StateDamaged`` when ``tasks`` is not a list."""
+    """Content of the whole file. Raise ``StateDamaged`` if ``tasks`` is not a list."""
 
     __slots__ = ("_by_id", "_findings", "config", "raw", "tasks")
 
@@ -414,7 +417,7 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """A state whose tasks can be given other members without changing this one; what is in a member is shared."""
+        """Return a state whose tasks can get other members without changing this one; member contents are shared."""
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 
@@ -445,22 +448,22 @@ class State:
 
     @property
     def halt(self) -> JsonObject | None:
-        """Why everything stopped for a person; ``None`` when it did not."""
+        """Reason why everything stopped for a person; ``None`` without a halt."""
         return json_object(self.raw.get("halt"))
 
     @property
     def session(self) -> SessionLease | None:
-        """The session lease of exclusive mode."""
+        """Session lease of exclusive mode, or None."""
         found = self.raw.get("session")
         return SessionLease(found) if isinstance(found, dict) else None
 
     @property
     def worker_sessions(self) -> JsonObject:
-        """By worker, the session that it has under way in a concurrent list."""
+        """Running sessions of a concurrent list, by worker."""
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:
-        """What a person must fix: ids that are missing or double, malformed or unknown dependencies, odd statuses."""
+        """Return the mistakes: missing or duplicate ids, malformed or unknown dependencies, unknown statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings
@@ -472,7 +475,7 @@ class State:
             if not task.id:
                 found.append(ListMistake(None, f"tasks[{number}].id", "the task has no id"))
             elif task.id in seen:
-                found.append(ListMistake(task.id, "id", f"two tasks are called {task.id}"))
+                found.append(ListMistake(task.id, "id", f"two tasks have the id {task.id}"))
             seen.add(task.id)
         return found
 
@@ -482,10 +485,10 @@ class State:
         for task in self.tasks:
             needs = task.depends_on
             if needs is None:
-                found.append(ListMistake(task.id, "depends_on", f"depends_on of {task.id} is no list"))
+                found.append(ListMistake(task.id, "depends_on", f"depends_on of {task.id} is not a list"))
             elif task.status in ("pending", "failed"):
                 found += [
-                    ListMistake(task.id, "depends_on", f"{task.id} depends on {need}, which no task is called")
+                    ListMistake(task.id, "depends_on", f"{task.id} depends on {need}, which is not a task")
                     for need in needs
                     if need not in known
                 ]

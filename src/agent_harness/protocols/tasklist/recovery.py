@@ -1,8 +1,8 @@
-"""What is left after an interruption: one table for a task in progress, and the backup for a damaged state file.
+"""Recovery after an interruption: one table for a task in progress, and the backup for a damaged state file.
 
-The backup is one write old, so a task that was just given away or finished looks older in it than it is; the log tells
-what it does not know yet. Nothing in the log is believed blindly: a completion is proven again, a claim gets the lease
-it would have had. Source: ``tasklist.md`` 8, 12.
+The backup is one write old, so a task that was just claimed or finished looks older in it than it is; the log has the
+rest. The log is not trusted blindly: a completion is proven again, a claim gets the lease it would have had. Source:
+``tasklist.md`` 8, 12.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """One row: what was found (``None``: either), the step that is taken, and why."""
+    """Row of the table: the findings (``None``: either), the step, and the reason."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -54,7 +54,7 @@ ROWS: Sequence[RecoveryRow] = (
 
 
 def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryRow:
-    """The row of the table that fits."""
+    """Return the matching row of the table."""
     return next(
         row
         for row in ROWS
@@ -68,15 +68,15 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(worker: Worker) -> JsonObject | None:
-    """Puts the backup in place of a damaged state; ``None`` when the state is whole.
+    """Replace a damaged state by the backup; ``None`` if the state is whole.
 
-    The damaged file is kept. ``StateDamaged`` when there is no valid backup; the log says so once.
+    The damaged file is kept. Raise ``StateDamaged`` if there is no valid backup; the log says so once.
     """
     if _damage(worker) is None:
         return None
     with worker.store.lock() as lock:
         reason = _damage(worker)
-        if reason is None:  # somebody else has just done it
+        if reason is None:  # another process has just done it
             return None
         kept, source = _put_back(worker)
         replayed = worker.store.change_under(lock, _replay(worker, reason, source))
@@ -84,7 +84,7 @@ def restore_if_needed(worker: Worker) -> JsonObject | None:
 
 
 def _damage(worker: Worker) -> str | None:
-    """What is wrong with the state, ``None`` when it is whole."""
+    """Return the defect of the state, ``None`` if it is whole."""
     try:
         worker.store.read()
     except StateDamaged as error:
@@ -93,7 +93,7 @@ def _damage(worker: Worker) -> str | None:
 
 
 def _put_back(worker: Worker) -> tuple[str | None, str]:
-    """The new name of the damaged file, and where what is in its place now comes from."""
+    """Restore the list; return the new name of the damaged file, and the source of the restored one."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(worker.layout):
         return files.restore(worker.layout.tasks), ".bak"
@@ -107,7 +107,7 @@ def _put_back(worker: Worker) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Makes a state the list, whatever is there; the new name of that, ``None`` where there was nothing."""
+    """Write a state as the list; return the new name of the earlier file, ``None`` if there was none."""
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
@@ -129,7 +129,7 @@ def _replay(worker: Worker, reason: str, source: str) -> Callable[[TaskListChang
 
 
 def _last_words(worker: Worker) -> dict[str, LogLine]:
-    """The last line about each task that tells its state."""
+    """Return the last line about each task that shows its state."""
     found: dict[str, LogLine] = {}
     for line in journal.backwards(worker.layout.progress):
         entry = progress.parse(line)
@@ -155,13 +155,13 @@ def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
 
 
 def _is_later(task: Task, said: LogLine) -> bool:
-    """Whether the line is younger than the failure that the backup knows of."""
+    """Return True if the line is younger than the failure in the backup."""
     known, at = task.failed_at, said.time
     return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
 
 
 def _find_base(task: Task, said: LogLine) -> None:
-    """The commit that a Starting line names, for the recovery to look at."""
+    """Set the commit of a Starting line, for the recovery to check."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
         task.raw["started_at_commit"] = base.rstrip(")")

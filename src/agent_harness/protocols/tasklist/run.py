@@ -48,30 +48,30 @@ PAUSE_SECONDS = 2.0
 MAX_MINUTES = 60.0
 MAX_COST_USD = 10.0
 LOST_TIMES = 2
-"""A task that was taken from us so often is not begun again: somebody writes the list behind the harness."""
+"""A task that was lost this often is not begun again: another program writes the list behind the harness."""
 
 
-TRY_AGAIN = "To have them tried again: harness task reset --failed (or: harness task reset ID ...)"
+TRY_AGAIN = "To retry them: harness task reset --failed (or: harness task reset ID ...)"
 LOOK_FIRST = "harness doctor  # then: harness run"
 ALIKE_TIMES = 3
-"""An agent that ends with the same error so often in a row is what is broken, and no task is.
+"""An agent that ends with the same error so often in a row is broken itself, not a task.
 
-Where it had begun to work, only when that was on more than one task: a single task may be what it stumbles over.
+If it had begun to work, more than one task is needed for that: a single task may be the cause.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
-    """Why the run stopped, and what its exit code says."""
+    """End of the run, with its exit code."""
 
     reason: str
     exit_code: int
     message: str
-    hint: str | None = None  # what a person does about it, where that is more than to go on
+    hint: str | None = None  # a person's next step, if it is more than to go on
 
 
 def own_worker(worker: Worker) -> Worker:
-    """The same worker, whose session ends with this very process."""
+    """Return the same worker, with a session that ends with this process."""
     me = owner.current()
     return Worker.open(
         worker.layout,
@@ -86,11 +86,11 @@ def own_worker(worker: Worker) -> Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """A run with an attempt of one slot, where others work beside it and another process makes its next attempt."""
+    """Run with one attempt of one slot, beside other slots; another process makes the next attempt."""
 
-    name: str  # of the slot's process, which no other run has; an empty one stands for nobody who goes on
-    is_closed_later: bool  # whoever ends the whole run closes what was left open: ``surroundings.close``
-    first_look: tuple[str, str, str]  # what ``FirstLook`` of all slots is made of
+    name: str  # of the slot's process, unique to this run; empty if no run continues
+    is_closed_later: bool  # the end of the whole run closes the records: ``surroundings.close``
+    first_look: tuple[str, str, str]  # arguments of ``FirstLook`` for all slots
 
 
 def run(
@@ -106,13 +106,13 @@ def run(
     elsewhere: Callable[[float], float] | None = None,
     part: PartOfRun | None = None,
 ) -> JsonObject:
-    """Works the list down with an agent; what was done, why it stopped and the ``exit_code``.
+    """Work off the list with an agent; return the attempts, the reason of the end and the ``exit_code``.
 
-    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``part`` says of what run it is a part.
-
-    ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. What a provider
-    refuses is no attempt: another agent takes over, or the run waits, or it ends, as the dispatcher has it. Ctrl-C
-    gives the task at hand back with its work in a rescue, and ends the session. Raises what ``sessions.start`` raises.
+    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``part`` names the run that this is a part
+    of. ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. A refusal of
+    the provider does not count as an attempt: another agent takes over, or the run waits, or it ends, by the
+    dispatcher's policy. Ctrl-C gives the present task back with its work in a rescue, and ends the session. Raise the
+    errors of ``sessions.start``.
     """
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     worker = own_worker(worker)
@@ -123,11 +123,11 @@ def run(
         say(f"Session {begun['session']} starting...")
         if worker.git and worker.git.head() is None:
             say(
-                "This repository has no commit yet: what is proven is not committed, and nothing can be rolled back. "
-                "A first one mends that: git commit --allow-empty -m Begin"
+                "This repository has no commit yet: proven work is not committed, and nothing can be rolled back. "
+                "Make a first one: git commit --allow-empty -m Begin"
             )
         for task_id in status.note_killed(worker.layout):
-            say(f"{task_id}: its attempt was killed; what the agent had used by then is in the costs")
+            say(f"{task_id}: its attempt was killed; the agent's use until then is in the costs")
         for found in begun["recovered"]:
             say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
         terms = AttemptTerms(
@@ -161,7 +161,7 @@ def run(
                         used = merge(used, done.used)
             ending = _looked_over(worker, terms, [] if part else made, ending)
         except KeyboardInterrupt:
-            ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was under way.")
+            ending = _Ending(reason="user_pause", exit_code=130, message="Interrupted; nothing was in progress.")
         finally:
             dispatcher.rest()
             with stop.held():
@@ -173,7 +173,7 @@ def run(
 
 
 def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """The ending, once what the run has completed was asked again; the last one's own proof was run on all of it."""
+    """Return the ending, after the completed tasks were checked again; the last one's own proof was run on all work."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -184,16 +184,16 @@ def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], end
         return ending
     if not broken:
         return ending
-    message = f"{ending.message} Not proven any more: {', '.join(broken)}; a person decides."
+    message = f"{ending.message} No longer proven: {', '.join(broken)}; you decide."
     if ending.exit_code:
         return replace(ending, message=message)
     return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
 
 
 def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """The agent for the next task, after a wait where one is needed and allowed; the ending when there is none.
+    """Return the agent for the next task, after a wait if needed and allowed; the ending if there is none.
 
-    Without a task there is nothing to wait for: whoever claims next is told why.
+    Without a task there is no wait: the next claim raises the reason.
     """
     while _has_task(worker):
         try:
@@ -220,7 +220,7 @@ def _has_task(worker: Worker) -> bool:
 
 
 class _Present:
-    """To be asked often while nothing runs: whether a stop was asked for. Keeps the session lease meanwhile."""
+    """Callback to call often during a wait: returns True if a stop was requested. Keeps the session lease meanwhile."""
 
     def __init__(self, worker: Worker, terms: AttemptTerms) -> None:
         self._worker = worker
@@ -267,17 +267,17 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """The ending when the provider refused an agent that somebody else has chosen."""
+    """Return the ending if the provider refused an agent that the caller has chosen, or None."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """The ending when the last attempts went wrong alike, which a further one would not change."""
+    """Return the ending if the last attempts failed alike, which a further one would not change; or None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
-        message = f"{lost[-1]} changed hands {LOST_TIMES} times under way; look who writes harness-tasks.json."
+        message = f"{lost[-1]} was lost to another owner {LOST_TIMES} times; check what writes harness-tasks.json."
         return _Ending(reason="lost", exit_code=3, message=message)
     last = made[-ALIKE_TIMES:]
     if len(last) < ALIKE_TIMES:
@@ -292,7 +292,7 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Whether the same was said each time, but for words with digits: the name of a request, a process, a time."""
+    """Return True if all texts are the same, except words with digits: the name of a request, a process, a time."""
 
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
@@ -304,7 +304,7 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """All attempts of this run were made: 1 unless every task that was begun was completed by one of them."""
+    """Return the ending after the last allowed attempt: exit code 1 unless each started task was completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of {max_tasks}"
@@ -314,7 +314,7 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
 
 
 def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
-    """Claims and attempts one task; the ending when there is none to be had."""
+    """Claim and attempt one task; return the ending if there is none."""
     try:
         with terms.stop.held():
             claimed = claim.claim(worker)
@@ -345,7 +345,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
-    """Why nothing is left to claim; ``None`` when a completion turned out to be nobody's, and is work again."""
+    """Return why nothing is left to claim; ``None`` if an unproven completion was reopened, and is work again."""
     reopened = [each["task_id"] for each in recover.confirm(worker) if each["action"] == "reopened"]
     if reopened:
         return None
@@ -359,13 +359,13 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     if not failed:
         message = f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
         return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
-    person = f", and a person decides about {', '.join(asked)}" if asked else ""
+    person = f", and you decide about {', '.join(asked)}" if asked else ""
     message = f"Nothing is left to do; {failed} failed for good{person}. {TRY_AGAIN}"
     return _Ending(reason="failed", exit_code=1, message=message)
 
 
 def next_command(worker: Worker) -> str:
-    """What a person types after the run."""
+    """Return the command for a person after the run."""
     state = worker.store.read()
     rests = bool(state.halt or worker.store.paused())
     is_over = state.tasks and not selection.work_left(state)
@@ -398,10 +398,10 @@ def drive(
     say: Callable[[str], None],
     countdown: Callable[[str], None] = lambda line: None,
 ) -> JsonObject:
-    """Runs the command in this terminal, time after time; why it stopped, how often it ran, and the ``exit_code``.
+    """Run the command in this terminal repeatedly; return the reason of the end, the starts, and the ``exit_code``.
 
-    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. While its
-    account is known to be refused, or there is no slot for it, it is not started.
+    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. It is not
+    started while its account is known to be refused, or without a free slot.
     """
     worker.store.activate()
     dispatcher = _dispatcher_of(worker, command, say, countdown)
@@ -450,7 +450,7 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Those of the client, with the clock of its account; one that we do not know has its name as its account."""
+    """Return the client's dispatcher, with the throttle of its account; an unknown client's account is its name."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
@@ -459,7 +459,7 @@ def _dispatcher_of(
 
 
 def _is_let_in(worker: Worker, dispatcher: Dispatcher) -> bool:
-    """Whether the client may be started now, after a wait; false when a pause ended the wait."""
+    """Return True if the client may be started now, after a wait; False if a pause ended the wait."""
     try:
         dispatcher.chosen(worker.store.paused)
     except Interrupted:
@@ -470,7 +470,7 @@ def _is_let_in(worker: Worker, dispatcher: Dispatcher) -> bool:
 def _run_client(worker: Worker, command: Sequence[str]) -> int:
     environment = {**os.environ, "HARNESS_STATE_ROOT": worker.layout.root}
     try:
-        # Ctrl-C is the client's alone, which hears it too; a client inherits what is ignored, but no handler
+        # The client alone handles Ctrl-C; it would inherit an ignored signal, but not a handler
         with (
             interruption.handled([signal.SIGINT], lambda *_: None),
             subprocess.Popen(list(command), env=environment) as client,

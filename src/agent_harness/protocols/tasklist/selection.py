@@ -1,4 +1,4 @@
-"""What can be done next, what is left, and how far things are. Pure; linear in tasks and dependencies.
+"""Next tasks, remaining tasks, and progress. Pure; linear in tasks and dependencies.
 
 Source: ``tasklist.md`` 6.3, 6.5, 7.1, 13.1.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
-    """Sorts ids as a person does: runs of digits as numbers, so that ``task-999`` comes before ``task-1000``."""
+    """Return a sort key for ids: runs of digits as numbers, so that ``task-999`` comes before ``task-1000``."""
     parts: list[tuple[bool, int, str]] = []
     run, digits = "", False
     for letter in task_id:
@@ -39,7 +39,7 @@ def _part(run: str, digits: bool) -> tuple[bool, int, str]:
 
 
 class Marked:
-    """A task that was failed because of its dependencies, and the words for its error log."""
+    """Task that was failed because of its dependencies, with the message for its error log."""
 
     __slots__ = ("message", "task")
 
@@ -49,7 +49,7 @@ class Marked:
 
 
 def settle(state: State, at: datetime) -> list[Marked]:
-    """Fails what can never be done: tasks in a circle, then pending ones behind a task that failed for good."""
+    """Fail the impossible tasks: those in a cycle, then pending ones that need a task that failed for good."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -82,9 +82,9 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Whether all that is not completed needs only what is completed or stands above it: then there is no circle.
+    """Return True if all unfinished tasks need only completed ones or those above them: then there is no cycle.
 
-    So it is in most lists.
+    This holds for most lists.
     """
     known = _completed(state)
     for task in unfinished(state):
@@ -103,12 +103,12 @@ def _completed(state: State) -> set[str]:
 
 
 def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
-    """Whether there is nothing but texts in it; asked without running Python for each."""
+    """Return True if all members are texts; without running Python code for each."""
     return {*map(type, found)} <= {str}
 
 
 def _lost(state: State) -> set[str]:
-    """What failed for good; of tasks that share an id, the first counts."""
+    """Return the ids that failed for good; of tasks that share an id, the first counts."""
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -119,14 +119,14 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """What each task that is not completed still needs; of tasks that share an id, the first."""
+    """Return the dependencies of each unfinished task; of tasks that share an id, the first."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """What may be claimed, best first: pending tasks, then failed ones with attempts left, oldest failure first.
+    """Return the claimable tasks, best first: pending ones, then failed ones with attempts left, oldest failure first.
 
-    ``failure_time`` tells when a task failed whose record does not say so.
+    ``failure_time`` returns the failure time of a task without it in its record.
     """
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
@@ -139,7 +139,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """The first of ``eligible``, without sorting the rest."""
+    """Return the first of ``eligible``, without sorting the rest."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -152,9 +152,9 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Tasks whose dependencies are all completed: the pending ones, and the failed ones with attempts left.
+    """Return the tasks whose dependencies are all completed: pending ones, and failed ones with attempts left.
 
-    Hooks ask this on every turn, so the common shapes of a member are looked at first.
+    Hooks call this on every turn, so the common shapes of a member are checked first.
     """
     done = _completed(state)
     wrong = _ambiguous(state)
@@ -178,7 +178,7 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
 
 
 def _are_known(needs: object, known: set[str]) -> bool:
-    """Whether this is a list of nothing but these ids."""
+    """Return True if this is a list of these ids only."""
     try:
         return isinstance(needs, list) and known.issuperset(needs)
     except TypeError:  # one of them is a list or an object itself
@@ -186,7 +186,7 @@ def _are_known(needs: object, known: set[str]) -> bool:
 
 
 def _ambiguous(state: State) -> set[str]:
-    """Ids that more than one task has."""
+    """Return the ids that more than one task has."""
     ids = [task.raw.get("id") for task in state.tasks]
     if _are_texts(ids) and len({*ids}) == len(ids):
         return set()
@@ -195,22 +195,22 @@ def _ambiguous(state: State) -> set[str]:
 
 
 def in_progress(state: State) -> list[Task]:
-    """The tasks that somebody works on, in the order of the file."""
+    """Return the tasks in progress, in the order of the file."""
     return with_status(state, "in_progress")
 
 
 def unfinished(state: State) -> list[Task]:
-    """All but the completed tasks, in the order of the file."""
+    """Return all tasks except the completed ones, in the order of the file."""
     return [task for task in state.tasks if task.raw.get("status") != "completed"]
 
 
 def with_status(state: State, status: str) -> list[Task]:
-    """The tasks of a status other than ``pending``, in the order of the file."""
+    """Return the tasks of a status other than ``pending``, in the order of the file."""
     return [task for task in state.tasks if task.raw.get("status") == status]
 
 
 def work_left(state: State) -> bool:
-    """Whether anything is pending, in progress or may be tried again, and can still be reached.
+    """Return True if anything is pending, in progress or may be tried again, and can still be reached.
 
     Work that waits for a person, such as a task with an unknown dependency, is left too. Source: ``tasklist.md`` 6.5.
     """
@@ -227,23 +227,26 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """How many tasks may still be worked on: all but those that are completed, over, or out of reach."""
+    """Return the number of tasks that may still be worked on: all except completed, over, or unreachable ones."""
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
 
 def finished(state: State) -> bool:
-    """Whether there were tasks, and nothing is left of them. An empty list is not finished: nobody has filled it."""
+    """Return True if there were tasks, and nothing is left of them.
+
+    An empty list is not finished: it was never filled.
+    """
     return bool(state.tasks) and not work_left(state)
 
 
 def retryable(state: State, task_id: str) -> bool:
-    """Whether a failed task is one of those that ``eligible`` offers again."""
+    """Return True if a failed task is one of those that ``eligible`` offers again."""
     return any(each.id == task_id for each in _candidates(state)[1])
 
 
 def _over(state: State, task: Task) -> bool:
-    """Whether a failed task stays failed; one that was only blocked comes back when its dependencies are completed."""
+    """Return True if a failed task stays failed; one that was only blocked comes back with its dependencies."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -253,7 +256,7 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Tasks in a circle, tasks that failed for good, and all that need one of them."""
+    """Return the tasks in a cycle, tasks that failed for good, and all that need one of them."""
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
@@ -263,7 +266,7 @@ def _unreachable(state: State) -> set[str]:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Tasks by status, and ``total``; a status that nobody has is not named."""
+    """Return the number of tasks by status, and ``total``; unused statuses are left out."""
     written = [task.raw.get("status") for task in state.tasks]
     found = {status: count for status in STATUSES if (count := written.count(status))}
     if sum(found.values()) < len(written):
@@ -274,7 +277,7 @@ def counts(state: State) -> dict[str, int]:
 
 
 def stats(state: State) -> dict[str, int]:
-    """The numbers of a STATS line; a task in progress counts as pending."""
+    """Return the numbers of a STATS line; a task in progress counts as pending."""
     found = counts(state)
     done, failed, total = found.get("completed", 0), found.get("failed", 0), found["total"]
     return {
@@ -289,7 +292,7 @@ def stats(state: State) -> dict[str, int]:
 
 
 def blocked_count(state: State) -> int:
-    """Pending tasks that need, however indirectly, one that failed for good."""
+    """Return the number of pending tasks that need, directly or not, one that failed for good."""
     lost = _lost(state)
     if not lost:
         return 0
@@ -297,7 +300,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Changes with every step of progress: status, attempts, and up to 50 checkpoints of an attempt of any task."""
+    """Return a digest that changes with every progress: status, attempts, and up to 50 checkpoints of an attempt."""
     from agent_harness.kernel import digest
 
     lines = []

@@ -1,8 +1,7 @@
-"""Reads the state of a task list, and changes it under the lock; the waterline: files, never git or an agent.
+"""State of a task list, read freely and changed under the lock. This is the bottom layer: files, never git or an agent.
 
-What a change promises: it is seen whole or not at all, ``.bak`` holds the state before it, no write of anybody else is
-lost (not even one by hand), and its log lines are written after it while the lock is still held. Source:
-``tasklist.md`` 8, 9, 10.2.
+Readers see a change whole or not at all, and ``.bak`` holds the state before it. No other write is lost, not even one
+by hand. Log lines are written after the change while the lock is still held. Source: ``tasklist.md`` 8, 9, 10.2.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """The state as it is now, old or new but never half; takes no lock. ``StateDamaged`` also when it is missing."""
+    """Return the present state, old or new but never half; take no lock.
+
+    Raise ``StateDamaged``, also if it is missing.
+    """
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -51,14 +53,14 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """The copy of the list that is kept outside of its folder; ``None`` while a backup is in it, whole or not."""
+    """Return the copy of the list outside its folder; ``None`` while the folder has a backup, whole or not."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
 
 
 def backup_is_whole(layout: TaskListLayout) -> bool:
-    """Whether the backup could take the place of the state."""
+    """Return True if the backup could replace the state."""
     try:
         records.State(files.read_json(layout.backup))
     except (OSError, StateDamaged):
@@ -67,7 +69,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """One change under way: what it changes and what it will log."""
+    """Change in progress, with its log lines."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -77,38 +79,38 @@ class TaskListChange:
         self.now = now
         self.dirty = False
         self.lines: list[str] = []
-        self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` when any may be
+        self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Says that the state was changed and must be written: of the tasks, these alone; without any, perhaps all.
+        """Mark the state as changed: of the tasks, these alone; without any, perhaps all.
 
-        Tasks that came or went, and all that is no task, are seen without being named.
+        Added and removed tasks, and changes outside tasks, are detected without being named.
         """
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
 
     def log(self, line: str) -> None:
-        """A line for the log, written after the state."""
+        """Add a line for the log, written after the state."""
         self.lines.append(line)
 
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """The same for an entry of the session and the moment of this change; ``progress.entry`` has the members."""
+        """Add an entry of the session and the moment of this change; ``progress.entry`` has the members."""
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Stops everything for a person: hooks let go, and no claim succeeds before ``harness resume``."""
+        """Stop everything for a person: hooks are disabled, and no claim succeeds before ``harness resume``."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
 
     def write(self, path: str, *, before: Callable[[], None]) -> None:
-        """Replaces the state that was read, counted as one more revision; see ``list_file.write``."""
+        """Replace the state that was read, counted as one more revision; see ``list_file.write``."""
         from agent_harness.kernel.json import list_file
 
         self.state.raw["revision"] = self.state.revision + 1
@@ -116,7 +118,7 @@ class TaskListChange:
 
 
 class TaskStore:
-    """The files of one task list. ``now`` stands still in tests."""
+    """Files of one task list. ``now`` is fixed in tests."""
 
     def __init__(
         self, layout: TaskListLayout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None
@@ -125,16 +127,14 @@ class TaskStore:
         self.lock_timeout_seconds = lock_timeout_seconds
         self._now = now
         self._seen: ListDocument | None = None
-        self._used: ListDocument | None = (
-            None  # a process that ends soon spares itself the freeing of thousands of tasks
-        )
+        self._used: ListDocument | None = None  # a process that ends soon need not free thousands of tasks
 
     def read(self) -> records.State:
-        """The state as it is now; takes no lock."""
+        """Return the present state; take no lock."""
         return read(self.layout)
 
     def look(self) -> records.State:
-        """The same for a caller that ``change`` follows: the file is read once for both, as long as nobody writes it.
+        """Return the state for a caller that then calls ``change``: the file is read once for both, unless it changes.
 
         The change alters this very state, so keep nothing of it. Read strictly, as ``change`` does.
         """
@@ -149,7 +149,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """The time by the clock of the disk, which all workers share; the local clock when it cannot be touched."""
+        """Return the time of the disk's clock, which all workers share; of the local clock if it cannot be touched."""
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -169,7 +169,10 @@ class TaskStore:
         return clock.moment(seconds)
 
     def lock(self) -> Lock:
-        """The lock on the state; ``change`` takes it by itself. ``Refused`` where a folder of ours is a link."""
+        """Return the lock on the state; ``change`` takes it by itself.
+
+        Raise ``Refused`` if a folder of the harness is a link.
+        """
         from agent_harness.kernel.lock import Lock
 
         if linked := self.layout.linked():
@@ -177,9 +180,9 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Takes away links in the places of the harness's own folders; their paths.
+        """Remove links that replace the harness's own folders; return their paths.
 
-        For whoever has had an agent at work here: a person's own link is refused before one begins (``lock``).
+        Call it after an agent has worked here: a person's own link is refused before one begins (``lock``).
         """
         taken: list[str] = []
         while linked := self.layout.linked():
@@ -188,11 +191,11 @@ class TaskStore:
         return taken
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Runs ``act`` on the state under the lock, and writes what it changed; returns what it returns.
+        """Run ``act`` on the state under the lock, and write its changes; return its result.
 
-        ``act`` runs again on fresh state when somebody edited the file meanwhile, so it has no other effect. What it
-        raises drops everything. ``LockBusy`` after the timeout, ``StateDamaged``, ``ConfigurationError`` for a file of
-        a later version.
+        ``act`` runs again on fresh state if somebody edited the file meanwhile, so it must have no other effect. An
+        exception drops everything. Raise ``LockBusy`` after the timeout, ``StateDamaged``, ``ConfigurationError`` for a
+        file of a later version.
         """
         from agent_harness.kernel.lock import LockLost  # readers need none
 
@@ -203,7 +206,7 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """The same for a caller that holds the lock; ``LockLost`` when it was taken away meanwhile."""
+        """Change the state for a caller that holds the lock; raise ``LockLost`` if it was taken away meanwhile."""
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -230,14 +233,14 @@ class TaskStore:
         return change
 
     def create(self, raw: JsonObject) -> bool:
-        """Writes the first state; false when there is one already. Call it under ``lock``."""
+        """Write the first state; return False if there is one already. Call it under ``lock``."""
         if os.path.lexists(self.layout.tasks):
             return False
         files.write_json(self.layout.tasks, raw)
         return True
 
     def note(self, kind: str, text: str, *, task: str | None = None, category: str | None = None) -> None:
-        """Adds an entry of the present session to the log; of session 0 where the state cannot be read."""
+        """Add an entry of the present session to the log; of session 0 if the state cannot be read."""
         from agent_harness.protocols.tasklist import progress
 
         try:
@@ -247,7 +250,7 @@ class TaskStore:
         self.log(progress.entry(kind, number, task=task, category=category, text=text))
 
     def log(self, line: str) -> None:
-        """Adds one line to the log."""
+        """Add one line to the log."""
         from agent_harness.kernel import journal
 
         journal.append_line(self.layout.progress, line)
@@ -255,16 +258,16 @@ class TaskStore:
     # -- the marker and the pause ----------------------------------------------------------------------------------
 
     def active(self) -> bool:
-        """Whether hooks act here."""
+        """Return True if hooks are enabled here."""
         return os.path.isfile(self.layout.marker)
 
     def activate(self) -> None:
-        """Makes hooks act here."""
+        """Enable the hooks here."""
         if not self.active():
             files.replace(self.layout.marker, "", follow=False)
 
     def deactivate(self) -> bool:
-        """Makes hooks rest; whether they acted before."""
+        """Disable the hooks; return True if they were enabled."""
         try:
             os.unlink(self.layout.marker)
         except FileNotFoundError:
@@ -272,5 +275,5 @@ class TaskStore:
         return True
 
     def paused(self) -> bool:
-        """Whether a person paused the work."""
+        """Return True if a person has paused the work."""
         return os.path.lexists(self.layout.pause)

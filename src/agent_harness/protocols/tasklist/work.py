@@ -1,7 +1,7 @@
-"""One attempt of ``harness run`` at a claimed task, as the session engine asks it.
+"""Attempt of ``harness run`` at a claimed task, for the session engine.
 
-The agent's first turn, fix rounds after a failed proof, and one of three ends: completed, failed, given back.
-Source: ``tasklist.md`` 5, 11 to 13.
+The agent's first turn, fix rounds after a failed proof, and one of three ends: completed, failed, given back. Source:
+``tasklist.md`` 5, 11 to 13.
 """
 
 import copy
@@ -59,32 +59,32 @@ UNCOUNTED = {
 """Endings that are not the task's fault: the task is given back untried."""
 
 _CLAIMED = ("attempts", "max_attempts", "base_ref", "started_at_commit", "started_branch", "worktree")
-"""Members of a task that no verb changes while it is worked on."""
+"""Members of a task that no verb changes while it is in progress."""
 
 _NOTHING, _NO_FILE = (b"", 0), (b"", -1)
 
 AT_ONCE_SECONDS = 30.0
-"""An agent that ends with an error earlier, without work and without usage, has not begun with the task."""
+"""An agent that ends with an error earlier, without work and without usage, has not begun the task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptTerms:
-    """Under which an attempt is made."""
+    """Conditions of an attempt."""
 
     agent: Agent
     max_minutes: float
     max_cost_usd: float  # of the run
     say: Callable[[str], None]
     stop: Stop
-    elsewhere: Callable[[float], float] | None = None  # as ``BudgetLimit`` asks it
+    elsewhere: Callable[[float], float] | None = None  # for ``BudgetLimit``
     spare: bool = False  # another agent can take over from one that is refused
-    counts: str | None = None  # where starts are counted and said to go on, where the list is not the project's own
-    begin: Callable[[], None] | None = None  # puts into the work tree what the attempt begins with, after the claim
+    counts: str | None = None  # folder of start counts and present steps, if the list is not the project's own
+    begin: Callable[[], None] | None = None  # writes the first files of the attempt into the work tree, after the claim
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempted:
-    """What became of an attempt."""
+    """Result of an attempt."""
 
     task_id: str
     result: str  # completed, failed, parked, released, lost
@@ -92,15 +92,15 @@ class Attempted:
     used: Totals = field(default_factory=Totals)
     ends_run: str | None = None  # why no further task should be begun
     exit_code: int = 9  # of a run that ends so
-    refused: bool = False  # the provider refused; it was no attempt
-    failed_at_once: str | None = None  # what an agent said that ended with an error before it began; no attempt either
-    agent_error: str | None = None  # what it said whose last turn ended with an error, where the attempt failed
+    refused: bool = False  # the provider refused; it does not count as an attempt
+    failed_at_once: str | None = None  # error of an agent that ended before it began; not an attempt either
+    agent_error: str | None = None  # error of the agent's last turn, if the attempt failed
     earlier: tuple[str, ...] = ()  # completed tasks whose proofs pass with its work
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """What the harness's own run of the validation says: completed, or why not."""
+    """Result of the harness's own run of the validation: completed, or why not."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -108,18 +108,18 @@ class TaskRuling:
 
     @property
     def accepted(self) -> bool:
-        """The task is proven, and completed."""
+        """True if the task is proven, and completed."""
         return self.completed is not None
 
     @property
     def final(self) -> bool:
-        """Whether the agent can do nothing about it."""
+        """True if the agent cannot fix it."""
         return self.error is not None and bool(self.error.data.get("final"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskJournal:
-    """Where the turns of one attempt report: the person, and the progress log of the list."""
+    """Journal of the turns of one attempt: the person, and the progress log of the list."""
 
     terms: AttemptTerms
     worker: Worker
@@ -127,30 +127,30 @@ class TaskJournal:
     task_id: str
 
     def say(self, line: str) -> None:
-        """One line for the person."""
+        """Print one line for the person."""
         self.terms.say(line)
 
     def event(self, event_type: str, **fields: object) -> None:
-        """One line of the progress log."""
+        """Write one line of the progress log."""
         text = f"{event_type.replace('_', ' ')}: {fields.get('message')}"
         self.worker.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
 
 
 def now_path(worker: Worker, counts: str | None) -> str | None:
-    """Where a worker says what it is doing: in ``counts``, of ``AttemptTerms``, where there is one."""
+    """Return the path of a worker's present step: in ``counts`` of ``AttemptTerms``, if given."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(worker.id or '')}.json")
     return proven.now_path(worker.layout, worker.id, make=True)
 
 
 def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
-    """Lets the agent work on a task that the worker has claimed, proves the result, and closes the attempt.
+    """Let the agent work on a task that the worker has claimed, prove the result, and close the attempt.
 
-    The agent's processes are gone when this returns. The task is never left in progress, unless the claim was lost to
-    somebody else. ``ConfigurationError`` for a task without a validation: the list is halted, and no agent started.
+    The agent's processes are gone when this returns. The task is never left in progress, unless another owner took the
+    claim. Raise ``ConfigurationError`` for a task without a validation: the list is halted, and no agent started.
     """
     if task.validation_command is None:
-        verbs.validate(worker, task.id)  # says what is missing, before an agent works for nothing
+        verbs.validate(worker, task.id)  # reports the missing check, before an agent works in vain
     work = TaskWork(terms, worker, task, session=session, spent_usd=spent_usd)
     done = None
     try:
@@ -167,7 +167,7 @@ def _walked(work: "TaskWork") -> Attempted:
         return walk(work, work.turns)
     except NotOwner as error:
         return Attempted(task_id=work.name, result="lost", message=error.message, used=work.turns.so_far.used)
-    except GitFailed as error:  # after a turn: what the turn has left is the attempt's
+    except GitFailed as error:  # after a turn: its leftovers belong to the attempt
         if error.is_of_disk or not work.turns.so_far.turns:
             raise
         return work.broken(error)
@@ -176,10 +176,10 @@ def _walked(work: "TaskWork") -> Attempted:
 
 
 class TaskWork:
-    """One attempt under way."""
+    """Work of one attempt."""
 
     def __init__(self, terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> None:
-        """``spent_usd`` is what the run has spent before this attempt."""
+        """Prepare the attempt; ``spent_usd`` is the spending of the run before it."""
         self._terms = terms
         self._worker = worker
         self._task = task
@@ -236,27 +236,27 @@ class TaskWork:
 
     @property
     def name(self) -> str:
-        """The id of the task."""
+        """Id of the task."""
         return self._task.id
 
     @property
     def policy(self) -> Policy:
-        """The row of the table, with the list's own number of fix rounds."""
+        """Policy of the table, with the list's own number of fix rounds."""
         rounds = self._worker.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """The task, or what the validation said of the work so far."""
+        """Return the prompt for the task, or with the validation's result on the work so far."""
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
-        self._terms.say(f"{task.id}: {ruling.error.message}; sent back")
+        self._terms.say(f"{task.id}: {ruling.error.message}; the agent gets the output")
         tail = ruling.error.data.get("tail")
         shown = list(tail) if isinstance(tail, list) else []
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """The turn in the worker's own folder; the verbs that the agent calls find this claim."""
+        """Return the turn in the worker's own folder; the verbs that the agent calls find this claim."""
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
         self._files = ListFiles(worker, self._before)
@@ -295,7 +295,7 @@ class TaskWork:
         return changed_in_repository(git, root, self._task.started_at_commit)
 
     def claimed(self) -> bool:
-        """Whether the agent has closed the task by the verbs."""
+        """Return True if the agent has closed the task by the verbs."""
         return self.closed() is not None
 
     def _has_work(self) -> bool:
@@ -306,14 +306,14 @@ class TaskWork:
         return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
-        """What the agent made of the task by the verbs; ``None`` while it is still open."""
+        """Return the agent's result if it closed the task by the verbs; ``None`` while it is still open."""
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._worker.store.take_links_away():
             told = f"{os.path.relpath(link, self._worker.layout.root)} was a link, and is taken away: none is followed"
             self._terms.say(f"{self._task.id}: {told}")
             self._worker.store.note("WARN", told, task=self._task.id)
-        with suppress(StateDamaged):  # whoever reads it next restores it
+        with suppress(StateDamaged):  # the next reader restores it
             self._worker.store.change(self._put_back)
         task = self._worker.find(self._worker.store.read(), self._task.id)
         if task.status == "in_progress":
@@ -328,9 +328,9 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undoes what no verb does: tasks that went, completions that nobody proved, and other settings.
+        """Undo changes that no verb makes: removed tasks, unproven completions, and other settings.
 
-        So the list that is judged, and that the next attempt begins with, is the one that people and verbs made.
+        So verification and the next attempt have the list that people and verbs made.
         """
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._worker.layout, now)}
@@ -361,7 +361,10 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """What sets the environment up, with more reach than an agent has, is a person's; the other version is kept."""
+        """Restore the set-up script, which has more rights than an agent and belongs to a person.
+
+        Keep the other version.
+        """
         layout, task, before = self._worker.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
@@ -379,9 +382,10 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent worked, and is put back{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """The harness's own run of the validation; a task that passes is committed and completed by it.
+        """Return the result of the harness's own run of the validation.
 
-        ``None`` for an agent that was cut off before it did anything.
+        A task that passes is committed and completed by it. ``None`` for an agent that was cut off before it did
+        anything.
         """
         if ending is not None and not self._has_work():
             return None
@@ -407,10 +411,10 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Adds the row of this attempt, which has ended so; the agent may have been started and cost something."""
+        """Add the row of this ended attempt; the agent may have been started and cost something."""
         worker, task, so_far = self._worker, self._task, self.turns.so_far
         new: list[str] = []
-        with suppress(HarnessError):  # of a state that is damaged the run says so
+        with suppress(HarnessError):  # the run reports a damaged state
             new = [each for each in worker.find(worker.store.read(), task.id).rescues if each not in task.rescues]
         status.note_cost(
             worker.layout,
@@ -435,7 +439,7 @@ class TaskWork:
         )
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
-        """Completed, with its commit where there is one."""
+        """Return the completed attempt, with its commit if there is one."""
         done = ruling.completed or {}
         at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
         why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
@@ -444,7 +448,7 @@ class TaskWork:
         return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
-        """Failed: the work is rolled back into a rescue, and the attempt counts."""
+        """Fail the attempt: the work is rolled back into a rescue, and the attempt counts."""
         error = ruling.error
         if error and error.data.get("grade") == UNCHANGED:
             return self._attempted("parked", error.message)
@@ -460,7 +464,7 @@ class TaskWork:
         return replace(done, message=f"{done.message}; a person takes it as it is by: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Given back untried when it was not the task's fault; else failed."""
+        """Give the task back untried if it was not at fault; else fail the attempt."""
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
@@ -473,15 +477,15 @@ class TaskWork:
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
-        """Failed: git cannot read the repository after a turn, and nothing could be put right."""
+        """Fail the attempt: git cannot read the repository after a turn, and it could not be repaired."""
         done = self._fail("TASK_EXEC", error.message, None)
-        return replace(done, message=f"{done.message}; what git lacks says: git fsck")
+        return replace(done, message=f"{done.message}; for the missing objects: git fsck")
 
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None
         try:
             done = verbs.fail(self._worker, self._task.id, category, message)
-        except Refused as error:  # going back was refused; the attempt is counted and the list halted
+        except Refused as error:  # the rollback was refused; the attempt is counted and the list halted
             return replace(self._attempted("failed", error.message), ends_run=error.message)
         self.turns.say_what_stays()
         where = f"; its work is in {done['rescue']}" if done.get("rescue") else ""
@@ -515,7 +519,7 @@ class TaskWork:
 
 
 def _head_of(worker: Worker) -> str | None:
-    """The commit that is checked out; ``None`` outside of git, and where a turn has taken the repository away."""
+    """Return the commit that is checked out; ``None`` outside git, and if a turn has removed the repository."""
     try:
         return worker.git.head() if worker.git and worker.git.is_repository else None
     except HarnessError:
@@ -523,7 +527,7 @@ def _head_of(worker: Worker) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Content and mode of a script; ``_NOTHING`` where there is none, ``_NO_FILE`` for a link or the like."""
+    """Return content and mode of a script; ``_NOTHING`` if there is none, ``_NO_FILE`` for a link or the like."""
     try:
         if os.path.islink(path):
             return _NO_FILE
@@ -551,7 +555,7 @@ Rules:
 
 
 def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> str:
-    """The opening prompt of an attempt."""
+    """Return the opening prompt of an attempt."""
     parts = [f"# Task {task.id}: {task.title}", ""]
     parts += [f"Attempt {task.attempts + 1} of {task.max_attempts}."]
     if task.validation_command:
@@ -570,7 +574,7 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
-    """The prompt of a further round, after the validation has said no, or could not be run as things are."""
+    """Return the prompt of a further round, after the validation has failed, or could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

@@ -1,6 +1,6 @@
-"""The commands of a project that its settings leave open, and a file name put safely into a command.
+"""Derivation of the project's commands that the settings omit, and safe insertion of a file name into a command.
 
-Derivation: ``features.md`` UAH-155..160, C17, C22. A command stays ``None`` where nothing can honestly be derived.
+Derivation: ``features.md`` UAH-155..160, C17, C22. A command stays ``None`` if none can be derived reliably.
 """
 
 import os
@@ -50,7 +50,7 @@ _TAKES_VALUE = frozenset(
 
 @dataclass(frozen=True)
 class FoundTooling:
-    """What a project and the machine offer."""
+    """Tools that a project and the machine offer."""
 
     poetry: bool = False  # pyproject.toml has [tool.poetry] and poetry is on PATH
     ruff_configured: bool = False
@@ -59,12 +59,12 @@ class FoundTooling:
 
     @property
     def runner(self) -> str:
-        """How pytest is called here."""
+        """Command that starts pytest here."""
         return "poetry run pytest" if self.poetry else "python3 -m pytest"
 
     @property
     def lint(self) -> str | None:
-        """How ruff is called here, or ``None`` when the project cannot run it."""
+        """Command that starts ruff here, or ``None`` if the project cannot run it."""
         if not (self.ruff_configured or self.ruff_on_path):
             return None
         folder = "src/" if self.src else "."
@@ -74,7 +74,7 @@ class FoundTooling:
 
 
 def facts(project: Path, environ: Mapping[str, str]) -> FoundTooling:
-    """Looks at the project's own files and at PATH; runs nothing."""
+    """Return the tools found in the project's own files and on PATH; run nothing."""
     tools = _tools(project / "pyproject.toml")
     path = environ.get("PATH", os.defpath)
     return FoundTooling(
@@ -94,10 +94,10 @@ def _tools(pyproject: Path) -> frozenset[str]:
 
 
 def feature_command(full: str) -> str | None:
-    """The command that runs one test file, from the command that runs them all; ``None`` when that cannot be told.
+    """Return the command for one test file, derived from the command for all of them; ``None`` if it cannot be derived.
 
-    The first word that names a tests folder gives way to ``{test_file}`` and further ones go; a pytest command without
-    one gets the placeholder right behind ``pytest``.
+    ``{test_file}`` replaces the first word that names a tests folder; further such words are dropped. In a pytest
+    command without one, the placeholder follows ``pytest``.
     """
     words = list(_WORD.finditer(full))
     runner = _runner(full)
@@ -123,7 +123,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """A pytest command that runs to its end and leaves these test files or tests out; any other command as it is."""
+    """Return a pytest command that runs to its end without these tests; return other commands unchanged."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -134,7 +134,7 @@ def without(command: str, tests: Iterable[str]) -> str:
 
 
 def paths_of(command: str, root: Path) -> list[str]:
-    """The files and folders of the project that a pytest command names; ``::node`` is cut off."""
+    """Return the files and folders of the project that a pytest command names; ``::node`` is cut off."""
     runner = _runner(command)
     found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
     return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
@@ -148,13 +148,16 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """``make test`` names a target, ``pytest test`` a folder; ``tests/`` is a folder anywhere."""
+    """Return True if the word names a tests folder.
+
+    ``make test`` names a target, ``pytest test`` a folder; ``tests/`` is a folder anywhere.
+    """
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 
 
 def quoting_problem(template: str) -> str | None:
-    """Why a file name cannot be put safely where the template has ``{test_file}``, or ``None``.
+    """Return why a file name cannot safely replace ``{test_file}`` in the template, or ``None``.
 
     The placeholder may stand alone or directly within a pair of quotes. Inside a longer quoted text a quoted name would
     end those quotes, so that is refused.
@@ -171,7 +174,7 @@ _PLACED = re.compile(r"""(["']?)\{test_file\}\1""")
 
 
 def _quote_open(text: str) -> bool:
-    """True when a shell that has read so far is inside quotes."""
+    """Return True if a shell that has read this text is inside quotes."""
     quote, escaped = "", False
     for char in text:
         if escaped:
@@ -186,7 +189,7 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """The template with the file in place, as one word of the shell and never as an option; may carry ``::node``."""
+    """Return the template with the file as one word of the shell, never as an option; it may carry ``::node``."""
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)

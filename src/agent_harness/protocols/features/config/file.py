@@ -1,7 +1,7 @@
 """YAML files as plain values: ``.harness.yaml`` with the line of every key, or one error that names the line.
 
-The settings of several workspaces lie one over the other in ``Layers``, with the source of each key. ``default_text``
-is the file that a new project begins with: only what a person wants to see and change.
+``Layers`` overlays the settings of several sources, with the source of each key. ``default_text`` is the file of a new
+project: only what a person wants to see and change.
 """
 
 import io
@@ -25,19 +25,19 @@ _LIMIT_VALUES = 20_000
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """What a settings file says: plain dicts, lists and scalars, and where each key stands (1-based lines)."""
+    """Content of a settings file: plain dicts, lists and scalars, and the line of each key (1-based)."""
 
     path: Path
     values: dict[str, object]
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """The line of a key, or of the nearest section above it that the file has."""
+        """Return the line of a key, or of the nearest section above it that the file has."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
 def read(path: Path) -> SettingsFile:
-    """The settings in a file; ``ConfigurationError`` when it is missing, unreadable or not a YAML mapping."""
+    """Return the settings in a file; raise ``ConfigurationError`` if it is missing or not a YAML mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -58,7 +58,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """The value that YAML reads in a text given outside of a file; the text itself where that is no YAML."""
+    """Return the YAML value of a text given outside a file; the text itself if it is not YAML."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -69,7 +69,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """The settings with one value changed or added; comments, order and quotes stay as the person wrote them."""
+    """Return the settings with one value changed or added; comments, order and quotes are preserved."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -117,7 +117,7 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Turns the parser's own types into plain ones; refuses what only an attack or an accident makes."""
+    """Conversion of the parser's types into plain ones; refuses what only an attack or an accident makes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +153,7 @@ class _Plain:
 
 
 def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
-    """Every key that holds something other than a section, with its value, in order."""
+    """Yield every key that holds a value other than a section, with its value, in order."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*at, key))
@@ -162,7 +162,7 @@ def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, ob
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The mapping in a YAML file; ``StateDamaged`` when it does not parse or holds something else."""
+    """Return the mapping in a YAML file; raise ``StateDamaged`` if it does not parse or is not a mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -172,7 +172,7 @@ def read_object(path: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise StateDamaged(f"{path} does not parse: {str(error).splitlines()[0]}") from None
     if not isinstance(found, dict):
-        raise StateDamaged(f"{path} holds no mapping")
+        raise StateDamaged(f"{path} is not a YAML mapping")
     return json.loads(json.dumps(found, default=str))
 
 
@@ -181,7 +181,7 @@ Source = Literal["default", "file", "environment", "flag"]
 
 @dataclass
 class Layers:
-    """The values so far, with the source of each key and what to call it in a message."""
+    """Values collected so far, with the source of each key and its name for messages."""
 
     document: SettingsFile
     values: dict[str, object]
@@ -212,11 +212,11 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """True when a layer gives the key a value: ``key: ""`` does, and switches off; a bare ``key:`` does not."""
+        """Return True if a layer gives the key a value: ``key: ""`` does, and disables; a bare ``key:`` does not."""
         return key in self.sources
 
 
-# -- the file that a new project begins with ---------------------------------------------------------------------------
+# -- the file of a new project -----------------------------------------------------------------------------------------
 
 
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9 _./={}\[\]-]*")
@@ -258,7 +258,7 @@ session:
 
 
 def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
-    """A commented ``.harness.yaml``, valid as it stands; ``lint=None`` leaves the linter to be looked for (C22)."""
+    """Return a commented, valid ``.harness.yaml``; with ``lint=None`` the linter is looked for later (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),
@@ -276,12 +276,12 @@ def _lint_line(command: str) -> str:
 
 
 def with_linter(text: str, command: str) -> str:
-    """The settings of ``default_text`` with a linter where none was found; any other text stays as it is."""
+    """Return the settings of ``default_text`` with a linter if none was found; any other text stays unchanged."""
     return text.replace(_NO_LINTER, _lint_line(command))
 
 
 def _on_one_line(text: str) -> str:
-    """The text as YAML writes it on one line: plain where that reads back the same, else in double quotes."""
+    """Return the text as YAML writes it on one line: plain if that reads back the same, else in double quotes."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
     if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):

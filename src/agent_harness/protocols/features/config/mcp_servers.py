@@ -1,9 +1,9 @@
-"""The MCP servers that the settings switch on, as agents start them: variables filled in, settings handed on.
+"""MCP servers that the settings switch on, as agents start them: variables filled in, settings passed on.
 
-``${NAME}`` in ``args``, ``env`` and ``config`` is taken from the environment, ``${NAME:-text}`` has a fallback, ``$${``
-stands for itself. ``config`` is the server's own: a recipe says which argument or variable of a public server a key
-becomes. A key that no recipe knows is refused, never dropped; ``read_only: true`` above all. The programs and their
-options are those of the servers' own documentation. Source: features.md UAH-212..216, C59.
+``${NAME}`` in ``args``, ``env`` and ``config`` is taken from the environment, ``${NAME:-text}`` has a fallback, and
+``$${`` stands for itself. ``config`` belongs to the server: a recipe names the argument or variable of a public server
+for each key. A key that no recipe knows is refused, never dropped; ``read_only: true`` above all. The programs and
+their options are those of the servers' own documentation. Source: features.md UAH-212..216, C59.
 """
 
 import json
@@ -28,16 +28,16 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """The servers that are enabled, ready to be started; what came from the environment is masked from now on.
+    """Return the enabled servers, ready to start; mask values of the environment from now on.
 
-    ``ConfigurationError`` for a variable that is not set, and for a setting that cannot be handed on.
+    Raise ``ConfigurationError`` for a variable that is not set, and for a setting that cannot be passed on.
     """
     environ = os.environ if environ is None else environ
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
 
 
 def demand_programs(servers: Mapping[str, McpServer], root: Path) -> None:
-    """Raises ``ToolMissing`` when the program of a server is not there; nothing is started."""
+    """Raise ``ToolMissing`` if the program of a server is not installed; start nothing."""
     for name, server in servers.items():
         program = server.command[0]
         if shutil.which(root / program if "/" in program else program) is None:
@@ -58,7 +58,7 @@ def _ready(name: str, server: "McpServerSettings", environ: Mapping[str, str]) -
     env = {**given.variables(), **env}
     package = _package(words)
     if package in GONE:
-        raise ConfigurationError(f"{key}: nobody publishes {package}; what does the same is {GONE[package]}", hint=EDIT)
+        raise ConfigurationError(f"{key}: {package} is not published; use {GONE[package]} instead", hint=EDIT)
     args, variables = RECIPES[package](given) if package in RECIPES else ((), {})
     given.refuse_the_rest(package)
     return McpServer(command=(*words, *args), env={**variables, **env})
@@ -67,12 +67,12 @@ def _ready(name: str, server: "McpServerSettings", environ: Mapping[str, str]) -
 # -- variables ---------------------------------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
-_PLAIN = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})  # no secret is in these
-_PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # nor are these one, and they are all over what tests print
+_PLAIN = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER"})  # none holds a secret
+_PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # not secrets either, and frequent in the output of tests
 
 
 def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
-    """The value with its variables filled in, at any depth."""
+    """Return the value with its variables filled in, at any depth."""
     if isinstance(value, Mapping):
         return {str(name): _filled(f"{key}.{name}", below, environ) for name, below in value.items()}
     if isinstance(value, list):
@@ -98,7 +98,7 @@ def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
     return _PLACE.sub(of, value)
 
 
-# -- what a server's own settings become -------------------------------------------------------------------------------
+# -- recipes for a server's own settings -------------------------------------------------------------------------------
 
 Started = tuple[tuple[str, ...], dict[str, str]]
 """Further arguments, and variables."""
@@ -106,7 +106,7 @@ Started = tuple[tuple[str, ...], dict[str, str]]
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """The ``config`` of one server; what a recipe takes is handed on, and the rest is refused."""
+    """``config`` of one server; keys that a recipe takes are passed on, and the rest is refused."""
 
     key: str
     values: Mapping[str, object]
@@ -114,7 +114,7 @@ class GivenConfig:
     taken: set[str] = field(default_factory=set)
 
     def switch(self, name: str) -> bool | None:
-        """True, false, or ``None`` where nothing is said."""
+        """Return true, false, or ``None`` if the key is absent."""
         value = self._take(name)
         known = {"true": True, "false": False}.get(str(value).lower())
         if value is not None and known is None:
@@ -122,14 +122,14 @@ class GivenConfig:
         return known
 
     def text(self, name: str) -> str | None:
-        """One text that is not empty."""
+        """Return one text that is not empty, or None."""
         value = self._take(name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise ConfigurationError(f"{self.key}.{name} must be text", hint=EDIT)
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Width and height in pixels."""
+        """Return width and height in pixels, or None."""
         value = self._take(name)
         if value is None:
             return None
@@ -140,19 +140,19 @@ class GivenConfig:
         return width, height
 
     def variables(self) -> dict[str, str]:
-        """``env``, which every server has."""
+        """Return ``env``, which every server has."""
         value = self._take("env")
         if value is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{self.key}.env must be a section of names with values", hint=EDIT)
         return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
 
     def refuse(self, name: str, why: str) -> None:
-        """Takes a key that is true, or says something, with the reason why it cannot hold."""
+        """Take a key; raise ``ConfigurationError`` with this reason if it is true or has a value."""
         if self._take(name) not in (None, False):
             raise ConfigurationError(f"{self.key}.{name} cannot be kept: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raises for the first key that nothing has taken."""
+        """Raise ``ConfigurationError`` for the first key that nothing has taken."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"how {self.words[0]} takes it is unknown"
@@ -193,7 +193,10 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Read-only unless the settings say otherwise: every statement is parsed, and runs in a read-only transaction."""
+    """Return the settings of a server that is read-only by default.
+
+    Every statement is then parsed, and runs in a read-only transaction.
+    """
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"
@@ -224,7 +227,7 @@ RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
 """Public servers, by the name of their package."""
 
 GONE = {"@anthropic/puppeteer-mcp": "@playwright/mcp (npx)", "@anthropic/postgres-mcp": "postgres-mcp (uvx)"}
-"""Names of the document that are no packages, and what to run instead."""
+"""Names of the document that are not packages, and what to run instead."""
 
 PROGRAMS = {
     "playwright-mcp": "@playwright/mcp",
@@ -234,13 +237,13 @@ PROGRAMS = {
     "mcp-server-postgres": "@modelcontextprotocol/server-postgres",
     "dbhub": "@bytebase/dbhub",
 }
-"""The programs that these packages install."""
+"""Programs that these packages install."""
 
 _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """The package that a command line runs, by its program or as the argument of a runner such as npx or uvx."""
+    """Return the package that a command line runs: by its program, or as an argument of a runner such as npx."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

@@ -1,4 +1,4 @@
-"""Every key of ``.harness.yaml`` as one model: its type, its default, what it means.
+"""Model of ``.harness.yaml``: every key with its type, default and meaning.
 
 A new key is a field here, a row of ``DEFAULTS`` in ``tests/features/test_config.py``, and ``make docs``; a new section
 also has a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and become warnings. This
@@ -19,7 +19,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """YAML 1.2 reads ``no`` as text; people mean false."""
+    """Return the boolean for a YAML 1.1 word: YAML 1.2 reads ``no`` as text; people mean false."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -69,7 +69,7 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """A part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
+    """Part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -91,7 +91,7 @@ class Environment(Section):
     init: Command = Field("./init.sh", description="Starts the development environment; exit 0 means started.")
     reset: Command = Field("./reset.sh", description="Forces a clean state when init fails.")
     health_check: OptionalCommand = Field(None, description="Exit 0 means that the environment is up.")
-    stop: OptionalCommand = Field(None, description="Ends what init started.")
+    stop: OptionalCommand = Field(None, description="Stops what init started.")
 
 
 class Sanity(Section):
@@ -126,14 +126,14 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """A prompt type that is not listed takes the file's ``default``, where the file has one (UAH-164)."""
+        """Give a prompt type that is not listed the file's ``default``, if the file has one (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """The model of ``initializer``, ``coding``, ``continuation`` or ``cleanup``; else the default (UAH-242)."""
+        """Return the model of ``initializer``, ``coding``, ``continuation``, ``cleanup``, or the default (UAH-242)."""
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -152,7 +152,7 @@ class OnLimit(Section):
 class Context(Section):
     window_tokens: Count = Field(200_000, description="Size of the model's context window (C17).")
     warn_threshold: Share = Field(0.75, description="Share of the window at which the agent is warned.")
-    force_threshold: Share = Field(0.90, description="Share of the window at which the agent is told to wrap up.")
+    force_threshold: Share = Field(0.90, description="Share of the window at which the agent is asked to wrap up.")
     on_limit: OnLimit = Field(default_factory=OnLimit)
 
     @model_validator(mode="after")
@@ -187,7 +187,7 @@ class Progress(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_the_count(cls, given: object) -> object:
-        """The default message names the number of repeats that is in force."""
+        """Make the default message name the configured number of repeats."""
         if isinstance(given, Mapping) and given.get("repeated_error_message") is None:
             return {**given, "repeated_error_message": _repeated_error(given.get("max_repeated_errors") or 5)}
         return given
@@ -208,24 +208,24 @@ class Verification(Section):
     max_features_per_session: Count = Field(1, description="More claims than this reject the session.")
     regression_check: Switch = Field(True, description="Run the whole suite before accepting.")
     isolation: Literal["worktree", "in_place"] = Field(
-        "worktree", description="Judge a fresh checkout of the candidate commit, or the folder as it is."
+        "worktree", description="Verify a fresh checkout of the candidate commit, or the folder as it is."
     )
     links: Annotated[tuple[Folder, ...], Field(strict=False)] = Field(
-        (), description="Ignored folders lent to that checkout, for example .venv or node_modules."
+        (), description="Ignored folders shared with that checkout, for example .venv or node_modules."
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
     fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
     trust: Literal["normal", "fast"] = Field(
         "normal",
-        description="normal: the feature's tests must also fail on sabotaged versions of the work, and what they call "
-        "must answer alike outside of tests; fast: not asked.",
+        description="normal: the feature's tests must also fail on mutants of the work, and the code that they call "
+        "must give the same answers outside tests; fast: not checked.",
     )
     built_already: Literal["ask", "accept"] = Field(
         "ask",
-        description="Work that exists already, in a run until done: ask a person, or accept it where older code shows "
-        "its tests red.",
+        description="Work that exists already, in a run until done: ask a person, or accept it if its tests fail on "
+        "older code.",
     )
-    report: Inside | None = Field(None, description="Where a runner that is not pytest writes its JUnit XML.")
+    report: Inside | None = Field(None, description="JUnit XML file of a runner that is not pytest.")
 
 
 class Features(Section):
@@ -241,7 +241,7 @@ class GitHub(Section):
     sync_on_session_end: Switch = Field(True, description="Mirror at the end of a session.")
     create_missing_issues: Switch = Field(True, description="Create an issue for a feature that has none.")
     close_on_verify: Switch = Field(True, description="Close the issue of a verified feature.")
-    on_sync_failure: Literal["warn", "fail"] = Field("warn", description="What a failing mirror does to a session.")
+    on_sync_failure: Literal["warn", "fail"] = Field("warn", description="Effect of a failing mirror on a session.")
 
 
 class GitSettings(Section):
@@ -265,13 +265,13 @@ class Paths(Section):
 
 
 class FilesystemTool(Section):
-    enabled: Switch = Field(True, description="Offer file tools to agents that take ours.")
+    enabled: Switch = Field(True, description="Offer file tools to agents that use the tools of the harness.")
     allowed_paths: Texts = Field((".",), description="Paths that file tools may touch.")
     denied_paths: Texts = Field((".harness/", ".git/", "../"), description="Paths that they may not touch.")
 
 
 class ShellTool(Section):
-    enabled: Switch = Field(True, description="Offer a shell tool to agents that take ours.")
+    enabled: Switch = Field(True, description="Offer a shell tool to agents that use the tools of the harness.")
     timeout_seconds: Count = Field(300, description="Limit of one shell command.")
     denied_commands: Texts = Field(
         ("rm -rf /", "sudo", "> /dev/"), description="Refused commands; a guard rail, not a sandbox (C32)."
@@ -282,8 +282,8 @@ class McpServerSettings(Section):
     enabled: Switch = Field(False, description="Start this server for the agent.")
     command: OptionalCommand = Field(None, description="Program of the server.")
     args: Texts = Field((), description="Its arguments.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables for the server alone.")
-    config: dict[str, object] = Field(default_factory=dict, description="The server's own settings, handed on to it.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables for the server only.")
+    config: dict[str, object] = Field(default_factory=dict, description="The server's own settings, passed on to it.")
 
 
 MCP_SERVERS: dict[str, dict[str, object]] = {
@@ -307,9 +307,9 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """The document's two servers, off, under what the file says about them (UAH-212..216).
+    """Return the document's two servers, off, overlaid with the file's settings for them (UAH-212..216).
 
-    Of a program that the file names itself, nothing is known; else what it leaves out of ``config`` stays as it is.
+    For a program that the file names itself, no defaults apply; otherwise keys missing from ``config`` keep theirs.
     """
     if not isinstance(given, Mapping):
         return given
@@ -337,7 +337,7 @@ class Tools(Section):
     ] = Field(
         default_factory=dict,
         description="MCP servers by name: `enabled`, `command`, `args`, `env`, `config`. `${VARIABLE}` is filled in; a "
-        "key of `config` that cannot be handed on is refused. See [agents](agents.md#mcp-servers).",
+        "key of `config` that cannot be passed on is refused. See [agents](agents.md#mcp-servers).",
     )
 
 
@@ -348,17 +348,17 @@ class OnTimeout(Section):
 
 class Session(Section):
     timeout_minutes: Minutes = Field(60.0, description="Wall-clock limit of a session.")
-    timeout_warning_minutes: Minutes = Field(50.0, description="When the agent is warned of it.")
+    timeout_warning_minutes: Minutes = Field(50.0, description="Time at which the agent is warned about it.")
     response_seconds: Count | None = Field(
         None,
-        description="Silence that ends a turn, to be tried once more (C28); without it none does.",
+        description="Seconds of silence that end a turn, to be retried once (C28); without it, silence is allowed.",
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """A shorter limit moves the warning along, in the proportion of the defaults."""
+        """Scale the warning with a shorter limit, in the proportion of the defaults."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -387,8 +387,10 @@ class Preflight(Section):
 
 
 class Compatibility(Section):
-    on_older_state: Literal["migrate", "abort"] = Field("migrate", description="What older state does.")
-    on_newer_state: Literal["abort", "warn"] = Field("abort", description="What newer state does.")
+    on_older_state: Literal["migrate", "abort"] = Field(
+        "migrate", description="Handling of state from an older version."
+    )
+    on_newer_state: Literal["abort", "warn"] = Field("abort", description="Handling of state from a newer version.")
     backup_before_migrate: Switch = Field(True, description="Copy the state before migrating.")
 
 
@@ -433,25 +435,25 @@ def _agent(value: object) -> object:
 
 class ReviewSection(Section):
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="A second agent that reads proven work, as `agent:` names one; without it nobody does."
+        None, description="A second agent that reviews proven work, named as in `agent:`; without it, no review."
     )
     max_minutes: Minutes = Field(10.0, description="Wall-clock limit of one review.")
     max_cost_usd: Dollars = Field(1.0, description="Budget of one review; it counts for the session as well.")
     on_objection: Literal["tell", "reject"] = Field(
         "tell",
-        description="An objection goes back to the agent once and is then told, or as long as there are fix rounds,"
-        " and then rolls back.",
+        description="tell: an objection goes back to the agent once and is then reported; reject: it goes back in each"
+        " fix round, and then the session is rolled back.",
     )
 
 
 class ReportSection(Section):
     after_run: Switch = Field(
-        False, description="Each `harness run` ends with the page of `harness report`, and says where it is."
+        False, description="Each `harness run` ends with the page of `harness report`, and prints its path."
     )
 
 
 def _sandbox(value: object) -> object:
-    """YAML reads ``sandbox: off`` as false."""
+    """Accept a bare mode: YAML reads ``sandbox: off`` as false."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -473,34 +475,34 @@ def _processes(value: object) -> object:
 class SandboxSection(Section):
     mode: Annotated[Literal["auto", "off", "required"], BeforeValidator(lambda given: given or "off")] = Field(
         "auto",
-        description="The sandbox of agents and checks: the best that the system offers; none; or refuse to run without "
-        "one. HARNESS_SANDBOX wins.",
+        description="Sandbox of agents and checks. auto: the best that the system offers; off: none; required: refuse "
+        "to run without one. HARNESS_SANDBOX wins.",
     )
-    writable: Texts = Field((), description="Absolute paths that both may change beside their own; ~ is the home.")
+    writable: Texts = Field((), description="Further absolute paths that both may change; ~ is the home folder.")
     network: Literal["auto", "loopback", "open"] = Field(
         "auto",
-        description="Of checks: a loopback of their own, or everything; auto: loopback, and everything where an "
-        "environment.health_check says that the tests have services.",
+        description="Network of checks. loopback: a separate loopback only; open: everything; auto: open if "
+        "environment.health_check is set, else loopback.",
     )
 
     memory: Annotated[str, BeforeValidator(_memory)] = Field(
         MEMORY,
-        description="What an agent or a check may have in memory, with all that it starts: `4 GiB`, `50%` of the "
-        "machine's, or off. What takes more is ended, and told as that.",
+        description="Memory limit of an agent or a check, with all that it starts: `4 GiB`, `50%` of the machine's, or "
+        "off. A command above it is ended, and the report says so.",
     )
     processes: Annotated[int | Literal["auto", "off"], BeforeValidator(_processes)] = Field(
         "auto",
-        description="How many processes and threads an agent or a check may have: a number, off, or auto: 4,096, or "
-        "256 for each processor.",
+        description="Limit of processes and threads of an agent or a check: a number, off, or auto: the larger of "
+        "4,096 and 256 for each processor.",
     )
     free_disk: Annotated[str, BeforeValidator(_room)] = Field(
         FREE_DISK,
-        description="What must be left free on the disks that an agent or a check writes to, where it was there "
-        "before: an amount, or off.",
+        description="Space to leave free on the disks that an agent or a check writes to, if it was free before: an "
+        "amount, or off.",
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """As the kernel takes them; ``services``: the project runs some that its checks may need."""
+        """Return the settings for the kernel; ``services``: the project runs services that its checks may need."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,
@@ -513,7 +515,7 @@ class SandboxSection(Section):
 
 
 class HarnessFile(Section):
-    """The whole of ``.harness.yaml``."""
+    """Model of the whole ``.harness.yaml``."""
 
     project: ProjectSection
     environment: Environment = Field(default_factory=Environment)
@@ -540,5 +542,5 @@ class HarnessFile(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     parallel: Parallel = Field(default_factory=Parallel)
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Which agent works here, and its `fallback`; --agent and HARNESS_AGENT win. Kept as it is."
+        None, description="Agent of this project, and its `fallback`; --agent and HARNESS_AGENT win. Kept as it is."
     )

@@ -1,4 +1,4 @@
-"""``.harness.yaml``: every setting with its value and its source (default < file < environment < flag).
+"""Settings in ``.harness.yaml``, each with its value and its source (default < file < environment < flag).
 
 An environment variable ``HARNESS_<SECTION>__<KEY>`` sets a key, with two underscores between the levels:
 ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J.
@@ -29,7 +29,7 @@ __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings of one project; sections as attributes, each frozen."""
+    """Settings of one project; sections are attributes, each frozen."""
 
     project: "schema.ProjectSection"
     environment: "schema.Environment"
@@ -63,11 +63,11 @@ class Config:
 
     @property
     def raw(self) -> dict[str, object]:
-        """What the file says, in plain values, unknown keys included; a copy."""
+        """Copy of the file's content in plain values, unknown keys included."""
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Where ``section.key`` comes from; of a section: the strongest source in it. KeyError: no such setting."""
+        """Return the source of ``section.key``, or the strongest source in a section. KeyError: no such setting."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -76,16 +76,16 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Whether a person named the model for this kind of session; a client may leave a default aside."""
+        """Return True if a person named the model for this kind of session; a client may ignore a default."""
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
-        """Every setting with its value and source, in the order of the schema."""
+        """Return every setting with its value and source, in the order of the schema."""
         return ((key, value, source) for key, (value, source) in self._rows.items())
 
     @property
     def check_commands(self) -> list[str]:
-        """The commands that check the project, the one for a single test file with its placeholder."""
+        """Commands that check the project; the one for a single test file has its placeholder."""
         testing = self.testing
         found = (
             testing.full,
@@ -99,22 +99,22 @@ class Config:
 
     @property
     def environment_commands(self) -> list[str]:
-        """The commands that set the environment up, reset it, look after it and end it."""
+        """Commands that set the environment up, reset it, check its health and stop it."""
         settings = self.environment
         found = (settings.init, settings.reset, settings.health_check, settings.stop, self.testing.sanity.health)
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """The shell command that runs one feature's tests; ``test_file`` may carry ``::node`` and odd characters.
+        """Return the shell command for one feature's tests; ``test_file`` may carry ``::node`` and odd characters.
 
-        The whole suite for a feature that names no test file (UAH-190). ConfigurationError when neither
-        ``testing.feature`` nor ``testing.full`` tells how (C22).
+        The whole suite for a feature that names no test file (UAH-190). Raise ConfigurationError if neither
+        ``testing.feature`` nor ``testing.full`` provides it (C22).
         """
         if not test_file:
             return str(self.testing.full)
         if self.testing.feature is None:
             raise ConfigurationError(
-                f"{self.path.name}: testing.feature is missing, and `{self.testing.full}` does not tell it",
+                f"{self.path.name}: testing.feature is missing, and `{self.testing.full}` does not name a test file",
                 hint=f"Add testing.feature to {self.path}: the command for one file, with {{test_file}} in it.",
                 file=str(self.path),
                 key="testing.feature",
@@ -134,7 +134,7 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """The settings of a project; ``flags`` maps dotted keys to values of the command line.
+    """Return the settings of a project; ``flags`` maps dotted keys to values of the command line.
 
     ConfigurationError names file, key and line: a missing or broken file, a wrong type, a missing ``project.name``.
     Unknown keys are warnings.
@@ -153,7 +153,7 @@ def load(
 
 
 def json_schema() -> dict[str, object]:
-    """The JSON Schema (2020-12) of ``.harness.yaml``."""
+    """Return the JSON Schema (2020-12) of ``.harness.yaml``."""
     from agent_harness.protocols.features.config.schema import HarnessFile
 
     answer: dict[str, object] = {
@@ -171,7 +171,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
 
 
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
-    """Fills what the settings leave open: from a neighbour key (C17), else from the project (C22)."""
+    """Fill the missing settings: from a neighbour key (C17), else from the project (C22)."""
     for key, other in _NEIGHBOURS:
         if not layers.decided(key) and layers.get(other):
             layers.set(key, layers.get(other), layers.sources.get(other, "default"))
@@ -224,7 +224,7 @@ def _validated(layers: Layers) -> Config:
     return Config(**sections, path=layers.document.path, warnings=warnings, _raw=layers.document.values, _rows=rows)
 
 
-# -- what is wrong, in words for a person ------------------------------------------------------------------------------
+# -- error messages for a person ---------------------------------------------------------------------------------------
 
 
 _WORDS: Mapping[str, str] = {
@@ -240,9 +240,9 @@ _WORDS: Mapping[str, str] = {
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
     "less_than_equal": "must be at most {le:g}",
-    "model_type": "must be a section with keys of its own",
-    "model_attributes_type": "must be a section with keys of its own",
-    "dict_type": "must be a section with keys of its own",
+    "model_type": "must be a section with keys",
+    "model_attributes_type": "must be a section with keys",
+    "dict_type": "must be a section with keys",
     "tuple_type": "must be a list",
     "value_error": "{error}",
 }
@@ -258,7 +258,7 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """An error that names file, key and line; ``problems`` are keys with what is wrong about them."""
+    """Return an error that names file, key and line; ``problems`` are keys with their defects."""
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)
@@ -278,7 +278,7 @@ def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError
 
 
 def _unknown_keys(model: "schema.Section", at: Key = ()) -> Iterator[Key]:
-    """Keys that no setting has, below every known section."""
+    """Yield the unknown keys, in every known section."""
     yield from ((*at, name) for name in model.model_extra or {})
     for name in type(model).model_fields:
         for below, value in _sections(getattr(model, name)):
@@ -295,7 +295,7 @@ def _sections(value: object) -> Iterator[tuple[Key, "schema.Section"]]:
 
 
 def _warning_of(layers: Layers, key: Key) -> str:
-    """One line about an unknown key, with the setting that was probably meant."""
+    """Return one warning about an unknown key, with the setting that was probably meant."""
     from difflib import get_close_matches
 
     from agent_harness.protocols.features.config.schema import HarnessFile

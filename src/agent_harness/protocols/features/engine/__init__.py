@@ -1,7 +1,5 @@
-"""What every session of a feature project goes through, whatever its work is.
+"""Steps of every session of a feature project, for every kind of work.
 
-run, locking, recover      sessions one after the other
-prepare, actions      one session, up to the judge
-open_session, checkpoints      what is written down before an agent starts
-accept, wip, settlement      how a session ends
+run, locking, recover sessions one after the other prepare, actions one session, up to verification open_session,
+checkpoints records written before an agent starts accept, wip, settlement end of a session
 """

@@ -1,8 +1,8 @@
-"""How a session ends well or badly, each as a settlement: accepted, or rolled back (handed off: ``wip.py``).
+"""Settlements of a session that ends: accepted, or rolled back (handed off: ``wip.py``).
 
-Before a verdict, what the agent may not touch is put back as it was when its turn began: state files and checkpoints
-from memory, the settings from the commit before the session. Logs are only ever appended to and are not compared.
-Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
+Before a verdict, files that the agent may not touch are restored to their state at the start of its turn. State files
+and checkpoints come from memory, the settings from the commit before the session. Logs are only ever appended to and
+are not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
 """
 
 import os
@@ -26,7 +26,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """features.json as it was before the agent: unverified claims and illegal edits are gone."""
+    """Restore features.json as it was before the agent: unverified claims and illegal edits are gone."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -34,7 +34,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Code and words of a session that git waits for, or whose history does not go together with the true one."""
+    """Return code and message of a session with an open git operation, or a history that does not fit; or None."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -43,17 +43,17 @@ def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str
 
 
 def branch_tip(project: Project, branch: str) -> str | None:
-    """Where the session's branch is now; the agent may have left it, or be on a detached HEAD."""
+    """Return the tip of the session's branch now; the agent may have left it, or be on a detached HEAD."""
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """The commit of everything the agent left, on a private ref; the branch is not touched.
+    """Return the commit of everything the agent left, on a private ref; the branch is not touched.
 
-    It always descends from the commit before the session: where the agent rewrote that history, its own commits stay
-    under ``refs/harness/rewritten/N`` and the candidate is one commit on top of the true history, with what they had
-    dropped, in the files too. So it is where they hold files of the harness: logs and transcripts are in no history
-    that is pushed.
+    It always descends from the commit before the session. If the agent rewrote that history, its own commits stay under
+    ``refs/harness/rewritten/N``. The candidate is then one commit on top of the true history, with what the agent's
+    commits had dropped, in the files too. The same happens if they hold files of the harness: logs and transcripts are
+    in no history that is pushed.
     """
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
@@ -73,28 +73,29 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     rebuilt = project.git.commit_tree(back.tree if back else tree, [rollback_point.head], message)
     if back and back.changes:
         write_changes(project.git, rebuilt, back.changes)
-        project.say(f"The session rewrote the history; back as {rollback_point.head[:10]} has it: {back.brought_back}")
+        project.say(f"The session rewrote the history; restored from {rollback_point.head[:10]}: {back.brought_back}")
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
     project.tips[rebuilt] = tip
     return rebuilt
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Whether a commit since the base holds files of the harness, also one that a later commit takes out again."""
+    """Return True if a commit since the base holds files of the harness, even if a later commit removes them."""
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """The session is told of in the progress file, by the agent or else by the harness (UAH-368)."""
+    """Add the session to the progress file unless the agent did (UAH-368)."""
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """The candidate becomes the branch's head, where that is still where it was when the candidate was made; baseline,
-    sizes and state follow; it is pushed.
+    """Return the settlement that makes the candidate the head of the branch.
+
+    The branch must not have moved since the candidate was made. Baseline, sizes and state follow; the commit is pushed.
     """
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
@@ -134,14 +135,14 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
 
 
 def _proven(under_way: OpenSession) -> list[int]:
-    """The features accepted so far, with this one; those marked before it were proven when the run began."""
+    """Return the features accepted so far, with this one; those marked before it were proven when the run began."""
     return sorted(
         {*(f.id for f in under_way.features.passing), *([] if under_way.feature_id is None else [under_way.feature_id])}
     )
 
 
 def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
-    """quality.json after an accepted session."""
+    """Return quality.json after an accepted session."""
     lint = ruling.proof.lint
     return {
         "lint_errors": lint and lint.errors,
@@ -156,14 +157,14 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
 
 
 def file_alerts(under_way: OpenSession, ruling: Ruling) -> list[JsonObject]:
-    """The events about files that the session has left too large, or that have grown fast (UAH-315)."""
+    """Return the events about files that the session made too large, or that have grown fast (UAH-315)."""
     sizes = (ruling.proof.file_sizes or {}).get("files") or {}
     changed = [a for a in ruling.proof.file_alerts if sizes[a["path"]]["session_changed"] == under_way.session]
     return [{"event_type": "file_alert", "level": "important", **alert} for alert in changed]
 
 
 def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Baseline:
-    """test_baseline.json after an accepted session (UAH-130)."""
+    """Return test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     members: JsonObject = {
         "session": under_way.session,
@@ -178,7 +179,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Settlement:
-    """Nothing is accepted and nothing can go back: the question about it is stored (UAH-390)."""
+    """Return the settlement that accepts nothing and rolls back nothing; it stores the question about it (UAH-390)."""
     state = under_way.state_after(
         "failed",
         reason="error",
@@ -198,9 +199,9 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
-    """What the feature's sessions did goes back; what is taken away stays in a rescue ref (C08).
+    """Return the settlement that rolls back the feature's sessions; a rescue ref keeps the removed work (C08).
 
-    Where a person has committed since, only this session goes back: their commits stay on the branch.
+    If a person has committed since, only this session is rolled back: their commits stay on the branch.
     """
     feature = under_way.feature
     state = under_way.state_after(
@@ -228,7 +229,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Settlement:
-    """What the session did goes back, as after a rejection; its candidate is kept, and a person is asked about it.
+    """Return the settlement that rolls the session back as after a rejection, keeps its candidate, and asks a person.
 
     Nothing is counted against the feature before the answer.
     """
@@ -252,14 +253,14 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Open features that wait, directly or not, for these ones."""
+    """Return the open features that depend on these ones, directly or not."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
 
 
 def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> CostRecord:
-    """The cost record with this session in it, counted from the record as it was before the session."""
+    """Return the cost record with this session in it, counted from the record as it was before the session."""
     spent = costs.Spent.by(
         used, session=under_way.session, started=under_way.started_at, feature_id=under_way.feature_id
     )
@@ -267,7 +268,7 @@ def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) ->
 
 
 def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
-    """The row of sessions.jsonl (UAH-124); of a session that was killed nobody knows the turns."""
+    """Return the row of sessions.jsonl (UAH-124); the turns of a session that was killed are unknown."""
     return {
         "session_id": under_way.session,
         "started_at": under_way.started_at,
@@ -288,16 +289,16 @@ def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, c
     }
 
 
-# -- the harness's own files, put back as they were --------------------------------------------------------------------
+# -- restoring the harness's own files ---------------------------------------------------------------------------------
 
 
 TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Makes the harness's own files what they were; the names of those that were not.
+    """Restore the harness's own files and return the names of those that had changed.
 
-    Histories that lost something are made whole and told of, and refuse no work.
+    Logs that lost rows are completed and reported; they are not a reason for a rejection.
     """
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
@@ -307,20 +308,20 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
-    """The logs that an agent has taken something out of, and that were made whole."""
+    """Report the logs from which an agent had removed rows, and that were restored."""
     if lost:
         project.say(f"{tampering(lost)}; put back.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
 def tampering(changed: list[str]) -> str:
-    """What the person is told."""
+    """Return the message for the person."""
     more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
     return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Puts everything back and says so, where a session ends without a verdict on its work."""
+    """Restore the harness's own files and report it, if a session ends without a verdict on its work."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}; put back.")
         project.store.event(
@@ -329,10 +330,9 @@ def report_tampering(project: Project, under_way: OpenSession) -> None:
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """The settings as they were before a session that was cut short; where the others are kept, if they differed.
+    """Restore the settings of before a session that was cut short; return the path of the edited copy, or None.
 
-    Whether the agent or a person has edited them since cannot be told, so nothing of it is lost, and it counts for
-    nothing until a person puts it there.
+    The agent or a person may have edited them, so the edit is kept; it has no effect until a person puts it back.
     """
     at = project.layout
     try:

@@ -1,11 +1,9 @@
-"""What the agent of a session did, as far as can be told: from its prefixes, its tool calls, its output, and git.
+"""Actions of the agent of a session, as far as known: from its prefixes, its tool calls, its output, and git.
 
 Rows go to agent_actions.jsonl, decisions to decisions.jsonl as well, tokens to usage.jsonl. Nothing here decides
-anything, except that a project may ask for prefixes.
-
-A copy of each image that the agent names with ``[VISUAL:SCREENSHOT]`` goes to ``.harness/screenshots/session-N/``, for
-a person to look at too; the event has session, feature and digest. Source: features.md section W, UAH-092, UAH-139,
-UAH-422..436, UAH-448, C43, C44, C59.
+anything, except that a project may ask for prefixes. A copy of each image that the agent names with
+``[VISUAL:SCREENSHOT]`` goes to ``.harness/screenshots/session-N/``, for a person to look at too; the event has session,
+feature and digest. Source: features.md section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43, C44, C59.
 """
 
 import os
@@ -30,7 +28,7 @@ _OF_ONE_SESSION = 25_000  # rows at most: a turn writes 5,000, and there are few
 
 
 class ActionLog:
-    """Writes what the agent reports in one turn, as it happens."""
+    """Log of what the agent reports in one turn, written as it happens."""
 
     def __init__(self, project: Project, session: int, model: str | None, feature_id: int | None = None) -> None:
         self._project = project
@@ -42,7 +40,7 @@ class ActionLog:
         self._structured = project.config.logging.structured_agent_output
 
     def see(self, event: Event) -> None:
-        """Notes one event."""
+        """Record one event."""
         if isinstance(event, Usage) and (event.context or event.cost_usd or event.told_usd):
             self._note_usage(event)
         if not self._structured:
@@ -63,7 +61,7 @@ class ActionLog:
             store.event(str(row["type"]), "routine", session=self._session, what=row.get("path") or row.get("cmd"))
 
     def close(self, seconds: float) -> None:
-        """Ends the turn, which took so long; says once that the prefixes were missing (UAH-427)."""
+        """End the turn, which took ``seconds``; report once that the prefixes were missing (UAH-427)."""
         store = self._project.store
         store.event("agent_turn", "debug", session=self._session, seconds=round(seconds, 1), rows=self._actions.given)
         if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
@@ -81,7 +79,7 @@ class ActionLog:
 
 
 def of_session(project: Project, session: int) -> list[JsonObject]:
-    """The rows of one session that is among the last."""
+    """Return the rows of one recent session."""
     return [row for row in project.store.recent(LOG, _OF_ONE_SESSION) if row.get("session") == session]
 
 
@@ -89,7 +87,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """WHAT I DID and DECISIONS of a session whose agent wrote no entry: its commits, its files, its prefixes."""
+    """Return WHAT I DID and DECISIONS of a session whose agent wrote no entry, from its commits, files and prefixes."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -103,14 +101,14 @@ def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Pa
 
 
 def commits_of(project: Project, under_way: OpenSession) -> list[str]:
-    """The commits that the agent has made in this session so far, oldest first, each as one line."""
+    """Return the commits that the agent has made in this session so far, oldest first, each as one line."""
     tip = project.git.head()
     made = project.git.commits_between(under_way.checkpoint.snapshot.head, tip) if tip else []
     return [f"committed {commit.sha[:10]}: {commit.subject}" for commit in reversed(made)]
 
 
 def _files_of(project: Project, under_way: OpenSession) -> list[str]:
-    """One line that names the files that differ from before the session."""
+    """Return one line that names the files that differ from before the session, in a list; empty if there are none."""
     base, tip = under_way.checkpoint.snapshot.head, project.git.head()
     committed = [path for _, path in project.git.changed_paths(base, tip)] if tip and base != tip else []
     found = sorted({*committed, *repository.dirty_paths(project.git)} - {project.progress_name, project.features_name})
@@ -124,13 +122,13 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """The last result of tests that the agent was shown in a session, as the runner printed it."""
+    """Return the last test result that the agent saw in a session, as the runner printed it."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Why a claim is refused where ``logging.require_prefixes`` asks for prefixes, and none was shown (UAH-200)."""
+    """Return why a claim is refused if ``logging.require_prefixes`` is set and no prefix was used (UAH-200)."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -140,7 +138,7 @@ def missing_prefixes(project: Project, session: int) -> str | None:
 
 
 def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -> None:
-    """The files that the session wrote and nobody told of, read from the commit that holds its work (UAH-428, C43)."""
+    """Log the unreported files that the session wrote, read from the commit that holds its work (UAH-428, C43)."""
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
@@ -160,14 +158,17 @@ MOST_IMAGES = 50  # of one turn
 
 
 def folder_for_images(project: Project) -> str:
-    """The folder in which an agent leaves its images, which is there now; relative to the project (UAH-092)."""
+    """Return the folder in which an agent leaves its images, relative to the project; create it (UAH-092)."""
     folder = project.layout.screenshots
     own_place(os.path.join(folder, "image"), project.layout.root)
     return project.layout.relative(folder)
 
 
 def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
-    """Copies the images that a turn has named; the kept paths, relative to the project. The others are told of."""
+    """Copy the images that a turn has named; return the copies relative to the project.
+
+    An event reports each other one.
+    """
     kept: list[str] = []
     for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
         fields = {"session": session, "feature_id": feature_id, "path": path}
@@ -186,7 +187,7 @@ def keep_screenshots(project: Project, session: int, feature_id: int | None, nam
 
 
 def screenshots_of(project: Project, session: int) -> list[str]:
-    """The images kept of a session, relative to the project."""
+    """Return the images kept of a session, relative to the project."""
     folder = _folder(project, session)
     if os.path.islink(folder) or not os.path.isdir(folder):
         return []
@@ -198,7 +199,7 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """The absolute path of an image inside the project; ``None`` for anything else. Links lead nowhere."""
+    """Return the absolute path of an image inside the project; ``None`` for anything else. Links are not followed."""
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

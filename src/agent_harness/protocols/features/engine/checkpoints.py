@@ -1,14 +1,14 @@
-"""The recovery point taken before a session: a git snapshot and copies of the state.
+"""Recovery point taken before a session: a git snapshot and copies of the state.
 
-The snapshot is a private ref, so that deleting ``.harness/checkpoints`` takes no rollback point away; its record also
-goes into the open session below ``.git``. There stay
+The snapshot is a private ref, so that deleting ``.harness/checkpoints`` removes no rollback point; its record also goes
+into the open session below ``.git``. Retention:
 
-    for ever        the newest of each completed feature
-    while it lasts  what unfinished work, or a session under way, goes back to
+    forever         the newest of each completed feature
+    while it lasts  the rollback point of unfinished work, or of a running session
     always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
     for a time      every other, until it is older than ``checkpoints.max_age_days``
 
-A checkpoint goes with its private ref, which kept its commits alive; a ref whose folder is gone has its time as well.
+A checkpoint goes with its private ref, which kept its commits alive; a ref whose folder is gone expires as well.
 Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
 """
 
@@ -30,7 +30,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """One recovery point; ``rest`` holds what another version has written beside it."""
+    """Recovery point; ``rest`` holds members that another version has written."""
 
     id: str = ""
     timestamp: str | None = None
@@ -45,23 +45,23 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """The recovery point in a record; ``StateDamaged`` when the record names no snapshot."""
+        """Return the recovery point in a record; raise ``StateDamaged`` if the record names no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise StateDamaged(f"The record of a checkpoint is not whole: {error}") from None
+            raise StateDamaged(f"The record of a checkpoint is incomplete: {error}") from None
         known: JsonObject = {name: rest.pop(name) for name in _MEMBERS & rest.keys()}
         return cls(**known, snapshot=taken, rest=rest)
 
     @property
     def record(self) -> JsonObject:
-        """The JSON object that is written."""
+        """JSON object that is written."""
         known: JsonObject = {name: getattr(self, name) for name in self.__dataclass_fields__ if name in _MEMBERS}
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Whether nothing of it is left in the repository, so that no rollback can use it (UAH-390)."""
+        """Return True if its commit is gone from the repository, so that no rollback can use it (UAH-390)."""
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -69,7 +69,7 @@ _MEMBERS = SessionCheckpoint.__dataclass_fields__.keys() - {"snapshot", "rest"}
 
 
 def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> SessionCheckpoint:
-    """A recovery point of everything as it is now."""
+    """Take a recovery point of everything as it is now."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
     taken, _ = repository.named_ref(
@@ -95,7 +95,7 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
 
 
 def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
-    """What is not as the checkpoint has it: HEAD, features.json, the progress file (UAH-471)."""
+    """Return what differs from the checkpoint: HEAD, features.json, the progress file (UAH-471)."""
     now = {
         "HEAD": (project.git.head(), checkpoint.git_ref),
         project.features_name: (files.digest(project.layout.features), checkpoint.features_json_hash),
@@ -105,7 +105,7 @@ def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
 
 
 def clear_unfinished(project: Project) -> None:
-    """Removes the folders of copies that a killed harness left half made; their record is written last."""
+    """Remove the incomplete copies that a killed harness left; their record is written last."""
     place = project.layout.checkpoints
     for name in os.listdir(place) if os.path.isdir(place) and not os.path.islink(place) else ():
         folder = os.path.join(place, name)
@@ -122,16 +122,16 @@ def _copy_state(project: Project, checkpoint: SessionCheckpoint) -> None:
     files.write_json(os.path.join(folder, "checkpoint.json"), checkpoint.record)
 
 
-# -- how long they are kept --------------------------------------------------------------------------------------------
+# -- retention ---------------------------------------------------------------------------------------------------------
 
 REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Removes the checkpoints that have had their time; their ids. One that cannot be removed stays."""
+    """Remove the expired checkpoints and return their ids. One that cannot be removed stays."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
-    # what unfinished work, or a session under way, goes back to
+    # rollback points of unfinished work, or of a running session
     named = [
         state.feature_checkpoint,
         *(records.json_object(session.get(k)) for k in ("checkpoint", "base", "rollback")),
@@ -148,7 +148,7 @@ def prune(project: Project) -> list[str]:
 
 
 def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
-    """The checkpoints that stay whatever their age is."""
+    """Return the checkpoints that stay regardless of their age."""
     kept: set[str] = set()
     for feature in document.features:
         own = [name for name, record in found.items() if record.get("feature_id") == feature.id]
@@ -159,14 +159,14 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
 
 
 def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
-    """Those that nothing needs and that were taken before a moment; one without a readable time stays."""
+    """Return the checkpoints that nothing needs and that are older than a moment; one without a readable time stays."""
     spared = set(kept)
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Every checkpoint by its id: from its folder, or else from its ref."""
+    """Return every checkpoint by its id: from its folder, or else from its ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -184,7 +184,10 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """The ref first: a folder without it is found again, a ref without its folder has to grow old."""
+    """Remove a checkpoint; return False if its ref stays.
+
+    The ref goes first: a folder without it is found again, a ref without its folder has to expire.
+    """
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

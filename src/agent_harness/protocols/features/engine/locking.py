@@ -1,7 +1,7 @@
-"""Who may work on a project: one harness at a time, and none while a person has paused it.
+"""Exclusive access to a project: one harness at a time, and none while a person has paused it.
 
-The request for a pause lies outside the project, where no agent undoes it; ``paused`` in the session state repeats it
-for whoever reads that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
+The request for a pause lies outside the project, where no agent can undo it; ``paused`` in the session state repeats it
+for readers of that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
 """
 
 import os
@@ -24,10 +24,10 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """The block has the project to itself; ``Busy`` when another harness is at work here.
+    """Hold the lock of the project during the block; raise ``Busy`` if another harness is running here.
 
-    The lock that people and ``status`` see lies in the project, where an agent can take it away; a second one, in the
-    harness's own folder of the project, keeps others out all the same.
+    The lock that people and ``status`` see lies in the project, where an agent can remove it. A second one, in the
+    harness's own folder of the project, still keeps others out.
     """
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
@@ -52,7 +52,7 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def settled(project: Project) -> Iterator[None]:
-    """The block has an initialised project to itself, of this schema, every interrupted session made whole."""
+    """Hold the lock of an initialised project of this schema; every interrupted session is recovered first."""
     project.require_initialised()
     with locked(project):
         if note := project.store.settle_in():
@@ -70,9 +70,9 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Asks the running session to hand off after its current operation, waits for that, and keeps the project paused.
+    """Ask the running session to hand off after its current operation, wait for that, and keep the project paused.
 
-    ``Busy`` when the session has not ended in ten minutes; the request stays.
+    Raise ``Busy`` if the session has not ended in ten minutes; the request stays.
     """
     project.require_initialised()
     project.store.settle_in()
@@ -85,7 +85,7 @@ def pause(project: Project, reason: str | None) -> JsonObject:
 
 
 def wait_and(project: Project, act: Any) -> None:
-    """Does ``act`` under the lock, once the session that runs now has ended."""
+    """Call ``act`` under the lock, after the running session has ended."""
     until = time.monotonic() + WAIT_SECONDS * clock.time_scale()
     while True:
         try:
@@ -99,7 +99,7 @@ def wait_and(project: Project, act: Any) -> None:
 
 
 def keep(project: Project, paused: JsonObject) -> None:
-    """Repeats the pause in the session state."""
+    """Repeat the pause in the session state."""
     state = project.store.state()
     if state.paused != paused:
         project.store.update_state(paused=paused)
@@ -108,12 +108,12 @@ def keep(project: Project, paused: JsonObject) -> None:
 
 
 def found(project: Project) -> JsonObject | None:
-    """The pause in force."""
+    """Return the pause in force, or None."""
     return project.store.pause() or project.store.state().paused
 
 
 def refuse_resting(project: Project) -> None:
-    """``Busy`` while the project is paused or in a person's hands (UAH-075)."""
+    """Raise ``Busy`` while the project is paused or handed off to a person (UAH-075)."""
     handed = project.store.state().handoff
     if handed is not None:
         since = handed.get("at")
@@ -123,7 +123,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """Takes the pause back, under the lock; whether there was one."""
+    """End the pause, under the lock; return True if there was one."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

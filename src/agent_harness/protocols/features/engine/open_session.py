@@ -1,7 +1,7 @@
-"""The session under way, as recorded below ``.git`` before anything of it happens.
+"""Running session, as recorded below ``.git`` before it does anything.
 
-The record holds all that a later harness needs to recover: who runs it, the rollback point, and the state as it was.
-Source: features.md C31, C56.
+The record holds everything that a later harness needs to recover: who runs it, the rollback point, and the state as it
+was. Source: features.md C31, C56.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from agent_harness.protocols.features.records import CLEANUP, Baseline, CostReco
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:
-    """One session between its first record and its settlement."""
+    """Session between its first record and its settlement."""
 
     session: int
     feature_id: int | None  # None: a cleanup session
@@ -45,29 +45,29 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """The session that a record tells of; ``StateDamaged`` where it tells of none.
+        """Return the session in a record; raise ``StateDamaged`` if it holds none.
 
-        A record of another version keeps what is known here.
+        Unknown members of another version are dropped.
         """
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
             return cls(**known)
         except (TypeError, KeyError, AttributeError) as error:
-            raise StateDamaged(f"The record of the session under way is not whole: {error}") from None
+            raise StateDamaged(f"The record of the running session is incomplete: {error}") from None
 
     def as_record(self) -> JsonObject:
-        """The JSON object that is written."""
+        """Return the JSON object that is written."""
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """The same session in another phase, recorded durably before this returns."""
+        """Return the same session in another phase, recorded durably first."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """The state that follows when the session ends now; ``facts`` are fields of ``lifecycle.SessionEnding``."""
+        """Return the state if the session ends now; ``facts`` are fields of ``lifecycle.SessionEnding``."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )
@@ -75,10 +75,10 @@ class OpenSession:
 
     @property
     def feature(self) -> Feature:
-        """What the session works on; ``CLEANUP`` in a session that has no feature."""
+        """Feature that the session works on; ``CLEANUP`` in a session without one."""
         feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
         if feature is None:
-            raise StateDamaged(f"Feature #{self.feature_id} of the session under way is not in features.json")
+            raise StateDamaged(f"Feature #{self.feature_id} of the running session is not in features.json")
         return feature
 
 
@@ -89,11 +89,11 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
     "baseline": Baseline,
     "costs": CostRecord,
 }
-"""The members that are recovery points, and state files as they were before the session."""
+"""Members that are recovery points, and state files as they were before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """What the usage log says a session used; the account that survives a crash of the harness."""
+    """Return the tokens and cost of a session from the usage log, which survives a crash of the harness."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 
@@ -107,6 +107,6 @@ def totals_of(project: Project, session: int) -> usage.Totals:
 
 
 def seconds_since(started_at: str) -> float:
-    """Wall-clock seconds from an ISO moment until now."""
+    """Return the wall-clock seconds from an ISO moment until now."""
     started = clock.parse(started_at)
     return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0

@@ -1,4 +1,4 @@
-"""From "nothing runs" to "an agent may start": preflight, then the orientation. Nothing is spent in here.
+"""Steps before an agent may start: preflight, then the orientation. Nothing is spent here.
 
 Source: features.md section M, C23, C24, UAH-279, UAH-280.
 """
@@ -23,14 +23,14 @@ from agent_harness.verification.runner_config import is_test_file
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A session that may begin."""
+    """Session that may begin."""
 
     number: int
     feature: Feature
     prompt_type: str
     orientation: str
     state: SessionState
-    baseline: Baseline  # what was stored, with what passes now
+    baseline: Baseline  # the stored one, with the tests that pass now
 
 
 def prepare(
@@ -40,9 +40,9 @@ def prepare(
     feature: Feature,
     verified_tree: str | None,
 ) -> Start:
-    """Every check passed and the environment is up, or the first failing check is raised.
+    """Run every check and start the environment; raise the first failing check.
 
-    ``verified_tree`` is a tree whose suite this process has just seen pass; it is not run again.
+    ``verified_tree`` is a tree whose suite has just passed in this process; it is not run again.
     """
     state = project.store.state()
     number = project.store.next_session()
@@ -69,7 +69,7 @@ def prepare(
 
 
 def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
-    """What the checks came to, and how long they took (UAH-278)."""
+    """Write the event with the result of the checks and their duration (UAH-278)."""
     seconds = round(time.monotonic() - began, 1)
     project.store.event(kind, "important", session=number, duration_seconds=seconds, **facts)
 
@@ -125,9 +125,9 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Every baseline test passes at HEAD, but for those that the unfinished work is known to break (C15, C23).
+    """Raise unless every baseline test passes at HEAD, except known breakage by unfinished work (C15, C23).
 
-    The red tests of an interrupted session, which nobody has counted yet, come back as a set; and the baseline with
+    Return the red tests of an interrupted session, which have not been counted yet, as a set; and the baseline with
     what passes at HEAD now, so that a test which a person has written since counts.
     """
     baseline = project.store.baseline()
@@ -151,19 +151,19 @@ def _baseline(
     still = judge.still_failing(head, unexpected) if unexpected else set()
     if still:
         raise preflight.baseline_broken(still, str(project.config.testing.full))
-    if state.partial:  # what else passes may be of the unfinished work
+    if state.partial:  # other passing tests may belong to the unfinished work
         return None, baseline
     return None, baseline.with_more(proven.not_open(project.store.features(), facts.passing), facts.files_read)
 
 
 def _has_tests(project: Project, commit: str) -> bool:
-    """Whether the commit has test files that belong to no open feature."""
+    """Return True if the commit has test files that belong to no open feature."""
     names = project.git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
     return bool(proven.not_open(project.store.features(), filter(is_test_file, names)))
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """The checkpoint is taken and the session is recorded as under way; from here a crash is recovered."""
+    """Take the checkpoint and record the session as running; from here a crash is recovered."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None
@@ -174,7 +174,7 @@ def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
     base = earlier or checkpoint
     undisturbed = not earlier or project.git.head() == state.wip_commit
     if not undisturbed:
-        project.say("There are commits of yours on top of the unfinished work; a rejection leaves them where they are.")
+        project.say("You have commits on top of the unfinished work; a rejection leaves them in place.")
     under_way = OpenSession(
         session=start.number,
         feature_id=start.feature.feature_id,

@@ -1,8 +1,8 @@
-"""Closes a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
+"""Recovery of a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
 
-Only the record outside the project is believed (``kernel/trusted_state.py``). A record that is found in the project
-alone, because the project was moved or copied or because somebody wrote it, is a session that was interrupted: its work
-is kept, and nothing of what it says was decided is carried out. Source: features.md C31, C56, S11; UAH-354.
+Only the record outside the project is trusted (``kernel/trusted_state.py``). A record may exist only in the project,
+because the project was moved or copied, or because somebody wrote it. It then counts as an interrupted session: its
+work is kept, and none of its decisions is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
 import os
@@ -30,9 +30,9 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Makes an interrupted session whole; what was done, or ``None`` when nothing was open.
+    """Recover an interrupted session; return the step that was done, or ``None`` if nothing was open.
 
-    ``Busy`` when the harness that opened it still lives (its lock file was taken away from it).
+    Raise ``Busy`` if the harness that opened it still lives (its lock file was removed).
     """
     project.store.clear_places()
     project.store.sweep()
@@ -42,7 +42,7 @@ def recover(project: Project) -> JsonObject | None:
         undoing.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
-        project.say(f"A record of a session in another repository that was here is kept as {_set_aside(project)}.")
+        project.say(f"The record of a session of another repository at this path is kept as {_set_aside(project)}.")
         found = None
     if found is None:
         return _recover_copy(project)
@@ -73,19 +73,19 @@ def recover(project: Project) -> JsonObject | None:
     if settings:
         name = project.layout.relative(project.layout.settings)
         raise Refused(
-            f"{name} was edited while Session {number} was under way; it is back as it was, the edit is in {settings}",
+            f"{name} was edited during Session {number}; it was restored, the edit is kept in {settings}",
             hint=f"diff {name} {settings}, then run again",
         )
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
 
 
 def _settle(project: Project, found: JsonObject) -> str:
-    """Carries out the settlement that was written down, or the one that takes its place when the branch has moved."""
+    """Carry out the recorded settlement, or the one that replaces it if the branch has moved."""
     settlement = engine_settlement.Settlement.from_record(found["settlement"])
     if not engine_settlement.is_overtaken(project, settlement):
         settled = engine_settlement.carry_out(project, found)
         if settled.rescue_ref:
-            project.say(f"Rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+            project.say(f"Rolled back. The removed work is kept: git show {settled.rescue_ref}")
         pushes.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
         return "settle"
     engine_settlement.settle(project, found, wip.overtaken(project, OpenSession.from_record(found), settlement))
@@ -93,7 +93,7 @@ def _settle(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """The same for a session that only the project itself tells of: its work is kept, its verdict is not believed."""
+    """Recover a session that only the project records: its work is kept, its verdict is not trusted."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -103,16 +103,18 @@ def _recover_copy(project: Project) -> JsonObject | None:
         return None
     under_way = None if project.git.operation_under_way() else _session_in(project, found)
     if under_way is None:
-        project.say(f"The project holds a record of a session that does not fit it; kept as {_set_aside(project)}.")
+        project.say(f"The project has a session record that does not fit it; kept as {_set_aside(project)}.")
         return {"session": number, "step": "set_aside"}
-    project.say(f"Session {number} was interrupted, and its record is in the project alone; its work is kept unjudged.")
+    project.say(
+        f"Session {number} was interrupted, and its record is only in the project; its work is kept unverified."
+    )
     project.store.event("record_not_believed", "critical", session=number, phase=str(found.get("phase")))
     _hand_off(project, under_way, "error", f"Session {number} was interrupted, its record is in the project alone")
     return {"session": number, "step": "hand_off", "feature_id": under_way.feature_id}
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """The session of a record that nobody vouches for, with the state that is on disk; ``None`` when it cannot be."""
+    """Return the session of an untrusted record, with the state on disk; ``None`` if it does not fit."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -145,7 +147,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Whether the checkpoint is of this repository, and not of one that was at the same place before."""
+    """Return True if the checkpoint is of this repository, not of an earlier one at the same path."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -160,7 +162,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """Hands off the session that this very process has open: Ctrl-C, or a fault of the harness."""
+    """Hand off the session that this process has open: Ctrl-C, or a fault of the harness."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -202,7 +204,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """The state files as the session found them; the agent may have written to them (C31)."""
+    """Restore the state files as the session found them; the agent may have written to them (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

@@ -1,4 +1,4 @@
-"""Sessions one after the other: what `harness run` does, from recovery to the summary.
+"""Sessions one after the other: the steps of `harness run`, from recovery to the summary.
 
 Source: features.md sections M, N, AA; UAH-483, C29, C35, C40, C50.
 """
@@ -43,9 +43,9 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """The agent of this run, and those that may take over from it; ``ToolMissing`` when it cannot be started.
+    """Return the agent of this run, and its fallbacks; raise ``ToolMissing`` if it cannot be started.
 
-    The MCP servers of the settings can be handed to it, or it is an error: nothing has begun yet.
+    Raise too if the MCP servers of the settings cannot be passed to it; nothing has begun yet.
     """
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
@@ -54,14 +54,14 @@ def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
 
 @dataclass(frozen=True)
 class _Limits:
-    """How far one run goes."""
+    """Limits of one run."""
 
     max_sessions: int | None
     until_done: bool
     feature_id: int | None
 
     def allow(self, results: Sequence[Result]) -> bool:
-        """Whether one more session may begin; those that the provider refused are none."""
+        """Return True if one more session may begin; sessions that the provider refused do not count."""
         return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
 
 
@@ -71,12 +71,12 @@ class Runs:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._cleanup_only = False
-        self._spare = False  # another agent can take over from the one at work
-        self._goes_back = False  # a refusal does, to whoever has chosen the agent
+        self._spare = False  # another agent can take over from the running one
+        self._goes_back = False  # a refusal is returned to the caller that chose the agent
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """One cleanup session now, also when all features are complete (UAH-055)."""
+        """Run one cleanup session now, also if all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
         return self.run(agents=agents, policy=policy)
@@ -90,13 +90,13 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Runs sessions one after the other; ends when all is proven, at the limit, or when a person is needed.
+        """Run sessions one after the other until all is proven, the limit is reached, or a person is needed.
 
-        ``max_sessions`` is ``None`` for no limit. A rejected session is followed by the next one only with
-        ``until_done``; its feature's ``stuck_count`` bounds that. ``feature_id`` chooses the feature; the run ends
-        when it is proven. ``Busy`` while the project is paused or handed off. A session that the provider refused is
-        none of ``max_sessions``; then another of the ``agents`` takes over, or the run waits with the project free for
-        others, or it ends, by its ``policy``. ``LimitInForce`` when it could not even begin.
+        ``max_sessions`` is ``None`` for no limit. After a rejected session the next one follows only with
+        ``until_done``; its feature's ``stuck_count`` bounds that. ``feature_id`` chooses the feature; the run ends when
+        it is proven. Raise ``Busy`` while the project is paused or handed off. A session that the provider refused does
+        not count for ``max_sessions``. By its ``policy``, another of the ``agents`` then takes over, or the run waits
+        with the project free for others, or it ends. Raise ``LimitInForce`` if it could not even begin.
         """
         project = self._project
         project.require_initialised()
@@ -130,7 +130,10 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Sessions as long as an agent may be started; ``LimitInForce`` when none may, the project whole."""
+        """Run sessions as long as an agent may be started.
+
+        Raise ``LimitInForce`` when none may, after each session is settled.
+        """
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()
@@ -150,9 +153,9 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """What comes before the first session, under the lock; what had to be recovered.
+        """Do the steps before the first session, under the lock; return what had to be recovered.
 
-        Without ``marks`` features.json is not looked at: a landing that was cut off is carried to its end first.
+        Without ``marks`` features.json is not checked: an interrupted landing is completed first.
         """
         project = self._project
         clear_leftovers(project.root)
@@ -162,7 +165,7 @@ class Runs:
         migrations.bring_up_to_date(project)
         logs.prune_daily(project)
         recovered = recover.recover(project)
-        locking.refuse_resting(project)  # what was recovered may have paused it
+        locking.refuse_resting(project)  # the recovery may have paused it
         checkpoints.prune(project)
         questions.forget_passing(project)
         if marks:
@@ -187,7 +190,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Keeps the question about features that depend on each other, unless another one stops the runs (E8)."""
+        """Store the question about features that depend on each other, unless another one stops the runs (E8)."""
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -244,7 +247,7 @@ class Runs:
             raise fault from error
 
     def _hand_off(self, reason: str, message: str | None = None) -> Result:
-        """Hands off the session that is under way; where that fails too, the next run recovers it."""
+        """Hand off the running session; if that fails too, the next run recovers it."""
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
@@ -265,7 +268,7 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Stores the question that this feature, or the session that just ended, leaves for a person."""
+        """Store the question that this feature, or the session that just ended, leaves for a person."""
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
@@ -275,9 +278,10 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raises what keeps every agent from this project: a question, a plan that is damaged or done, a feature's state.
+    """Raise the reason that keeps every agent from this project.
 
-    That is nearer than an agent that cannot be started. While a session waits to be recovered nothing is known.
+    A question, a plan that is damaged or done, or a feature's state. It is more useful than an agent that cannot be
+    started. While a session waits for recovery nothing is known.
     """
     if project.store.open_session() is not None:
         return
@@ -295,7 +299,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """What a session ends with that an error has ended: an agent was started, so it is no refusal before the start."""
+    """Return the error that ends a session: an agent was started, so it is not a refusal before the start."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
@@ -304,15 +308,15 @@ def _as_fault(error: Exception) -> HarnessError:
     return error
 
 
-# -- how a run ends ----------------------------------------------------------------------------------------------------
+# -- end of a run ------------------------------------------------------------------------------------------------------
 
 
 WHEN_COMPLETE = "Project complete. Options: [M]aintenance, [A]dd features, [E]xit"
-BUT_FOR_SKIPPED = "Complete but for what was skipped. Options: [M]aintenance, [A]dd features, [E]xit"
+BUT_FOR_SKIPPED = "Complete except for skipped features. Options: [M]aintenance, [A]dd features, [E]xit"
 
 
 def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
-    """What the run did, where the project stands now, and the question that waits for a person, which is also said."""
+    """Return the sessions, the progress of the project and the question for a person; print the question too."""
     passing, total = project.store.believed(project.store.features()).counts()
     last = results[-1] if results else None
     escalation.about_size(project)
@@ -337,14 +341,17 @@ def _summary(project: Project, results: Sequence[Result], recovered: JsonObject 
 
 
 def _skipped(document: FeatureList) -> list[JsonObject]:
-    """What a person left out, with their reasons."""
+    """Return the features that a person skipped, with their reasons."""
     return [{"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped]
 
 
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """No feature can be chosen. ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven."""
+    """Return the answer if no feature can be chosen.
+
+    Raise ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven.
+    """
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
@@ -368,7 +375,7 @@ def _nothing_left(
         project.say(f"{passing} of {total} features are passing; the others were skipped:")
         for line in choice.waiting:
             project.say(f"- {line}")
-        project.say("Take one in again with: harness skip --feature N --undo")
+        project.say("Include one again with: harness skip --feature N --undo")
     else:
         project.say(f"All {total} features are passing!")
     if not results:
@@ -377,7 +384,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """The whole suite once more, when a run begins with nothing left to do (UAH-483)."""
+    """Run the whole suite once more, if a run begins with nothing left to do (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)
@@ -398,7 +405,7 @@ def _final_check(project: Project, passing: int, total: int, recovered: JsonObje
 
 
 def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
-    """The summary of a run that a rate limit ends; before its first session it is the refusal itself."""
+    """Return the summary of a run that a rate limit ends; raise the refusal itself before the first session."""
     if not results:
         raise refusal
     project.say(refusal.message)

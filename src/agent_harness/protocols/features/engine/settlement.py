@@ -1,7 +1,7 @@
-"""The last steps of a session, written down before the first of them is done, so that a crash repeats them.
+"""Final steps of a session, written down before the first of them is done, so that a crash repeats them.
 
-A settlement says in data what the session comes to: which commit the branch gets, or which snapshot comes back, and
-the new contents of every state file. Each step can be repeated without a second effect (features.md UAH-003, C08, C56).
+A settlement is data: the commit that the branch gets, or the snapshot that is restored, and the new contents of every
+state file. Each step can be repeated without a second effect (features.md UAH-003, C08, C56).
 """
 
 import os
@@ -26,7 +26,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One session's ending; ``exit_code`` is one of ``docs/exit-codes.md``."""
+    """Result of one session; ``exit_code`` is one of ``docs/exit-codes.md``."""
 
     session: int
     feature_id: int | None
@@ -38,12 +38,12 @@ class Result:
     rescue_ref: str | None = None
     cost_usd: float | None = None
     exit_code: int = 0
-    told: str = ""  # what the monitor said that ended the agent's turn
+    told: str = ""  # message of the monitor that ended the agent's turn
     asked: str = ""  # the kind of the question for which its candidate is kept
     rejected_as: str = ""  # the code of the finding for which the harness did not believe a claim
     regressions: tuple[str, ...] = ()  # tests of the baseline that the session broke
     broken_features: tuple[int, ...] = ()  # those whose tests these are
-    opened_again: tuple[int, ...] = ()  # those of them that fail after the rollback, too, and count no more
+    opened_again: tuple[int, ...] = ()  # those of them that fail after the rollback too, and no longer count
 
     def as_json(self) -> JsonObject:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -51,7 +51,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """What a session comes to; ``rest`` holds what another version has written beside it."""
+    """Planned result of a session; ``rest`` holds members that another version has written."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
@@ -61,7 +61,7 @@ class Settlement:
     commit: str | None = None  # the branch's new head, for accept and hand_off
     branch: str | None = None
     expected_head: str | None = None
-    checkpoint: SessionCheckpoint | None = None  # where a rollback goes
+    checkpoint: SessionCheckpoint | None = None  # of a rollback
     baseline: Baseline | None = None
     file_sizes: JsonObject | None = None
     quality: JsonObject | None = None
@@ -74,18 +74,18 @@ class Settlement:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Settlement":
-        """The settlement that was written down; ``StateDamaged`` when the record is not whole."""
+        """Return the recorded settlement; raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
             known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}
             known["rest"] = {name: value for name, value in record.items() if name not in known}
             return cls(**known)
         except (TypeError, AttributeError) as error:
-            raise StateDamaged(f"The record of a settlement is not whole: {error}") from None
+            raise StateDamaged(f"The record of a settlement is incomplete: {error}") from None
 
     @property
     def record(self) -> JsonObject:
-        """The JSON object that is written."""
+        """JSON object that is written."""
         known = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "rest"}
         return {name: getattr(each, "record", each) for name, each in known.items()} | self.rest
 
@@ -100,26 +100,26 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """What the settlement did to the repository."""
+    """Effects of a settlement on the repository."""
 
     rescue_ref: str | None = None
     rolled_back_commits: tuple[str, ...] = ()
     pushed: bool = False
     push_problem: str | None = None
-    push_rejected: bool = False  # the remote answered, and said no
+    push_rejected: bool = False  # the remote answered and refused
 
 
 def settle(project: Project, open_session: JsonObject, settlement: Settlement) -> Settled:
-    """Writes the settlement down, then carries it out."""
+    """Write the settlement down, then carry it out."""
     record = {**open_session, "phase": "settling", "settlement": settlement.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Settled:
-    """Does every step of a settlement that was written down; safe to repeat after a crash at any point."""
+    """Do every step of a recorded settlement; safe to repeat after a crash at any point."""
     settlement = Settlement.from_record(open_session["settlement"])
-    if lock := repository.index_lock(project.git):  # it outlived its process: preflight saw none, and the agent is gone
+    if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)
         project.store.event("index_lock_removed", path=lock)
     rescue = _tree(project, open_session, settlement)
@@ -161,7 +161,7 @@ def _tree(project: Project, open_session: JsonObject, settlement: Settlement) ->
 
 
 def is_overtaken(project: Project, settlement: Settlement) -> bool:
-    """Whether somebody has moved the branch since the settlement was written down, so that its commit fits no more."""
+    """Return True if the branch has moved since the settlement was recorded, so that its commit no longer fits."""
     if not settlement.commit or not settlement.branch:
         return False
     detached = settlement.branch == DETACHED
@@ -170,7 +170,7 @@ def is_overtaken(project: Project, settlement: Settlement) -> bool:
 
 
 def _is_on_branch(project: Project, settlement: Settlement) -> bool:
-    """Whether an earlier try has adopted the commit, and somebody has committed on top of it since."""
+    """Return True if an earlier try has adopted the commit, and somebody has committed on top of it since."""
     tip = project.git.commit_of("HEAD" if settlement.branch in (None, DETACHED) else settlement.branch)
     commit = settlement.commit or ""
     return tip not in (None, commit, settlement.expected_head) and project.git.ancestor(commit, str(tip))
@@ -225,9 +225,9 @@ def _files(project: Project, settlement: Settlement) -> None:
 
 
 def _verdict(project: Project, open_session: JsonObject, settlement: Settlement) -> None:
-    """The line of the session's last claim, unless it was written when the claim was rejected.
+    """Write the ledger line of the session's last claim, unless it was written when the claim was rejected.
 
-    It names a commit only where the branch has it now: work that was judged and could not be settled was not accepted.
+    It names a commit only if the branch has it now: verified work that could not be settled was not accepted.
     """
     if found := open_session.get("verdict"):
         commit = settlement.commit if settlement.kind == "accept" else None
@@ -262,7 +262,7 @@ def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
 
 
 def push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:
-    """How the push ended; ``None`` where nothing is to be pushed."""
+    """Push the commit and return the result; ``None`` if there is nothing to push."""
     upstream = project.git.upstream(settlement.branch) if settlement.push else None
     if upstream is None or project.config.git.push != "auto":
         return None
@@ -279,7 +279,7 @@ def push(project: Project, settlement: Settlement, recorded: JsonObject | None) 
 
 
 def _forget_candidates(project: Project, settlement: Settlement) -> None:
-    """The private refs of what was judged: by now the commit is on the branch, or in the rescue."""
+    """Delete the private refs of the candidates: by now the commit is on the branch, or in the rescue ref."""
     usual = (f"refs/harness/candidates/{settlement.session}", f"refs/harness/candidates/{settlement.session}-wip")
     kept = filter(None, [settlement.kept_ref])
     for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):

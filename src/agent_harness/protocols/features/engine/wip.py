@@ -1,4 +1,4 @@
-"""The clean hand-off: what the agent left becomes a local WIP commit, and the next session continues it.
+"""Hand-off of unfinished work: a local WIP commit keeps it, and the next session continues it.
 
 Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
 """
@@ -21,15 +21,15 @@ from agent_harness.protocols.features.verdict.judge import Unfinished
 
 @dataclass(frozen=True, kw_only=True)
 class Wording:
-    """What is written about one reason to end."""
+    """Texts for one reason to end a session."""
 
-    subject: str | None  # how the WIP commit's subject begins; None: the settings say it
+    subject: str | None  # prefix of the WIP commit's subject; None: from the settings
     body: str
     told: str | None  # in the progress file, behind SESSION TERMINATED
     event: str
     why: str  # in one or two words, for the person
-    recorded: str | None = None  # the reason that the records give, where it is another word (C05)
-    quiet: bool = False  # nothing is written down where nothing was changed
+    recorded: str | None = None  # the reason in the records, if it differs (C05)
+    quiet: bool = False  # nothing is written if nothing was changed
 
 
 WORDINGS = {
@@ -121,7 +121,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """The word under which the records keep a reason: one of those of ``lifecycle.REASONS``."""
+    """Return the reason as the records name it: one of ``lifecycle.REASONS``."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -138,11 +138,11 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Settlement:
-    """The settlement of a session that ends unfinished; claims are taken back.
+    """Return the settlement of a session that ends unfinished; claims are taken back.
 
-    Nothing is committed when nothing changed (C66); then the next session starts the feature afresh. ``unfinished`` of
-    ``None`` means that nobody has run the tests. A merge or rebase that the agent left unfinished cannot be a commit:
-    then the session is rolled back, and all of it is in the rescue.
+    Nothing is committed if nothing changed (C66); then the next session starts the feature afresh. ``unfinished`` is
+    ``None`` if the tests were not run. A merge or rebase that the agent left unfinished cannot be a commit: then the
+    session is rolled back, and the rescue ref has all of it.
     """
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
@@ -179,9 +179,9 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) -> Settlement:
-    """The settlement of a session whose commit no longer fits its branch: kept on a ref, and nothing else of it counts.
+    """Return the settlement of a session whose commit no longer fits its branch: a ref keeps the commit only.
 
-    The person's commits stay as they are. The agent's claim goes out of the work tree; its other files stay there.
+    The person's commits stay as they are. The agent's claim is removed from the work tree; its other files stay there.
     """
     commit = str(settlement.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
@@ -223,7 +223,7 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """features.json as the branch has it now, where it still is the one of the commit that was not adopted."""
+    """Restore features.json of the branch, if the file is still that of the commit that was not adopted."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:
@@ -236,14 +236,14 @@ def _take_back_claim(project: Project, commit: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Left:
-    """What the agent left behind."""
+    """Work that the agent left."""
 
     commit: str | None  # the WIP commit, when there is anything to keep
     files: tuple[str, ...]  # changed since the checkpoint, the progress file aside
     commits: list[str]
     kept: bool  # the next session continues instead of starting afresh
-    own: str | None  # the agent's last commit, where the harness makes none
-    earlier: JsonObject | None  # what earlier sessions of this feature had left
+    own: str | None  # the agent's last commit, if the harness makes none
+    earlier: JsonObject | None  # left by earlier sessions of this feature
 
 
 def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Left:
@@ -268,14 +268,14 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Whether the settings want a WIP commit; without one, changes stay in the work tree (UAH-171, UAH-219)."""
+    """Return True if the settings want a WIP commit; without one, changes stay in the work tree (UAH-171, UAH-219)."""
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
 
 
 def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> str:
-    """Where the work of a session that was handed off is, for the person."""
+    """Return, for the person, where the work of a session that was handed off is."""
     if settlement.kind == "hand_off":
         return "its work is kept in a WIP commit"
     left = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
@@ -285,7 +285,7 @@ def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> 
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Whether nothing at all happened in a session that was never served."""
+    """Return True if nothing at all happened in a session that the provider never served."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)
@@ -342,9 +342,9 @@ def _left_traces(project: Project, under_way: OpenSession) -> bool:
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """What the next session is told: the agent's own words first, then what git and the tests say, then earlier words.
+    """Return the account for the next session: the agent's own words, then git and the tests, then earlier words.
 
-    What is left always names the tests that fail, where they were run.
+    ``left`` always names the failing tests, if they were run.
     """
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
@@ -366,7 +366,7 @@ def _partial(
 
 
 def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
-    """What the tests say about the unfinished work, in a line or two."""
+    """Return the test results of the unfinished work, in a line or two."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
     lines = [f"these tests worked before, and fail now: {_named(unfinished.red)}"] if unfinished.red else []
@@ -382,6 +382,6 @@ def _named(tests: Sequence[str], most: int = 5) -> str:
 
 
 def rest(project: Project, reason: str) -> None:
-    """Pauses the project where a session's end asks for it, until `harness resume` (C28)."""
+    """Pause the project if the end of a session requires it, until `harness resume` (C28)."""
     if reason == "overloaded":
         project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

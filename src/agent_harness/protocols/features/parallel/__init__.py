@@ -1,1 +1,1 @@
-"""Feature projects with several agents at once: the port for ``agent_harness.parallel``, and what its workers do."""
+"""Feature projects with several agents: the port for ``agent_harness.parallel``, and the work of its workers."""

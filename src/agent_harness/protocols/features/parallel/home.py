@@ -1,11 +1,11 @@
-"""A feature project as the coordinator of a parallel run asks it, and the only writer of its state meanwhile.
+"""Feature project for the coordinator of a parallel run, which is the only writer of its state meanwhile.
 
-    parallel/claims.json        the run's workers and owner, and which job has which feature
+    parallel/claims.json        the run's workers and owner, and the job of each feature
     parallel/items/ID.json      a feature between its sessions: its state, its unfinished work, its question
-    parallel/branches/ID.json   what passes on a branch that is not checked out
+    parallel/branches/ID.json   passing tests of a branch that is not checked out
 
-Each session has a number of its own, given with its job. What it cost is in costs.yaml with its job's name, so that
-it is there once; everything else that is taken home can be repeated. A feature counts once it has landed.
+Each session has its own number, given with its job. Its cost is in costs.yaml with its job's name, so that it is there
+once. Everything else that the coordinator takes over can be repeated. A feature counts once it has landed.
 """
 
 import os
@@ -38,30 +38,31 @@ from agent_harness.session.ledger import ClaimVerdict
 EXECUTOR = "agent_harness.protocols.features.parallel.hands:carry_out"
 SUITE = "the suite"
 LEAST_USD = 0.0001
-"""Costs are rounded to that."""
+"""Costs are rounded to this."""
 JOBS = 256
-"""So many jobs are named in costs.yaml."""
+"""Number of jobs that costs.yaml names."""
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
-"""Questions about one session that keep every other one from starting, too."""
+"""Questions about one session that keep every other session from starting too."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
 _PUSH_EVENTS = {"pushed": "important", "push_failed": "important", "pulled": "important", "push_given_up": "critical"}
 _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
 
 
 class FeatureHome:
-    """The project in its folder, which its coordinator has locked."""
+    """Project in its folder, which its coordinator has locked."""
 
     executor = EXECUTOR
     input_files: tuple[str, ...] = ("verdicts",)
     input_folders: tuple[str, ...] = ("counts", "parallel")
-    checks_each = checks_rejected = False  # a session judges with the suite
+    checks_each = checks_rejected = False  # a session verifies with the suite
 
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """``folder`` is that of the run; ``attempt`` what every session is told: agents, policy, spending before.
+        """Open the project; ``folder`` is that of the run, ``attempt`` the settings of every session.
 
-        Work lands on ``branch``, the one that is checked out where none is named.
+        ``attempt`` has agents, policy and the spending before. Work lands on ``branch``, by default the branch that is
+        checked out.
         """
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
@@ -76,21 +77,22 @@ class FeatureHome:
         self._verified: set[str] = set()  # commits on which the suite has passed as it should
         self._landed = 0
         self._documents: dict[str, FeatureList] = {}
-        self._stamp: object = None  # of what the items were found by
+        self._stamp: object = None  # of the files that ``_items`` was read from
         self._items: list[OpenItem] = []
         self._state_stamps: list[object] | None = None  # nothing is held yet
         self._told_of: set[str] = set()
 
-    # ---- agents that reach beyond their workspaces
+    # ---- agents that write outside their workspaces
 
     def hold(self) -> None:
-        """The state files count as they are now: nobody but this process writes them until the run is over."""
+        """Remember the state files as they are now: only this process writes them until the run is over."""
         self._store.hold()
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Whatever of the state somebody has changed all the same is as this process wrote it, and is not kept; the
-        logs are read whole for ``histories``.
+        """Restore state that somebody else has changed to what this process wrote; the change is not kept.
+
+        For ``histories``, the logs are read whole.
         """
         if self._state_stamps is None:
             return {}
@@ -100,15 +102,15 @@ class FeatureHome:
             self._store.event(accept.TAMPERED, "critical", message=told)
             if told not in self._told_of:
                 self._told_of.add(told)
-                self._project.say(f"{told}; put back. If it was not you, it was an agent")
+                self._project.say(f"{told}; restored. If you did not change it, an agent did")
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """An event of the log."""
+        """Write an event of the log."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
-        """The same where one look says that a file which is read each second is another one."""
+        """Restore the state if the stamp of a file that is read each second has changed."""
         at = self._project.layout
         if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
             self.put_back()
@@ -116,7 +118,7 @@ class FeatureHome:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """As ``git.push`` says, where there is an upstream; another branch than the one here is its owner's to push."""
+        """Return the push target by ``git.push``; None without an upstream, or if the branch is not checked out."""
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None
@@ -125,12 +127,12 @@ class FeatureHome:
             return None
         return PushTarget(remote=found.remote, branch=found.branch, recorded=git.record_config())
 
-    # ---- what is known
+    # ---- known state
 
     def document(self) -> FeatureList:
-        """features.json as the branch has it, or had it where somebody has deleted it under way.
+        """Return features.json of the branch, or its last known version if the branch was deleted during the run.
 
-        ``StateDamaged`` for one that somebody has committed and that no item can be taken from.
+        Raise ``StateDamaged`` for a committed one that no item can be read from.
         """
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
@@ -142,9 +144,9 @@ class FeatureHome:
         return self._documents[tip]
 
     def baseline(self) -> Baseline:
-        """What is known to pass on the branch. The project's own is that of the branch that is checked out.
+        """Return the passing tests of the branch. The project's own baseline is that of the branch that is checked out.
 
-        On another one, which is nobody else's to measure, the suite is run where it has moved since the last landing.
+        On another branch, which nobody else measures, the suite runs if it has moved since the last landing.
         """
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
@@ -153,7 +155,7 @@ class FeatureHome:
         if known.get("commit") != tip:
             before = self._store.baseline()
             if tip != self._git.head():
-                self._project.say(f"Running the suite on {self._named_branch}, to know what passes there.")
+                self._project.say(f"Running the suite on {self._named_branch} for its baseline.")
                 measured = Judge(self._project).suite(tip)
                 if measured.problem:
                     raise PreflightFailed(f"the suite gives no report on {self._named_branch}: {measured.problem}")
@@ -186,11 +188,11 @@ class FeatureHome:
         files.write_json(path, known)
 
     def item(self, item: str) -> JsonObject:
-        """What is kept of a feature between its sessions."""
+        """Return the record of a feature between its sessions."""
         return files.read_json_if_any(self._item_path(item))
 
     def keep_item(self, item: str, **members: object) -> None:
-        """The same, with these members."""
+        """Update that record with these members."""
         os.makedirs(os.path.dirname(self._item_path(item)), mode=0o700, exist_ok=True)
         files.write_json(self._item_path(item), {**self.item(item), **members})
 
@@ -198,9 +200,10 @@ class FeatureHome:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Features whose dependencies have landed, in the order of `harness run`, but for those that wait for a person.
+        """Return the features whose dependencies have landed, in the order of `harness run`.
 
-        Also such as could only be asked about when their next session began.
+        Features that wait for a person are left out, also those whose question arises only when their next session
+        begins.
         """
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
@@ -228,7 +231,10 @@ class FeatureHome:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """A pause, a question that stops everything, a budget that is used up."""
+        """Return exit code and message of a pause, a question that stops everything, or a budget that is used up.
+
+        Or None.
+        """
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)
@@ -240,13 +246,13 @@ class FeatureHome:
         return (3, first.message) if first else None
 
     def _waiting(self) -> dict[str, JsonObject]:
-        """The questions that are kept with features that are open, by feature."""
+        """Return the questions that are kept with open features, by feature."""
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """What the sessions say that they do, each in its workspace."""
+        """Return what the sessions report about themselves, each in its workspace."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
@@ -256,30 +262,33 @@ class FeatureHome:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """None failed for good; those that are open and wait for nobody's answer about their kept work."""
+        """Return the features left: none failed for good.
+
+        Those that are open and wait for no answer about their kept work.
+        """
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Notes whose the features are."""
+        """Record the job of each feature."""
         items = self._claims()
         items |= {each.item: {"order": each.id, "proven": False} for each in jobs}
         self._write_claims(items)
 
     def holds(self, job: str, item: str) -> bool:
-        """Whether the feature is open, and the job's."""
+        """Return True if the feature is open, and claimed by the job."""
         feature = self.document().by_id(int(item))
         claimed = self._claims().get(item) or {}
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """These claims are this process's from now on; all others are given back."""
+        """Take over these claims for this process; give all others back."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:
-        """Nothing here has a lease: the lock of the project goes with the process."""
+        """Do nothing: nothing here has a lease, and the lock of the project ends with the process."""
 
     def _let_go(self, item: str, job: str) -> None:
         items = self._claims()
@@ -287,10 +296,10 @@ class FeatureHome:
             del items[item]
             self._write_claims(items)
 
-    # ---- what a workspace is given
+    # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """The state of the project as a session of this feature needs it, and what it has to go on with."""
+        """Return the state of the project as a session of this feature needs it, and the work that it continues."""
         self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
@@ -321,7 +330,7 @@ class FeatureHome:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """The tree that a session goes on with, and what it is told; nothing where it begins anew."""
+        """Return the tree that a session continues, and its message to the session; nothing if it begins anew."""
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -335,7 +344,7 @@ class FeatureHome:
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """As git combines them, but for features.json and the story: those of the head, with what the item adds."""
+        """Merge with git, except features.json and the progress log: those of the head, with the item's additions."""
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
         project, git = self._project, self._git
@@ -353,7 +362,7 @@ class FeatureHome:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """features.json of the head; of proven work, with what its session has come to."""
+        """Return features.json of the head; for proven work, with the marks of its session."""
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -365,19 +374,19 @@ class FeatureHome:
         return files.dumps(document.record).encode()
 
     def _story(self, head: str, base: str, commit: str) -> bytes:
-        """The story of the head, with what the session has told behind it."""
+        """Return the progress log of the head, followed by the entries of the session."""
         name = self._project.progress_name
         now, before, after = (self._git.show(each, name) or b"" for each in (head, base, commit))
         told = after[len(before) :] if after.startswith(before) else b""
         gap = b"" if not told or not now or now.endswith(b"\n") else b"\n"
         return now + gap + told
 
-    # ---- what comes back
+    # ---- results
 
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Costs, records and logs once a job; what is proven keeps its claim until it has landed."""
+        """Take over costs, records and logs once per job; proven work keeps its claim until it has landed."""
         self.put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
@@ -400,7 +409,7 @@ class FeatureHome:
             self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
-        """The project's own record that what was proven did not land, and why: the journal of a run may be lost."""
+        """Record in the project that proven work did not land, and why: the journal of a run may be lost."""
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
@@ -409,7 +418,7 @@ class FeatureHome:
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
-        """The claim by which it was proven in its workspace, in the ledger as one that came to nothing."""
+        """Write the claim that was proven in its workspace into the ledger, as one that did not land."""
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         if claim := next((each for each in reversed(claims) if each.accepted), None):
             at = self._project.layout
@@ -417,7 +426,7 @@ class FeatureHome:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Into the sums of project and feature; ``jobs`` of the record names the job with what it has spent."""
+        """Add to the sums of project and feature; ``orders`` of the record names the job with its spending."""
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
         if more_usd <= LEAST_USD or key in jobs:
@@ -428,7 +437,7 @@ class FeatureHome:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """The same, with what the job has spent beside: by an agent that was killed, or before there was a record."""
+        """Return the result with all spending of the job: also by a killed agent, or before there was a record."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -441,7 +450,7 @@ class FeatureHome:
         return {**found, "spent": {**spent, name: records.amount(spent.get(name)) + left}, **more}
 
     def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
-        """What is known of a job from which nothing came back."""
+        """Return the known facts of a job that returned no result."""
         folder = job_folder(self._folder, job)
         inputs = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
         session = records.number(inputs.get("session"))
@@ -472,11 +481,11 @@ class FeatureHome:
             self._take_logs(str(folder), records.number(found.get("session")))
         for each in found.get("verdicts") or []:
             verdict = ClaimVerdict.from_record(each)
-            if not verdict.accepted:  # what is accepted counts once it has landed
+            if not verdict.accepted:  # accepted work counts once it has landed
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
-        """The rows of a session, and its files; those that are here already are not taken again."""
+        """Take over the rows of a session, and its files; those that are here already are not taken again."""
         at = self._project.layout
         for name in LOGS:
             files.own_place(at.log(name), at.root)
@@ -487,7 +496,7 @@ class FeatureHome:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """The same as a line of the project's: what its steps printed is beside the project's logs."""
+        """Return the verdict as a line of the project; the output of its steps is stored beside the project's logs."""
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
@@ -504,7 +513,7 @@ class FeatureHome:
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
     def _count(self, item: str, found: JsonObject) -> None:
-        """What a session that proved nothing means for its feature: its counts, its unfinished work, its question."""
+        """Update counts, unfinished work and question of a feature after a session that proved nothing."""
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
@@ -530,7 +539,7 @@ class FeatureHome:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """The question about a candidate that a person may allow, with the candidate under a ref of the project's."""
+        """Return the question about a candidate that a person may allow; a ref of the project keeps the candidate."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -553,11 +562,11 @@ class FeatureHome:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """The suite, with all that was known to pass and all that the members have proven; none on a verified head."""
+        """Return the check: the suite, with all known passing tests and the members' ones; none on a verified head."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
-        base = commit if members is None else base  # what others have changed is not ours to judge
+        base = commit if members is None else base  # changes of others are not judged here
         document, baseline = features_at(self._project, commit), self.baseline()
         found = [f for f in (document.by_id(int(item)) for item in members or ()) if f]
         proven, gone = (
@@ -578,11 +587,11 @@ class FeatureHome:
         ]
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """The checks, and the state that the settings read."""
+        """Return the checks, and the state that the settings read."""
         return {"checks": [*checks], "state": self._store.state().record}
 
     def settle(self, landings: Sequence[LandedItem]) -> None:
-        """The state after these have landed: what passes, what is proven, the verdicts."""
+        """Write the state after these have landed: passing tests, proven features, verdicts."""
         self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
@@ -653,12 +662,12 @@ class FeatureHome:
         )
 
     def refuse_joined(self, commit: str) -> None:
-        """Refuses a features.json that is none."""
+        """Raise ``StateDamaged`` for an invalid features.json."""
         if found := records.problems(features_at(self._project, commit)):
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """The state files speak of the new commits; what passes on them is known to."""
+        """Update the state files to the new commits; their passing tests are known."""
         store, baseline = self._store, self.baseline()
         passing = baseline.passing
         if checked.get("commit") == commit:
@@ -672,23 +681,23 @@ class FeatureHome:
         self._verified.add(commit)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
-        """An event of the project's."""
+        """Write an event of the project."""
         session = self._landed or self._store.state().last_session
         self._store.event(kind, _PUSH_EVENTS[kind], session=session, commit=commit, message=message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """The head does not prove what has landed, whosever fault it is: a person is asked."""
+        """Ask a person about a head that does not prove the landed work, regardless of the cause."""
         self.question(None, "head_red", f"{', '.join(items)}: {why}")
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """A person is asked."""
+        """Ask a person about the change that broke these items."""
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Keeps the question that the session left, or one about the landing; the first of them is asked."""
+        """Keep the question that the session left, or one about the landing; ask it if no other one stops the runs."""
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
-            return  # it is among the kept candidates
+            return  # it is one of the kept candidates
         if kept is None:
             known = reason if reason in questions.OPTIONS else "landing_failed"
             told = f"Feature #{item}: {LANDING_TOLD.get(known, message)}" if item else LANDING_TOLD.get(known, message)
@@ -699,14 +708,14 @@ class FeatureHome:
             self._ask(item, kept)
 
     def _ask(self, item: str | None, asked: JsonObject) -> None:
-        """Stores it as the project's; what it counted begins anew with the answer."""
+        """Store the question in the project; its counters restart with the answer."""
         questions.store(self._project, Question(asked))
         if item:
             state = records.json_object(self.item(item).get("state")) or {}
             self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
-        """Asks what waits with a feature, once no other question does."""
+        """Ask the next question of a feature, unless another question waits."""
         if questions.stops(self._store.state().question):
             return
         for item, asked in self._waiting().items():
@@ -714,7 +723,7 @@ class FeatureHome:
             return
 
     def close(self, paused: str) -> None:
-        """The run is over: what landed is mirrored; what could not be pushed waits for a person."""
+        """Close the run: mirror the landed work; what could not be pushed waits for a person."""
         self.put_back(histories=True)
         self._store.forget_histories()
         if paused:
@@ -724,7 +733,7 @@ class FeatureHome:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """How often what was proven of each feature did not land, since it did, by the last few thousand events."""
+    """Return how often proven work of each feature did not land, since its last landing, by recent events."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))
@@ -736,15 +745,15 @@ def sent_back(store: FeatureStore) -> dict[str, int]:
 
 
 LANDING_TOLD = {
-    "landing_failed": "it was proven, and could not be brought together with what has landed meanwhile.",
-    "attempt_lost": "three times in a row nothing came back of its session.",
-    "head_red": "The branch does not prove what it should; look at it with: harness verify --all",
-    "landing_broken": "What is to land cannot be verified: the suite gives no result here.",
+    "landing_failed": "it was proven, and could not be merged with the work that has landed meanwhile.",
+    "attempt_lost": "three times in a row its session returned no result.",
+    "head_red": "The branch does not pass all proofs; check it with: harness verify --all",
+    "landing_broken": "The merge candidates cannot be verified: the suite gives no result here.",
 }
 
 
 def features_at(project: Project, commit: str) -> FeatureList:
-    """features.json of a commit; ``StateDamaged`` where it does not parse."""
+    """Return features.json of a commit; raise ``StateDamaged`` if it does not parse."""
     try:
         found = jsontext.loads((project.git.show(commit, project.features_name) or b"").decode("utf-8-sig"))
     except ValueError as error:
@@ -754,12 +763,12 @@ def features_at(project: Project, commit: str) -> FeatureList:
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Whether a row of a log is one that the project takes from a workspace; that a feature is done, it says itself."""
+    """Return True if the project takes this row of a workspace's log; it writes itself that a feature is done."""
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """What a session reads of the landing that its feature did not come through."""
+    """Return the message to a session about the failed landing of its feature."""
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "This feature was proven with markers of a conflict left in its files.",

@@ -1,7 +1,6 @@
-"""What workers do for a feature project in a workspace: today's session on one feature, from state of its own.
+"""Work of a worker for a feature project in a workspace: a session on one feature, from its own state.
 
-Or the suite on what is to land. A process of its own does it for each job, so nothing of the coordinator is imported
-here.
+Or the suite on a merge candidate. Each job has its own process, so nothing of the coordinator is imported here.
 """
 
 import os
@@ -42,11 +41,11 @@ from agent_harness.verification.runner.installed_record import FirstLook
 
 UNCOUNTED = ("user_pause", "error", "rate_limited")
 OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")
-"""What an earlier job may have left in the folder that the workspace has in the user's state."""
+"""Files that an earlier job may have left in the workspace's folder of the user's state."""
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """A session, or a run of the suite, in a workspace that stands at the job's base."""
+    """Run a session, or the suite, in a workspace that stands at the job's base."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
@@ -90,7 +89,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
         _install_anew(workspace, job, project)
     found = _status_of(last, state, problem)
     if last.get("reason") == "budget_exceeded" and not _alone(project, inputs["feature"]):
-        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # others have used it up
+        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True, "question": None}  # used up by others
     for ref in project.git.refs_below(
         "refs/harness/checkpoints/"
     ):  # of what the workspace began with: nothing of its own
@@ -118,7 +117,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
-    """The project in the workspace; it mirrors nothing, and trusts a head that was verified."""
+    """Open the project in the workspace; it mirrors nothing, and trusts a head that was verified."""
     config: Config = load(workspace.folder)
     checks = config.preflight.checks
     if not checks_baseline:
@@ -132,13 +131,13 @@ def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
 
 
 def _say(line: str) -> None:
-    """Into the log of the workers."""
+    """Write to the log of the workers."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _seed(project: Project, job: Job) -> None:
-    """State of its own, as the project's was when the job was given; nothing of an earlier job is left of it."""
+    """Write the workspace's own state, as the project's was at the start of the job; remove that of earlier jobs."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -161,7 +160,7 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """The work to go on with, as one WIP commit on the base: the session is a continuation, and can go back."""
+    """Check out the earlier work as one WIP commit on the base: the session is a continuation, and can roll back."""
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -182,7 +181,7 @@ def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
 
 
 def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
-    """How the session ended, in the words of the run around it; with the question that it leaves."""
+    """Return the end of the session in the words of the parallel run, with the question that it leaves."""
     asked = state.question if questions.stops(state.question) else None
     found: JsonObject = {
         "reason": last.get("reason") or "none",
@@ -201,7 +200,7 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Whether the budget that is exceeded is so by what this project's record says alone."""
+    """Return True if this project's record alone exceeds the budget."""
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -209,7 +208,7 @@ def _alone(project: Project, feature_id: int) -> bool:
 
 
 def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
-    """The unfinished work that the next session goes on with; the commit comes home as a rescue."""
+    """Return the unfinished work for the next session, or None; a rescue ref carries the commit to the project."""
     head = project.git.head()
     if state.next_prompt != "continuation" or head in (None, base):
         return None
@@ -217,7 +216,7 @@ def _left(project: Project, state: SessionState, base: str) -> JsonObject | None
 
 
 def _spent(project: Project, before: float, number: int) -> JsonObject | None:
-    """What the session has used; nothing where none began."""
+    """Return the tokens and cost of the session; None if none began."""
     after = project.store.costs()
     current = records.json_object(after.record.get("current_session")) or {}
     if current.get("session_id") != number:
@@ -237,7 +236,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """What a session has changed of the copies of what is installed reaches no other one."""
+    """Remove the workspace's copies of installed packages, so that a session's changes to them reach no other one."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))
@@ -245,11 +244,11 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
     files.unlink(project.store.installed() or "")
 
 
-# ---- what is to land -------------------------------------------------------------------------------------------------
+# ---- merge candidates ------------------------------------------------------------------------------------------------
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """The suite on the commit: all that is known to pass, and all that its members have proven, passes."""
+    """Run the suite on the commit; all known passing tests, and those that its members have proven, must pass."""
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)
@@ -263,7 +262,7 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
         environment.healthy()
         verdict = judge.together(check, job.base)
         run = verdict.suite
-        # a judgement leaves a feature's own tests to its proof, which is not run on a combination
+        # a verdict leaves a feature's own tests to its proof, which does not run on a combination
         lost = {*check["baseline"]} - (run.report.passing if run and run.report else frozenset())
         if verdict.accepted and lost:
             lost = judge.still_failing(job.base, lost)

@@ -1,6 +1,6 @@
-"""The result of a session as home reads it: another process has written it, and what is odd in it counts as missing.
+"""Result of a session as the coordinator reads it: another process wrote it, and malformed members count as missing.
 
-What a session has used is never less than nothing.
+The use of a session is never negative.
 """
 
 from agent_harness.kernel import clock
@@ -17,7 +17,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 def well_formed(result: JsonObject) -> JsonObject:
-    """The same without the members that are of another type than a session's have; ``spent`` has all of its own."""
+    """Return the result without the members of a wrong type; ``spent`` has all of its members."""
     found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
     if spent := found.get("spent"):
         found["spent"] = _used(spent)
@@ -25,7 +25,7 @@ def well_formed(result: JsonObject) -> JsonObject:
 
 
 def _used(found: JsonObject) -> JsonObject:
-    """As ``costs.Spent`` takes it; a price that is not known stays unknown."""
+    """Return the members for ``costs.Spent``; an unknown price stays unknown."""
     price = found.get("cost_usd")
     return {
         "started": str(found.get("started") or clock.timestamp()),

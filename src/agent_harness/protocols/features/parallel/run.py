@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a feature project: from what was left to the answer of the coordinator."""
+"""``harness run --workers N`` on a feature project, from earlier leftovers to the answer of the coordinator."""
 
 import os
 from collections.abc import Sequence
@@ -39,9 +39,9 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, wish: RunWish) -> JsonObject:
-    """Works the project with so many agents at once; the members of the answer are the coordinator's.
+    """Work on the project with several agents at once; return the coordinator's answer.
 
-    Unfinished work that a serial run has left on the branch goes on in a workspace. Raises what ``Runs.run`` raises
+    Unfinished work that a serial run has left on the branch continues in a workspace. Raise the errors of ``Runs.run``
     before its first session.
     """
     project.require_initialised()
@@ -63,7 +63,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
-            with stop.held():  # its files may be there already, and are no changes of a person
+            with stop.held():  # its files may be there already, and are not changes of a person
                 merge_queue.move(project.git, known.branch, *known.moving)
         valid_features(project, None if is_here else features_at(project, target))
         in_run = 0.0 if known.closed else known.spent_usd
@@ -98,7 +98,7 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
 
 
 def settings_of(project: Project) -> ParallelSettings:
-    """What is set for several agents; workspaces also get what checkouts are lent."""
+    """Return the settings for several agents; workspaces also get the links of the checkouts."""
     wished = project.config.parallel.model_dump(by_alias=True)
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
     found["links"] = found["links"] or project.config.verification.links
@@ -106,7 +106,7 @@ def settings_of(project: Project) -> ParallelSettings:
 
 
 def _known(folder: str) -> RunPlan:
-    """The plan of the run before, where one is known; one that cannot be read is the coordinator's to refuse."""
+    """Return the plan of the last run, if any; the coordinator refuses an unreadable one."""
     try:
         return fold(Ledger(folder, only_read=True).events)
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -114,7 +114,7 @@ def _known(folder: str) -> RunPlan:
 
 
 def _doubt(project: Project) -> JsonObject:
-    """The end of a run during which somebody else has marked features as passing that nothing proves; else nothing."""
+    """Return the end of a run during which somebody else marked unproven features as passing; else nothing."""
     try:
         proven.check(project)
     except HarnessError as error:
@@ -124,7 +124,7 @@ def _doubt(project: Project) -> JsonObject:
 
 
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
-    """The coordinator's, with where the branch stands and what waits for a person."""
+    """Return the coordinator's answer, with the progress of the branch and the questions for a person."""
     state = project.store.state()
     passing, total = project.store.believed(document).counts()
     waiting = questions.waiting(state, document)
@@ -148,9 +148,9 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> None:
-    """The work that a serial run has left on the branch goes on in a workspace; the branch goes back. SC-10.
+    """Move the work that a serial run has left on the branch to a workspace; roll the branch back. SC-10.
 
-    ``UnsafeTree`` where it lies on another branch than the work is to land on.
+    Raise ``UnsafeTree`` if it lies on another branch than the one to land on.
     """
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
@@ -161,7 +161,7 @@ def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> 
         raise UnsafeTree(told, hint=f"harness run  # or harness skip --feature {feature_id}")
     base, head = SessionCheckpoint.from_record(kept).snapshot.head, project.git.head()
     if head != state.wip_commit:
-        told = f"Feature #{feature_id} is unfinished, and there are commits of yours on top of it"
+        told = f"Feature #{feature_id} is unfinished, and you have commits on top of it"
         raise UnsafeTree(told, hint=f"harness run  # or harness skip --feature {feature_id}")
     left = {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
     home.keep_item(str(feature_id), wip=left)
@@ -169,12 +169,12 @@ def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> 
 
 
 def _commit_story(project: Project) -> None:
-    """What the harness has told since the last commit, which would be in the way of every landing."""
+    """Commit the harness's entries of the progress log, which would block every landing."""
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
 
-# ---- before it begins ------------------------------------------------------------------------------------------------
+# ---- preview ---------------------------------------------------------------------------------------------------------
 
 
 def preview(
@@ -185,9 +185,9 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing.
+    """Return the first jobs of ``run_parallel``, why, and why not the rest; change nothing.
 
-    ``elsewhere``: the workers would be those of other machines.
+    ``elsewhere``: the workers are on other machines.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
@@ -223,7 +223,7 @@ def _why_not(missing: Sequence[int]) -> str:
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """The same for a person."""
+    """Return the preview as lines for a person."""
     limits = found["limits"]
     most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
     return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")

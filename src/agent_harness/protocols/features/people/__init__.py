@@ -1,1 +1,1 @@
-"""What people do with a project: verify, hand off, abort, answer questions, look at its health, keep it maintained."""
+"""Actions of people on a project: verify, hand off, abort, answer questions, check its health, maintain it."""

@@ -1,8 +1,8 @@
-"""What a person's answer does. Nothing destructive is ever chosen alone.
+"""Effects of a person's answer. Nothing destructive is ever chosen automatically.
 
-``ANSWERS`` is by word; ``ANSWERS_OF_KIND`` has the words that mean something of their own to one kind of question that
-stops no run. A higher budget goes into ``.harness.yaml``, with a person's comments and order kept, in a commit of its
-own. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
+``ANSWERS`` is by word; ``ANSWERS_OF_KIND`` has the words with another meaning for one kind of question that stops no
+run. A higher budget goes into ``.harness.yaml``, with a person's comments and order kept, in its own commit. Source:
+features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
 """
 
 import os
@@ -36,11 +36,11 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """Ends a pause, answers the question that waits, and says what comes next; starts no session (C40).
+    """End a pause, answer the pending question, and print the next step; start no session (C40).
 
-    Of several questions the first in order, or the first about ``feature_id``. ``UsageError`` for an answer that the
-    question does not have, or where a question waits and none is given. ``Superseded``, with nothing changed, where it
-    is not the one that was ``shown``.
+    Of several questions, answer the first in order, or the first about ``feature_id``. Raise ``UsageError`` for an
+    answer that the question does not have, or if a question waits and none is given. Raise ``Superseded``, with nothing
+    changed, if it is not the one that was ``shown``.
     """
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
@@ -86,7 +86,7 @@ def _say_next(project: Project, state: SessionState) -> JsonObject:
 
 
 def _forget(project: Project, asked: Question) -> None:
-    """The question is answered; what it counted begins anew, where it stood for a count."""
+    """Drop the answered question; the counters behind it restart."""
     if asked.kind in questions.KEEPING:
         questions.let_go(project, asked.feature_id)
         return
@@ -97,7 +97,7 @@ def _forget(project: Project, asked: Question) -> None:
     project.store.update_state(pending_escalation=None, stuck_count=0, verification_failures=counted)
 
 
-# -- one function an answer --------------------------------------------------------------------------------------------
+# -- one function per answer -------------------------------------------------------------------------------------------
 
 
 def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
@@ -171,7 +171,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Sets the budget of that name to ``budget_usd``, or to twice what it is; the settings are committed."""
+    """Set the budget of that name to ``budget_usd``, or to twice its value, and commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -193,31 +193,31 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
     return {"key": f"costs.{key}", "before": now, "after": wanted}
 
 
-# -- words that mean something of their own to one kind of question ----------------------------------------------------
+# -- words with another meaning for one kind of question ---------------------------------------------------------------
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """A person looks at work that the harness did not believe (E2)."""
+    """Let a person look at work that the harness rejected (E2)."""
     answer = _fix_by_hand(project, asked, None)
     project.say(f"If it is right after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """A person fixes what a session broke (E3)."""
+    """Let a person fix what a session broke (E3)."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """The rollback was done at once (C03); it is confirmed (E3)."""
+    """Confirm the rollback, which was done at once (C03, E3)."""
     project.say(f"Session {asked.session} is rolled back; nothing else is to be done.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """What broke, and the work that broke it (UAH-402)."""
+    """Show the broken tests, and the work that broke them (UAH-402)."""
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -231,7 +231,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """The feature is skipped, and the parts that would take its place are proposed (UAH-533)."""
+    """Skip the feature, and propose the parts that replace it (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, marks.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
@@ -246,7 +246,7 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """One `add-feature` for as many steps as a feature should have."""
+    """Return `add-feature` commands, one for as many steps as a feature should have."""
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
@@ -265,7 +265,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """The feature is worked on as it is, and not asked about again."""
+    """Keep the feature as it is, and do not ask about it again."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -273,11 +273,11 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
     return {}
 
 
-# -- a candidate that was kept for the answer --------------------------------------------------------------------------
+# -- a candidate kept for the answer -----------------------------------------------------------------------------------
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """The kept work is judged again, and on the branch when it holds; else all is as before and the question waits."""
+    """Verify the kept work again, and merge it if it passes; else nothing changes and the question waits."""
     with running(project) as environment:
         environment.up(auto_reset=False, max_reset_attempts=0)
         taken = kept_candidate.take(project, Judge(project), asked)
@@ -285,7 +285,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """As if the harness had rejected it: counted, told to the next session, kept in a rescue."""
+    """Reject the kept work as the harness would: count it, tell the next session, keep it in a rescue ref."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person did not take the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person did not take the work on Feature #{asked.feature_id}; it was rolled back."])]
@@ -298,7 +298,7 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
     )
     of = records.number(asked.record.get("verdict")) or None
     marks.say_word(project, records.number(asked.feature_id), "reject", accepted=False, of=of)
-    project.say(f"Not taken. Feature #{asked.feature_id} queued. What was taken away: harness rescue list")
+    project.say(f"Not accepted. Feature #{asked.feature_id} queued. The removed work: harness rescue list")
     return {}
 
 
@@ -333,4 +333,4 @@ ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,
 }
-"""Answers that mean something else to one kind of question."""
+"""Answers with another meaning for one kind of question."""

@@ -1,10 +1,10 @@
-"""What a person looks at outside of a session: the project's health, its proofs, and what the next session would get.
+"""Views for a person outside a session: the project's health, its proofs, and the input of the next session.
 
-    measure         features, tests, lint and file sizes, measured now on what is in the work tree
-    verify          one feature's tests, or all of them; flips nothing
+    measure         features, tests, lint and file sizes, measured now on the work tree
+    verify          one feature's tests, or all of them; changes no status
     manual_verify   a person's own look, recorded when they say yes
     preview         the next session, without running it: `harness run --dry-run`
-    checks          what keeps sessions from starting: `harness doctor`
+    checks          the checks before a session: `harness doctor`
     maintain        the whole suite from time to time, until `harness stop`
 
 No agent is started. A suite that fails ends the maintenance with the question about false positives (E9).
@@ -51,7 +51,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Every figure, and the lines for a person; changes nothing in the project.
+    """Return every measure, and print the lines for a person; change nothing in the project.
 
     Tests of features that are still open do not count (C23).
     """
@@ -125,7 +125,7 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Runs one feature's tests on a clean checkout of what is in the work tree; flips nothing (UAH-051)."""
+    """Run one feature's tests on a clean checkout of the work tree; change no status (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -137,10 +137,10 @@ def verify(project: Project, feature_id: int) -> JsonObject:
 
 
 def verify_all(project: Project) -> JsonObject:
-    """One run of the whole suite on what is in the work tree, feature by feature; flips nothing.
+    """Run the whole suite once on the work tree and report it by feature; change no status.
 
-    It passes when every feature that is marked as passing has a passing test and none that fails, and every test of
-    the baseline passes. A feature that passes by a person's word is named and does not count.
+    It passes if every feature that is marked as passing has a passing test and none that fails, and every test of the
+    baseline passes. A feature that a person marked is named and does not count.
     """
     project.require_initialised()
     clear_leftovers(project.root)
@@ -197,7 +197,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Asks the person for what they saw; only their yes is recorded, as a commit (UAH-062, UAH-063)."""
+    """Ask the person for the result; only a yes is recorded, as a commit (UAH-062, UAH-063)."""
     feature = marks.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing already", hint="harness status")
@@ -221,7 +221,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """What the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
+    """Return what the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -263,7 +263,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """What the open features will cost by the record of the proven ones, and what the project's budget leaves."""
+    """Estimate the cost of the open features by that of the proven ones, with the rest of the project's budget."""
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -281,12 +281,12 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
     return {**found, "budget_left_usd": round(max(0.0, project.budgets.total - costs.counted(spent)), 4)}
 
 
-# -- what keeps sessions from starting ---------------------------------------------------------------------------------
+# -- checks before a session -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ProjectCheck:
-    """What one look at a project came to; ``fix`` is the command that fixes it, ``repair`` does what is safe."""
+    """Result of one check of a project; ``fix`` is the command that fixes it, ``repair`` does the safe part."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -296,7 +296,7 @@ class ProjectCheck:
 
 
 def checks(folder: Path) -> Iterator[ProjectCheck]:
-    """Settings, state, features, scripts, and who works on it; ``ConfigurationError`` when the settings are wrong."""
+    """Check settings, state, features, scripts, and locks; raise ``ConfigurationError`` if the settings are wrong."""
     config = load(folder)
     yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
     for warning in config.warnings:
@@ -317,7 +317,7 @@ def checks(folder: Path) -> Iterator[ProjectCheck]:
         message = f"state of schema {found['state_schema']}"
         yield ProjectCheck("schema", "warning", message, "harness migrate", lambda: _migrate(project))
     if project.git.is_repository and not project.git.ok("check-ignore", "--quiet", f"{project.state_name}/state"):
-        message = f"git sees {project.state_name}/, which is this machine's alone"
+        message = f"git does not ignore {project.state_name}/, which belongs to this machine only"
         fix = f"echo '/{project.state_name}/' >> .git/info/exclude"
         hide = lambda: repository.keep_out_of_sight(project.git, project.state_name)  # noqa: E731
         yield ProjectCheck("ignored", "warning", message, fix, hide)
@@ -358,12 +358,12 @@ def _waiting(project: Project) -> Iterator[ProjectCheck]:
         yield ProjectCheck("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))
     if holder:
-        yield ProjectCheck("lock", "ok", f"a harness is at work: {holder}")
+        yield ProjectCheck("lock", "ok", f"a harness is running: {holder}")
     elif project.store.open_session() is not None:
         message = "a session was interrupted; the next run recovers it"
         yield ProjectCheck("session", "warning", message, "harness run")
     else:
-        yield ProjectCheck("lock", "ok", "nobody is at work")
+        yield ProjectCheck("lock", "ok", "no harness is running")
 
 
 # -- maintenance mode --------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Checks the suite at every interval until somebody says stop; ``Escalated`` when it fails."""
+    """Check the suite at every interval until somebody stops it; raise ``Escalated`` if it fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -395,7 +395,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """Ends the maintenance mode; whether it was on."""
+    """End the maintenance mode; ``stopped`` is true if it was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:
@@ -405,7 +405,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Whether the interval is over; false as soon as somebody wants the end."""
+    """Wait for the end of the interval and return True; False as soon as a stop is requested."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()
@@ -416,7 +416,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """One look at the whole suite; left out while another harness is at work here."""
+    """Run the whole suite once; return False while another harness is running here."""
     try:
         with locked(project):
             questions.forget_passing(project)

@@ -1,4 +1,4 @@
-"""What was taken away from a feature project and is kept: looking at it, getting it back, letting it go.
+"""Removed work of a feature project that is kept: show, restore and prune it.
 
 Each is a commit under a private ref, named after the session, feature or plan whose work it holds. It stays until a
 person prunes it. Source: features.md C09, C26.
@@ -26,14 +26,14 @@ KINDS = {
     "kept": "kept from Session {} until a person answers",
     "rescue": "taken away from {}",
 }
-"""The folders below ``refs/harness`` that hold work, and in words what each of their refs holds."""
+"""Folders below ``refs/harness`` that hold work, with the description of their refs."""
 
 _PLAN = "rolled back with a plan for more features"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """One commit that holds what was taken away; ``kind`` is a key of ``KINDS``, ``what`` a phrase for a person."""
+    """Commit that holds removed work; ``kind`` is a key of ``KINDS``, ``what`` a phrase for a person."""
 
     ref: str
     kind: str
@@ -44,19 +44,19 @@ class KeptWork:
 
 
 def entries(git: Git) -> list[KeptWork]:
-    """All that is kept, newest first."""
+    """Return all kept work, newest first."""
     return [_entry(each) for each in snapshot.kept_refs(git, *(f"{REFS}{kind}" for kind in KINDS))]
 
 
 def listed(git: Git) -> JsonObject:
-    """The answer of ``rescue list``."""
+    """Return the answer of ``rescue list``."""
     found = entries(git)
     following = f"harness rescue show {_short(found[0].ref)}" if found else "harness status"
     return {"rescues": [asdict(each) for each in found], "next": following}
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """One of them: its ``base`` (what the work tree went back to), the ``files`` that differ from it, ``commits``."""
+    """Return one of them: its ``base`` (the restored commit), the ``files`` that differ from it, ``commits``."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -70,11 +70,11 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Gets it back: all of its files in a new folder ``to``, else what it changed into the work tree.
+    """Restore all of its files in a new folder ``to``, or else its changes in the work tree.
 
-    Into the work tree only where every file concerned is as it was before; otherwise ``UnsafeTree``, with nothing
-    touched. ``without``: files of the harness, whose claims and log are not brought back. HEAD, branches and the index
-    stay as they are.
+    In the work tree, every file concerned must be as it was before; otherwise raise ``UnsafeTree``, with nothing
+    touched. ``without``: files of the harness, whose claims and log are not restored. HEAD, branches and the index stay
+    unchanged.
     """
     found = find(git, ref)
     if to is not None:
@@ -90,7 +90,7 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Lets go of what is older, but for the refs that a question waits for: ``pruned``, ``kept``."""
+    """Delete the older refs, except those that a question waits for; return ``pruned``, ``kept``."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -100,7 +100,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """The one of that name, in full or from the kind on (``rolled-back/3``); ``UsageError`` when there is none."""
+    """Return the kept work of a name, in full or from the kind on (``rolled-back/3``); raise ``UsageError``."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
@@ -119,7 +119,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """What the work tree went back to; for commits that were never rolled back, where they left the branch."""
+    """Return the commit that was restored; for commits that were never rolled back, where they left the branch."""
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()
@@ -139,4 +139,4 @@ def _write_changes(git: Git, found: KeptWork, without: tuple[str, ...]) -> list[
         if path in moved or path in dirty or in_the_way or links.above(path):
             hint = f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} is not as it was before; nothing was restored", hint=hint)
-    return snapshot.write_changes(git, found.commit, changes)  # HEAD has what goes
+    return snapshot.write_changes(git, found.commit, changes)  # HEAD keeps what is removed

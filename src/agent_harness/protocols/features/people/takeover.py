@@ -1,7 +1,7 @@
-"""The project in a person's hands: handed off and taken back, or aborted and begun anew, there or in a clone.
+"""Hand-off of the project to a person, take-back, abort, and a new beginning, here or in a clone.
 
-An abort moves the state aside; commits, logs and costs stay. What git holds is enough to go on. Source: features.md
-UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
+An abort moves the state aside; commits, logs and costs stay. The content of git is enough to continue. Source:
+features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
 """
 
 import os
@@ -25,7 +25,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """No session starts until `harness takeback`; repeating it changes nothing."""
+    """Hand the project off: no session starts until `harness takeback`. Repeating it changes nothing."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -45,7 +45,7 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """The project is the harness's again. What the person built is verified; they decide whether it counts.
+    """Take the project back from a person: verify their work, and ask them whether it counts.
 
     They are asked about every open feature whose tests pass now, whichever of them was in progress.
     """
@@ -96,7 +96,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Whether an open feature has tests, and all of them pass in this run of the suite."""
+    """Return True if an open feature has tests, and all of them pass in this run of the suite."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -104,7 +104,7 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Whether the harness's own run of the feature's tests is green, and nothing older is broken."""
+    """Return True if the harness's own run of the feature's tests passes, and nothing older is broken."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} is passing already.")
@@ -131,11 +131,11 @@ def _broken(project: Project, suite: Suite) -> list[str]:
     return [] if suite.problem else sorted(known - suite.passing)
 
 
-# -- the end of it all, and a new beginning ----------------------------------------------------------------------------
+# -- abort, and a new beginning ----------------------------------------------------------------------------------------
 
 
 def abort(project: Project) -> JsonObject:
-    """Ends the session that runs, hands its work off, and moves the state aside; the person has confirmed."""
+    """End the running session, hand its work off, and move the state aside; the person has confirmed."""
     project.require_initialised()
     project.store.settle_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -150,7 +150,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Moves the state of sessions to ``.harness/aborted-TIME/``, under the lock."""
+    """Move the state of sessions to ``.harness/aborted-TIME/``, under the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -167,7 +167,7 @@ def clear_state(project: Project) -> JsonObject:
 
 
 def was_aborted(project: Project) -> bool:
-    """Whether a project was here whose state an abort has moved aside."""
+    """Return True if an abort has moved the state of the project aside."""
     try:
         names = os.listdir(project.layout.state_dir)
     except OSError:
@@ -176,7 +176,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Whether there is a project without the state of one, as after an abort and in a fresh clone."""
+    """Return True if there is a project without its state, as after an abort and in a fresh clone."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -186,7 +186,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Whether a run may begin anew by itself: nothing was lost here, since there has never been a state."""
+    """Return True if a run may begin anew by itself: nothing was lost here, since there has never been a state."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -194,19 +194,19 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """New state from features.json, a run of the suite at HEAD, and what the logs and the story know of sessions.
+    """Make new state from features.json, a run of the suite at HEAD, and the sessions in the logs and the progress log.
 
-    What is marked as passing must pass: ``Escalated`` (E9) where it does not. ``Refused``, with the state as it was,
-    when the suite cannot be run although features are marked.
+    Features that are marked as passing must pass; raise ``Escalated`` (E9) if they do not. Raise ``Refused``, with the
+    state as it was, if the suite cannot be run although features are marked.
     """
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):
-        if project.store.initialised():  # somebody else was faster
+        if project.store.initialised():  # another process was faster
             return {"answered": None, "next": "harness run"}
         project.store.settle_in()
         document = valid_features(project)
-        project.say("There is a plan here and no state of it, as in a fresh clone: making the state from what is here.")
+        project.say("There is a plan without state here, as in a fresh clone: making the state from the files.")
         with running(project) as environment:
             environment.up(auto_reset=False, max_reset_attempts=0)
             facts = suite_at_head(project)
@@ -230,7 +230,7 @@ def begin_anew(project: Project) -> JsonObject:
 
 
 def suite_at_head(project: Project) -> Suite:
-    """What the whole suite says about HEAD."""
+    """Return the result of the whole suite at HEAD."""
     commit = project.git.head()
     if commit is None:
         raise Refused("The repository has no commit yet", hint="git commit")
@@ -238,7 +238,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Baseline, file sizes and session state of HEAD; the state itself is written last."""
+    """Write baseline, file sizes and session state of HEAD; the state itself is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -1,10 +1,10 @@
-"""An accepted feature that a person takes back: its work is reverted in one new commit, and the feature is open again.
+"""Undo of an accepted feature by a person: one new commit reverts its work, and the feature is open again.
 
-The commit is made as objects: what its session changed is taken out of what is there now, features.json says so. The
-whole suite runs on it before the branch moves; nothing is rewritten, so what was pushed stays. Refused,
-with everything as it was: where another feature's tests would break, where later work has changed the same lines, where
-files of a person are in the way, while a feature is unfinished. What was taken back comes again in the same way, by the
-name of the commit that took it: then its own tests must pass on it, too. Source: ``faces.md`` F-STORY-2.
+The commit is made as objects: it removes the session's changes from the present files and updates features.json. The
+whole suite runs on it before the branch moves. Nothing is rewritten, so pushed commits stay. It is refused, with
+everything as it was, if another feature's tests would break, or later work has changed the same lines. It is also
+refused if files of a person are in the way, or while a feature is unfinished. An undo is undone in the same way, by the
+name of its commit: then the feature's own tests must pass on it too. Source: ``faces.md`` F-STORY-2.
 """
 
 import json
@@ -27,26 +27,26 @@ from agent_harness.verification.verdict import passed
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """What would be taken back, or brought back."""
+    """Plan of an undo, or of its reversal."""
 
     feature: Feature
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
     again: bool  # brought back
-    by_word: bool  # it counted by a person's word, whatever its tests say
-    changed: Changed  # by the commit, the harness's own files aside
-    tests: tuple[str, ...]  # of the baseline, that go with it; those that come with it are known once they have run
-    told: str  # the sentence for the story
+    by_word: bool  # it counted by a person's decision, regardless of its tests
+    changed: Changed  # by the commit, without the harness's own files
+    tests: tuple[str, ...]  # of the baseline, removed with it; those that are added are known once they have run
+    told: str  # the sentence for the progress log
     branch: str
     head: str
-    commit: str  # that does it, on no branch yet
+    commit: str  # the new commit, on no branch yet
 
     @property
     def what(self) -> str:
-        """For people."""
+        """Name of the reverted work, for people."""
         return _what(self.feature.name, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """The members of the answer."""
+        """Return the members of the answer."""
         return {
             "feature_id": self.feature.id,
             "again": self.again,
@@ -58,7 +58,7 @@ class UndoPlan:
         }
 
     def as_reversal(self) -> Reversal:
-        """What is carried out once it is judged."""
+        """Return the reversal to carry out once it is verified."""
         return Reversal(
             item=str(self.feature.id),
             again=self.again,
@@ -77,9 +77,9 @@ def _what(name: str, *, again: bool) -> str:
 
 
 def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
-    """The feature that ``3``, ``#3`` or ``S8``, the session that was accepted, names; or the undo that a commit names.
+    """Return the feature that ``3``, ``#3`` or ``S8`` (its accepted session) names, or the undo that a commit names.
 
-    ``UsageError`` for what is none of them.
+    Raise ``UsageError`` for any other text.
     """
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
@@ -96,7 +96,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
 
 
 def asked(project: Project, what: str) -> str:
-    """What ``named`` finds, in a person's words."""
+    """Return the result of ``named``, in a person's words."""
     feature_id, taken = named(project, what)
     feature = marks.feature_of(project, feature_id)
     if taken is None:
@@ -105,7 +105,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """The undo that ``what`` names, where it was decided, and killed while it was carried out."""
+    """Return the undo that ``what`` names, if it was decided, and killed while it was carried out."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -114,7 +114,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """The answer for one that was interrupted and is carried out by now; ``None`` where it could not be."""
+    """Return the answer for an interrupted undo that is complete by now; ``None`` if it is not."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "again": found.again, "head": found.head, "commit": found.commit}
@@ -122,9 +122,9 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Takes the feature back, or what has taken it; with ``dry_run`` only says what it would change, and runs nothing.
+    """Undo the feature, or its undo; with ``dry_run``, only print the changes, and run nothing.
 
-    ``Refused``, ``UnsafeTree``, ``VerificationFailed``: then nothing has changed.
+    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed``: then nothing has changed.
     """
     plan = _planned(project, *named(project, what))
     if plan.again:
@@ -205,7 +205,7 @@ def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> U
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """The verdict that a proven feature has its work by."""
+    """Return the verdict by which a proven feature was accepted."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
@@ -216,7 +216,7 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> ClaimVerdict:
-    """The line of the person by which an open feature was taken back, where all that it depends on is proven."""
+    """Return the person's undo of an open feature, if all its dependencies are proven."""
     if feature.passes:
         raise Refused(f"{feature.name} is proven; its undo is history", hint=f"harness why {feature.id}")
     if feature.skipped:
@@ -235,7 +235,7 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
 
 
 def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
-    """What features.json had of the feature at a commit; empty where that cannot be read."""
+    """Return the feature's entry of features.json at a commit; empty if it cannot be read."""
     try:
         listed = records.json_object(jsontext.loads(project.git.show(commit, project.features_name) or b""))
         found = FeatureList(listed or {}).by_id(feature_id)
@@ -245,7 +245,7 @@ def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
 
 
 def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, *, head: str) -> dict[str, bytes]:
-    """The harness's own files with this entry of the feature; an edited story stays as it is in the head."""
+    """Return the harness's own files with this entry of the feature; an edited progress log stays as in the head."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | entry
@@ -262,14 +262,14 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
     return contents
 
 
-# ---- judge -----------------------------------------------------------------------------------------------------------
+# ---- verify ----------------------------------------------------------------------------------------------------------
 
 
 def _judged(project: Project, plan: UndoPlan) -> Suite:
-    """What the suite says of the commit.
+    """Run the suite on the commit and return its result.
 
-    ``VerificationFailed`` where a test that passes now and does not go with the feature would not pass, and where the
-    own tests of one that comes back do not.
+    Raise ``VerificationFailed`` if a test would break that passes now and is not removed with the feature, or if the
+    own tests of a feature that comes back do not pass.
     """
     judge, feature = Judge(project), plan.feature
     if plan.again and feature.test_file and not plan.by_word:
@@ -294,12 +294,12 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
     why = (
         f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gives no report: {facts.problem}"
     )
-    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo what stands on it first"
+    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo ITEM  # the dependent work first"
     raise VerificationFailed(f"{plan.what} was not taken back: {why}", hint=hint, broken=lost[:20])
 
 
 def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:
-    """The tests that pass and come with the feature."""
+    """Return the passing tests that come with the feature."""
     file, new = plan.feature.test_file, plan.changed.come
     return tuple(sorted(n for n in facts.passing if proven.belongs(n, file) or n.partition("::")[0] in new))
 

@@ -1,1 +1,1 @@
-"""How features come into being: from a specification, by adoption, one by one, or planned by an agent."""
+"""Creation of features: from a specification, by adoption, one by one, or planned by an agent."""

@@ -1,9 +1,8 @@
 """More features: one by a person, with its failing test stub, or several that an agent plans from a specification.
 
-A plan adds features behind the others and a new test file for each, and changes nothing else. It is checked once,
-repaired in one more turn, and then accepted as a commit or taken back into a rescue ref; also by the next command,
-where the harness was killed (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105,
-UAH-257, UAH-266, C48.
+A plan adds features after the others and a new test file for each, and changes nothing else. It is checked once,
+repaired in one more turn, and then accepted as a commit or moved to a rescue ref; the next command does so if the
+harness was killed (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
 """
 
 import os
@@ -47,7 +46,10 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """The features that the agent added, committed; ``VerificationFailed`` when its plan is not valid."""
+    """Let an agent plan more features; return the committed ones.
+
+    Raise ``VerificationFailed`` if its plan is not valid.
+    """
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness add-features"}
@@ -55,7 +57,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
     with interruption.watched() as stop, Dispatcher(allowed, policy, project.say, told=told) as dispatcher:
         with stop.listening(waits=True):
             agent = dispatcher.chosen(stop.requested)
-        with settled(project):  # only now: whoever waits holds nothing
+        with settled(project):  # only now: a waiting process holds no lock
             return _planned(project, text, agent, stop)
 
 
@@ -122,7 +124,7 @@ def _prompt(project: Project, before: FeatureList, text: str) -> str:
 
 
 def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoint) -> list[str]:
-    """Everything that the plan did and may not do, one line each."""
+    """Return every forbidden change of the plan, one line each."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
     try:
@@ -142,7 +144,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """New test files are there, and no other file differs."""
+    """Return the new test files that are missing, and the other files that differ."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -201,11 +203,10 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Adds one feature behind the last id; the test file is named after it unless given. A member is only written where
-    it says something else than its default.
+    """Add one feature after the last id; a member is only written if it differs from its default.
 
-    A ``.py`` test file that does not exist yet gets a failing stub. ``UsageError``, with nothing changed, when the
-    features would not be valid with it.
+    The test file is named after the description unless given. A ``.py`` test file that does not exist yet gets a
+    failing stub. Raise ``UsageError``, with nothing changed, if the features would not be valid with it.
     """
     text = " ".join(description.split())
     if not text:
@@ -247,11 +248,11 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Adds features that come from another list, in one commit, all or none; those that came before stay as they are.
+    """Add features that come from another list, in one commit, all or none; earlier ones stay unchanged.
 
-    Each names in ``source`` where it comes from, and in ``depends_on`` the sources that it waits for; one without a
-    test file gets a new one with a failing stub. ``UsageError``, with nothing changed, when the features would not be
-    valid with them.
+    Each names its origin in ``source``, and in ``depends_on`` the sources that it waits for; one without a test file
+    gets a new one with a failing stub. Raise ``UsageError``, with nothing changed, if the features would not be valid
+    with them.
     """
     marks.refuse_unsafe(project)
     document = project.store.features()
@@ -287,13 +288,13 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """The ids of the features that say where they come from, by that."""
+    """Return the ids of the features that name their source, by that source."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """(the commit with the features behind the others, the stubs that were made for it)."""
+    """Return (the commit with the features after the others, the stubs that were made for it)."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -319,9 +320,9 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """New names of test files, beside most of the other features' tests.
+    """New names of test files, in the folder of most of the other features' tests.
 
-    When there are none yet, the tests that the suite reported say whether tests are written in Python here.
+    If there are none yet, the tests that the suite reported show whether tests are written in Python here.
     """
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
@@ -335,7 +336,7 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """One for a feature; ``UsageError`` when tests are not written in Python."""
+        """Return a name for a feature; raise ``UsageError`` if tests are not written in Python."""
         if not self._python:
             raise UsageError(
                 "The tests here are not pytest's: name the feature's test file",
@@ -349,7 +350,7 @@ class NewTestFiles:
 
 
 def _stub(project: Project, feature: Feature) -> list[str]:
-    """The failing placeholder where the test file is Python and not there yet; what was made."""
+    """Write the failing stub if the test file is Python and missing; return the files made."""
     file = feature.test_path
     path = project.root / file
     if path.exists() or path.is_symlink() or not file.endswith(".py"):

@@ -1,9 +1,9 @@
-"""`harness init --adopt`: a project that has code and tests already becomes a feature project; no agent, no cost.
+"""`harness init --adopt`: make a feature project of a project that has code and tests; no agent, no cost.
 
-The suite runs once at HEAD: what passes is protected from now on, what fails is recorded as known and demanded of
-nobody. Then what is missing is written and committed; nothing that exists is overwritten. When the tests could not be
-run, only the settings are left, uncommitted, to be corrected. An adoption that was interrupted, or that ended so, is
-resumed by the same command. Source: features.md C23, C48.
+The suite runs once at HEAD: passing tests are protected from now on, failing ones are recorded as known failures. Then
+missing files are written and committed; nothing that exists is overwritten. If the tests could not be run, only the
+settings are left, uncommitted, to be corrected. The same command resumes an adoption that was interrupted, or that
+ended so. Source: features.md C23, C48.
 """
 
 import os
@@ -38,10 +38,10 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Makes the repository in ``root`` a feature project; refused with the disk unchanged when that is not safe.
+    """Make the repository in ``root`` a feature project; refuse, with the disk unchanged, if that is not safe.
 
-    A suite of which no test passes proves nothing, and no claim could hold: ``Refused`` with the first error, to be
-    resumed, unless ``allow_failing``.
+    A suite without a passing test proves nothing. Raise ``Refused`` with the first error then, to be resumed, unless
+    ``allow_failing``.
     """
     layout = initializer.layout_of(root)
     git = Git(root)
@@ -67,7 +67,7 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
         for name in written:
             say(f"Created: {name}")
         if extended and before:
-            say("Added to .gitignore: what the harness keeps to itself")
+            say("Added to .gitignore: the harness's own files")
         own = [name for name in _own_names(layout) if name in repository.dirty_paths(git)]
         if own:
             repository.commit_files(git, own, MESSAGE)
@@ -98,7 +98,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if git.top().resolve() != root.resolve():
         raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
     if under_way := git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     if not os.access(root, os.W_OK | os.X_OK):
@@ -117,7 +117,7 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 
 
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
-    """The settings, when there are none; what was written."""
+    """Write the settings if there are none; return the written files."""
     if os.path.exists(layout.settings):
         return []
     files.replace(layout.settings, _settings(root, _name(root)))
@@ -125,7 +125,7 @@ def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
 
 
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
-    """Every other file of the contract that is not there; what was written."""
+    """Write every other missing file of the contract; return the written files."""
     written = []
     name = _name(root)
     for path, text in (
@@ -171,7 +171,7 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """The tests at HEAD; ``Refused``, to be resumed, when the suite cannot be run or nothing passes."""
+    """Return the test results at HEAD; raise ``Refused``, to be resumed, if nothing runs or nothing passes."""
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -186,24 +186,24 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """The state of the adopted project, written last."""
+    """Write the state of the adopted project, as the last step."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
     return {"passing": sorted(facts.passing), "failing": failing, "total": facts.total}
 
 
-# -- taking the harness out --------------------------------------------------------------------------------------------
+# -- removal of the harness --------------------------------------------------------------------------------------------
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """What the harness has put into this project; see ``api.traces``.
+    """Return what the harness has added to this project; see ``api.traces``.
 
-    ``Busy`` while a harness is at work, ``Refused`` where an interrupted session has not been recovered.
+    Raise ``Busy`` while a harness is running, ``Refused`` if an interrupted session has not been recovered.
     """
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
-        raise Busy(f"A harness is at work here: {holder}", hint="harness pause  # then the same command")
+        raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
         raise Refused("A session was interrupted, with its work in the folder", hint="harness resume")
     folder = layout.state_dir
@@ -221,7 +221,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Whether a script is still the template that the harness wrote."""
+    """Return True if a script is still the template that the harness wrote."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

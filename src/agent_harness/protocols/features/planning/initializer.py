@@ -1,8 +1,8 @@
 """Session 0: an agent turns a specification into features, stubs, scripts and one commit.
 
-The harness writes the settings and .gitignore first, checks what the agent wrote, gives it one fix round, and
-makes the commit. Nothing counts as initialised before all of that stands. What is unwise in init.sh and reset.sh is
-reported when they are made, since both run unattended. Source: features.md section L, UAH-146, C33, C48.
+The harness writes the settings and .gitignore first, checks the agent's files, gives it one fix round, and makes the
+commit. Nothing counts as initialised before all of that is done. Risky commands in init.sh and reset.sh are reported
+when they are made, since both run unattended. Source: features.md section L, UAH-146, C33, C48.
 """
 
 import os
@@ -51,7 +51,7 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Plans the project in ``root``; refuses with the disk unchanged when it is not safe to start."""
+    """Plan the project in ``root``; refuse, with the disk unchanged, if it is not safe to start."""
     text = specification(spec)
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -64,7 +64,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
     with interruption.watched() as stop, dispatcher:
         with stop.listening(waits=True):
             agent = dispatcher.chosen(stop.requested)
-        _refuse_unsafe(root, spec)  # it may have been waited
+        _refuse_unsafe(root, spec)  # there may have been a wait
         project = _first_files(root, say)
         say("Running initializer agent...")
         _plan(project, agent, text, stop)
@@ -78,7 +78,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def specification(spec: Path) -> str:
-    """The text of a specification; ``UsageError`` when it is no text that can be given to an agent."""
+    """Return the text of a specification; raise ``UsageError`` if it is not text for an agent."""
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -90,7 +90,7 @@ def specification(spec: Path) -> str:
     except UnicodeDecodeError:
         raise UsageError(f"--spec {spec} is not UTF-8 text", hint="harness init --spec FILE") from None
     if not text.strip() or "\0" in text:
-        raise UsageError(f"--spec {spec} is empty or no text", hint="harness init --spec FILE")
+        raise UsageError(f"--spec {spec} is empty or not text", hint="harness init --spec FILE")
     return text
 
 
@@ -100,9 +100,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         raise Refused("This project is initialised already", hint="harness run")
     if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
         name = layout.relative(layout.features)
-        raise Refused(
-            f"There is a plan already, {name}, which would be replaced", hint=f"harness run  # or move {name}"
-        )
+        raise Refused(f"A plan exists already and would be replaced: {name}", hint=f"harness run  # or move {name}")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
     git = Git(root)
@@ -110,14 +108,14 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         others = [p.name for p in root.iterdir() if p.resolve() != spec.resolve() and p.name != ".harness.yaml"]
         if others:
             raise UnsafeTree(
-                f"This folder is no git repository and holds other files: {', '.join(sorted(others)[:3])}",
+                f"This folder is not a git repository and has other files: {', '.join(sorted(others)[:3])}",
                 hint="git init && git add -A && git commit -m 'Start'",
             )
         return
     if git.top().resolve() != root.resolve():
         raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
     if under_way := git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.head() is not None and git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     ours = {
@@ -133,7 +131,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """What an init that failed left uncommitted, named in a record below ``.git``."""
+    """Return the uncommitted files that a failed init left, as named in a record below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -157,7 +155,7 @@ def _first_files(root: Path, say: Say) -> Project:
 
 
 def layout_of(root: Path) -> FeatureLayout:
-    """Where the files are of a project that may have settings already."""
+    """Return the paths of a project that may have settings already."""
     usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
@@ -166,13 +164,13 @@ def layout_of(root: Path) -> FeatureLayout:
 
 
 def ignored_lines(layout: FeatureLayout) -> list[str]:
-    """What git does not see of the harness: the state, and its backups."""
+    """Return the lines for .gitignore: the state, and its backups."""
     state = layout.relative(layout.state_dir)
     return [f"{state}/", f"{state}.backup.*/"]
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Adds these lines to .gitignore where they are missing."""
+    """Add these lines to .gitignore if they are missing."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a link; the harness writes only files of the project", hint="ls -l .gitignore")
@@ -183,7 +181,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """The initializer turn and, when its features.json is wrong, one fix round."""
+    """Run the initializer turn and, if its features.json is wrong, one fix round."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -203,7 +201,7 @@ def _plan(project: Project, agent: Agent, specification: str, stop: interruption
         raise VerificationFailed(
             f"The agent's features.json is not valid: {found[0]}"
             + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
-            hint="harness init --spec FILE  # what the agent wrote is still here",
+            hint="harness init --spec FILE  # the agent's files are still here",
             problems=list(found),
         )
 
@@ -215,7 +213,7 @@ def _problems(project: Project) -> list[str]:
         return [error.message]
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if not document.features:
-        found.append("features.json: there is no feature in it")
+        found.append("features.json: it has no features")
     for feature in document.features:
         name = feature.name
         if feature.passes:
@@ -230,7 +228,7 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """The settings load, with the linter that the project has now; the scripts can be run; Session 0 has its entry."""
+    """Check the settings, add the project's linter, make the scripts executable, and write the entry of Session 0."""
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -253,7 +251,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Writes the linter into settings that were made before the agent configured one (C22)."""
+    """Write the linter into settings that were made before the agent configured one (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -263,7 +261,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """One commit of the set-up: what is left over, or the agent's own commit when nothing is."""
+    """Return one commit of the set-up: of the uncommitted files, or the agent's own commit if there are none."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -273,7 +271,7 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """The state of a project that is ready for its first session; written last, since it says "initialised"."""
+    """Write the state of a project that is ready for its first session; last, since it means "initialised"."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -323,7 +321,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """One line for each command that may harm what the script did not start."""
+    """Return one line for each command that may harm what the script did not start."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

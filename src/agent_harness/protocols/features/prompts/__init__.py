@@ -1,9 +1,9 @@
-"""The prompts that agents are given; the texts lie beside this file and hold ``{{name}}`` places.
+"""Prompts for agents; the texts are beside this file and hold ``{{name}}`` placeholders.
 
-``orientation_of`` is the summary of the project that an agent is given instead of reading files, under 1,000 tokens.
-Tokens are counted as one for every four characters, rounded up, which is an upper bound in practice for English and
-code. When the summary is too long, key files go first, then decisions, then the lists of partial work.
-Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57; UAH-434..451 for the verification types.
+``orientation_of`` is the summary of the project that an agent gets instead of reading files, under 1,000 tokens. Tokens
+are counted as one for every four characters, rounded up, which is an upper bound in practice for English and code. If
+the summary is too long, key files go first, then decisions, then the lists of partial work. Source: features.md section
+K, UAH-244..251, UAH-319, UAH-403, C49, C57; UAH-434..451 for the verification types.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """The text of one prompt with its places filled; an unknown place is a ``KeyError``."""
+    """Return the text of one prompt with its placeholders filled; an unknown placeholder is a ``KeyError``."""
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -29,26 +29,26 @@ def render(name: str, values: Mapping[str, str]) -> str:
     return "".join(filled)
 
 
-# -- how a feature is verified -----------------------------------------------------------------------------------------
+# -- verification of a feature -----------------------------------------------------------------------------------------
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """What the agent is told about a feature that is looked at; empty for one that tests alone prove (UAH-447).
+    """Return the note for the agent about a feature that is looked at; empty if tests alone prove it (UAH-447).
 
-    ``screenshots`` is the folder of the project in which images are left.
+    ``screenshots`` is the folder of the project for images.
     """
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
 def _free_files(feature: Feature) -> str:
-    """Which protected files this feature is meant to change."""
+    """Return the note about protected files that this feature may change."""
     if not feature.may_change:
         return ""
     return f"\nA person allows this feature to change, beside its own files: {', '.join(feature.may_change)}\n"
 
 
 def _look(feature: Feature, screenshots: str) -> str:
-    """How the agent looks at the feature itself."""
+    """Return the note about looking at the feature in a browser."""
     if feature.visual_steps is None:
         return ""
     return "\n".join(
@@ -64,7 +64,7 @@ def _look(feature: Feature, screenshots: str) -> str:
 
 
 def _person(feature: Feature) -> str:
-    """What a person does after the agent."""
+    """Return the note about the person's part after the agent."""
     if feature.verification_type == "automated":
         return ""
     told = "\nA person verifies this feature after you. Mark it as usual when it is built; the harness keeps it open."
@@ -87,7 +87,7 @@ _LINE_LIMIT = 300
 
 @dataclass(frozen=True, kw_only=True)
 class OrientationFacts:
-    """Everything the summary says."""
+    """Facts of the orientation summary."""
 
     session: int
     project: str
@@ -106,12 +106,12 @@ class OrientationFacts:
 
 
 def tokens(text: str) -> int:
-    """An upper bound of the tokens in a text, by its length."""
+    """Return an upper bound of the tokens in a text, by its length."""
     return -(-len(text) // 4)
 
 
 def summary(facts: OrientationFacts) -> str:
-    """The orientation summary, always under ``TOKEN_LIMIT`` tokens."""
+    """Return the orientation summary, always under ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
         task = _partial(candidate) or _task(candidate)
@@ -233,13 +233,13 @@ def _short(text: str | None, limit: int = _LINE_LIMIT) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-# -- its facts, from the files of the project: bounded work, whatever its age ------------------------------------
+# -- facts for the orientation, from the files of the project: bounded work at any age ---------------------------------
 
 KEY_FILES = 8
 
 
 def orientation_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
-    """The summary for the next session, under 1,000 tokens."""
+    """Return the summary for the next session, under 1,000 tokens."""
     document = project.store.features()
     passing, total = document.counts()
     feature = choice.feature
@@ -268,7 +268,7 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """The decisions of the last sessions, from their entries and their prefixes."""
+    """Return the decisions of the last sessions, from their entries and their prefixes."""
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
@@ -277,7 +277,7 @@ def _decided(project: Project) -> list[tuple[int, str]]:
 
 
 def _unrecorded(state: SessionState) -> dict[str, object]:
-    """Partial work of which only the ending is known, as in the state file that the document shows."""
+    """Return partial work with only its known ending, as in the state file that the document shows."""
     return {"reason": state.termination_reason, "session": state.last_session}
 
 
@@ -297,7 +297,7 @@ def _health(project: Project, state: SessionState) -> str:
 
 
 def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
-    """Source files changed most recently, newest first."""
+    """Return the source files changed most recently, newest first."""
     known = records.json_object(project.store.file_sizes().get("files")) or {}
     rows = [
         (path, row.get("session_changed") or row.get("session_added"))

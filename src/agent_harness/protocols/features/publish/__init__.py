@@ -1,1 +1,1 @@
-"""What leaves the machine: pushes, held back until work is accepted, retried after a rebase; issues on GitHub."""
+"""Publishing: pushes, held back until work is accepted, retried after a rebase; issues on GitHub."""

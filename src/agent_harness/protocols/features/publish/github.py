@@ -1,6 +1,6 @@
-"""Issues on GitHub through PyGithub: few calls, retried where that can help, every refusal in one line.
+"""Issues on GitHub through PyGithub: few calls, retried if that can help, every refusal in one line.
 
-``Tracker`` is all that the mirror asks of a tracker of issues: five calls. The library comes with the extra ``github``
+``Tracker`` is the mirror's interface to a tracker of issues: five calls. The library comes with the extra ``github``
 and is imported when a tracker is made. ``GITHUB_API_URL`` names another GitHub; ``GH_TOKEN`` or ``GITHUB_TOKEN`` holds
 the token. Source: features.md UAH-383..386, C28.
 """
@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """One issue as the tracker has it."""
+    """Issue as the tracker has it."""
 
     number: int
     is_open: bool
@@ -26,26 +26,26 @@ class Issue:
 
 
 class Tracker(Protocol):
-    """Where the issues are; every call raises ``HarnessError`` when it cannot be done."""
+    """Tracker of issues; every call raises ``HarnessError`` if it fails."""
 
     def issues(self) -> list[Issue]:
-        """Every issue that carries the label of the harness, open or closed."""
+        """Return every issue that carries the label of the harness, open or closed."""
         ...
 
     def issue(self, number: int) -> Issue | None:
-        """One issue; ``None`` when it is gone."""
+        """Return one issue; ``None`` if it is gone."""
         ...
 
     def create(self, title: str, body: str) -> Issue:
-        """A new open issue; the one that an unanswered try has made already, where there is one."""
+        """Return a new open issue, or the one that an unanswered try has already made."""
         ...
 
     def set_open(self, number: int, *, is_open: bool) -> None:
-        """Closes or reopens an issue."""
+        """Close or reopen an issue."""
         ...
 
     def comment(self, number: int, text: str) -> None:
-        """Adds a comment."""
+        """Add a comment."""
         ...
 
 
@@ -59,8 +59,8 @@ LABEL = "agent-harness"
 TRIES = 4  # the first one and three more (UAH-385)
 ANSWER_SECONDS = 30
 MOST_WAITED_SECONDS = 3_700.0  # of one pass: GitHub's limits end within the hour
-SECONDARY_LIMIT_SECONDS = 60.0  # what GitHub asks for when it does not say how long
-BETWEEN_WRITES_SECONDS = 1.0  # what GitHub asks of programs that write
+SECONDARY_LIMIT_SECONDS = 60.0  # for a limit without a stated time
+BETWEEN_WRITES_SECONDS = 1.0  # GitHub's request to programs that write
 BETWEEN_REQUESTS_SECONDS = 0.1
 
 _NAME = re.compile(r"(?:https?://[^/]+/|git@[^:]+:)?([\w.-]+/[\w.-]+?)(?:\.git)?/?")
@@ -69,7 +69,7 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """``owner/name``, also of an address; ``ConfigurationError`` when the text is neither."""
+    """Return ``owner/name``, also from an address; raise ``ConfigurationError`` if the text is neither."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
@@ -77,17 +77,20 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """The issues of one repository that carry the label of the harness."""
+    """Issues of one repository that carry the label of the harness."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """``ToolMissing`` without the library; ``HarnessError`` without a token. Asks nothing of GitHub yet."""
+        """Open the tracker without a call to GitHub.
+
+        Raise ``ToolMissing`` without the library; ``HarnessError`` without a token.
+        """
         self._name = repository
         self._say = say
         self._waited = 0.0
         self._library = _library()
         token = environ.get("GH_TOKEN") or environ.get("GITHUB_TOKEN")
         if not token:
-            raise _failure("AUTH", "there is no token.", hint="export GITHUB_TOKEN=...")
+            raise _failure("AUTH", "no token is set.", hint="export GITHUB_TOKEN=...")
         where = environ.get("GITHUB_API_URL") or "https://api.github.com"
         self._repository = self._open(token, where.rstrip("/"))
 
@@ -106,7 +109,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Every issue that carries the label, open or closed; pull requests are none."""
+        """Return every issue that carries the label, open or closed, without pull requests."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -115,8 +118,9 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Issues with their texts, oldest first, for whoever takes them in: with all of these labels, also closed ones
-        where that is wanted; pull requests are none.
+        """Return issues with their texts for an import, oldest first, with all of these labels, without pull requests.
+
+        Closed ones are included if ``closed`` is set.
         """
 
         def ask() -> list[JsonObject]:
@@ -139,7 +143,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """One issue; ``None`` when it was deleted, or moved to another repository, where it has another number."""
+        """Return one issue; ``None`` if it was deleted, or moved to another repository (with another number)."""
 
         def ask() -> Issue | None:
             try:
@@ -153,7 +157,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """A new open issue; after a try without an answer, the issue which that try made after all."""
+        """Return a new open issue; after a try without an answer, the issue that this try has made."""
         tries = 0
 
         def ask() -> Issue:
@@ -170,18 +174,18 @@ class GitHubTracker:
         return next((_issue(each) for each in newest[:30] if last_line(each.body or "") == mark), None)
 
     def set_open(self, number: int, *, is_open: bool) -> None:
-        """Closes an issue as completed, or reopens it."""
+        """Close an issue as completed, or reopen it."""
         state, reason = ("open", "reopened") if is_open else ("closed", "completed")
         self._tried(lambda: self._repository.get_issue(number).edit(state=state, state_reason=reason))
 
     def comment(self, number: int, text: str) -> None:
-        """Adds a comment."""
+        """Add a comment."""
         self._tried(lambda: self._repository.get_issue(number).create_comment(text))
 
-    # -- trying again ------------------------------------------------------------------------------------------------
+    # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """The answer; ``HarnessError`` once trying again does not help or was tried often enough."""
+        """Return the answer; raise ``HarnessError`` when a retry cannot help or there were too many."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -205,7 +209,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Whether another try can help; seconds where GitHub says how long to wait."""
+        """Return True if another try can help; seconds if GitHub says how long to wait."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -244,7 +248,7 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """How long a refusal asks to wait; ``None`` when it is no limit that ends by waiting (UAH-383)."""
+    """Return the seconds that a refusal asks to wait; ``None`` if it is not a limit that ends by waiting (UAH-383)."""
     if status not in (403, 429):
         return None
     at = clock.now()
@@ -260,7 +264,7 @@ def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> floa
 
 
 def last_line(text: str) -> str:
-    """The last line that is not empty; an empty text has none."""
+    """Return the last line that is not empty, or an empty text."""
     lines = text.split()
     return text.strip().splitlines()[-1].strip() if lines else ""
 

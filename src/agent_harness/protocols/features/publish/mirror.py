@@ -1,8 +1,8 @@
 """Features as issues elsewhere: open is unfinished, closed is verified; written after sessions, never read back.
 
-What happens to each issue is one pure rule (``step_for``). The issue numbers are in ``.harness/github_issues.json``,
-and each issue ends with a marker, so that a lost file makes no second set of issues. features.json stays the
-authority; what people do to the issues is respected. Source: features.md section U, C01, C17, C37, C38.
+One pure rule (``step_for``) decides about each issue. The issue numbers are in ``.harness/github_issues.json``, and
+each issue ends with a marker, so that a lost file makes no second set of issues. features.json stays the authority;
+people's changes to the issues are respected. Source: features.md section U, C01, C17, C37, C38.
 """
 
 import os
@@ -27,14 +27,14 @@ REOPENED = (
     "done. If it is not right, set its `passes` to false there, or add a feature."
 )
 VERIFIED = "The harness has verified this feature. It closes no issues here (`github.close_on_verify` is off)."
-MANY = 20  # issues to create, from which on a person is told first
+MANY = 20  # issues to create, from which on a message comes first
 _TITLE = 250
 _BODY = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What the settings ask for."""
+    """Settings of the mirror."""
 
     create_missing: bool = True
     close_verified: bool = True
@@ -42,7 +42,7 @@ class Wishes:
 
 @dataclass
 class MirrorReport:
-    """What one pass over the features did; feature ids."""
+    """Result of one pass over the features; feature ids."""
 
     created: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
@@ -55,7 +55,7 @@ class MirrorReport:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
-        """What was done, for a person; ``None`` when nothing was."""
+        """Return the actions in a line for a person; ``None`` if there were none."""
         words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
         parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
         return f"GitHub: {'; '.join(parts)}." if parts else None
@@ -70,7 +70,7 @@ def _named(ids: Sequence[int]) -> str:
 
 
 def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], wishes: Wishes) -> Act | None:
-    """What one issue needs; ``row`` is what the harness remembers of it.
+    """Return the action for one issue; ``row`` is the harness's record of it.
 
     ========  ======  =================================================================================
     issue     passes
@@ -94,17 +94,17 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], wishe
 
 
 def marker(project: str, feature_id: int) -> str:
-    """The last line of an issue's text, by which the harness knows it again."""
+    """Return the last line of an issue's text, by which the harness recognises it."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
 def title(feature: Feature) -> str:
-    """The issue's title; a number sign would point to another issue."""
+    """Return the issue's title; a number sign would point to another issue."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """The issue's text: what proves the feature, what it needs, who keeps the list; last the marker."""
+    """Return the issue's text: the proof of the feature, its needs, the keeper of the list; last the marker."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -112,14 +112,14 @@ def body(project: str, feature: Feature) -> str:
         f"Proven by: `{feature.test_file.replace('`', '')}`",
         "\n".join(["Verification:", *listed]) if listed else "",
         f"Needs: {needs}" if needs else "",
-        "Kept by agent-harness from `features.json`, which says what is done. Closed means verified.",
+        "Kept by agent-harness from `features.json`, which is the authority. Closed means verified.",
     ]
     text = _cut("\n\n".join(part for part in parts if part), _BODY)
     return f"{text}\n\n{marker(project, feature.id)}"
 
 
 def _plain(text: str) -> str:
-    """Text that calls nobody, points to no other issue, and holds no secret and no marker."""
+    """Return the text without mentions, links to other issues, secrets and markers."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -132,7 +132,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Brings the issues of one project up to date; what it did so far is on disk after each step."""
+    """Update of the issues of one project; its progress is on disk after each step."""
 
     def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
         self._project = project
@@ -144,7 +144,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """One pass over features.json; a feature whose issue is right costs nothing."""
+        """Make one pass over features.json; a feature whose issue is right costs nothing."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -171,7 +171,7 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """The feature's issue: the recorded one while it exists, else the first that carries the marker."""
+        """Return the feature's issue: the recorded one while it exists, else the first that carries the marker."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -225,7 +225,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """What was remembered of the issues in this repository; another repository has other issues."""
+    """Return the recorded rows of the issues in this repository; another repository has other issues."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -236,9 +236,9 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Mirrors the features once, if the settings ask for it; never raises for what the other side does.
+    """Mirror the features once, if the settings ask for it; never raise for errors of the other side.
 
-    The problem in one line, when there was one; the session's result stands whatever happens here.
+    Return the problem in one line, or None; the session's result stands in any case.
     """
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
@@ -261,9 +261,9 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """The session's result after its mirror; ``github.on_sync_failure: fail`` ends the run as paused (C38).
+    """Return the session's result after its mirror; ``github.on_sync_failure: fail`` ends the run as paused (C38).
 
-    Whoever has pressed Ctrl-C is not kept waiting: the next session mirrors this one too.
+    After Ctrl-C nothing is mirrored: the next session mirrors this one too.
     """
     if result.reason == "user_pause":
         return result
@@ -282,7 +282,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Says that the mirror is behind; with ``on_sync_failure: fail`` the project is paused as well (C38)."""
+    """Report that the mirror is behind; with ``on_sync_failure: fail`` the project is paused as well (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

@@ -1,16 +1,16 @@
-"""A push that the remote has rejected: pulled once, proven again, pushed again; else paused with the commit kept.
+"""Retry of a push that the remote has rejected: pull once, prove again, push again; else pause and keep the commit.
 
-    fetch        what the remote has, on a private ref
-    join         our commits on top of it, as objects (``kernel/git/joining.py``); never a merge, never a force-push
-    prove        the whole suite on the result: what was pulled is nobody's proof of ours
-    move         the branch and the files, where no change of a person is in the way
+    fetch        the remote's commits, on a private ref
+    join         the local commits on top, as objects (``kernel/git/joining.py``); never a merge, never a force-push
+    prove        the whole suite on the result: pulled commits prove nothing about the local ones
+    move         the branch and the files, if no change of a person is in the way
     push         once more
 
-Whatever does not go well leaves the branch as it was, with the accepted commit on it, and pauses the project.
+Any failure leaves the branch as it was, with the accepted commit on it, and pauses the project.
 
 The agent's own pushes are stopped where they can be, and reported otherwise: nothing is pushed before it is accepted.
-That is a guard rail, since an agent that means to can push all the same, so the remotes are looked at after each
-session. What they have is never taken back by force; a person decides. Source: features.md UAH-380, C04, C30, S10.
+That is a guard rail: a determined agent can still push, so the remotes are checked after each session. Their content is
+never removed by force; a person decides. Source: features.md UAH-380, C04, C30, S10.
 """
 
 import re
@@ -33,19 +33,19 @@ from agent_harness.protocols.features.verdict.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """The commit that the branch has now; ``paused`` says why a person has to look."""
+    """Commit that the branch has now; ``paused`` says why a person has to look."""
 
     commit: str | None
     paused: str | None = None
 
     @property
     def exit_code(self) -> int:
-        """Of a session that was accepted: 5 where its push has paused the project."""
+        """Exit code of an accepted session: 5 if its push has paused the project."""
         return 5 if self.paused else 0
 
 
 class _GivenUp(Exception):
-    """The push cannot be brought to its end; the text says why."""
+    """Failure of the retried push; the text says why."""
 
 
 def after_push(
@@ -57,10 +57,10 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """What becomes of a settlement's push; nothing to do unless the remote has rejected it.
+    """Retry a settlement's push that the remote has rejected; do nothing for any other.
 
-    ``judge`` is asked for only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
-    signal ends that half-way.
+    ``judge`` is called only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
+    signal interrupts that.
     """
     if not settled.push_rejected:
         if settled.push_problem:
@@ -86,7 +86,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """One second try of one push."""
+    """Second try of one push."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Again:
         self.commit = str(settlement.commit)
 
     def push(self) -> str:
-        """The commit that the remote has now; ``_GivenUp`` where it could not be brought there."""
+        """Return the commit that the remote has now; raise ``_GivenUp`` if the push failed."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch has no upstream any more")
@@ -123,7 +123,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Our commits on top of theirs, once the suite has proven that the two go together."""
+        """Put the local commits on top of the remote's, once the suite has proven the combination."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -149,7 +149,7 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """(the tests that pass on the joined commit, all of them); ``_GivenUp`` where a known test fails on it."""
+        """Return (the passing tests of the joined commit, the total); raise ``_GivenUp`` if a known test fails."""
         facts = self._judge.suite(tip)
         known = self._baseline.passing
         lost = known - facts.passing
@@ -164,7 +164,7 @@ class _Again:
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
-        """Branch, index and files go from our commit to the joined one; git refuses to overwrite any change."""
+        """Move branch, index and files to the joined commit; git refuses to overwrite any change."""
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
@@ -174,7 +174,7 @@ class _Again:
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """The state files speak of the new commits."""
+        """Update the state files to the new commits."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -188,7 +188,7 @@ class _Again:
 
 
 NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
-"""Where pushes of the agent go instead: git says that it is no repository, and this name says why."""
+"""Target of the agent's pushes: git says that it is not a repository, and this name says why."""
 
 LOOK_SECONDS = 20.0
 _ADDRESS = re.compile(r"remote\.(?P<name>.+)\.(?P<kind>url|pushurl)$", re.DOTALL)
@@ -197,9 +197,9 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Variables under which git, wherever the agent calls it, pushes to no remote of these settings.
+    """Return variables under which git, wherever the agent calls it, pushes to no remote of these settings.
 
-    Fetching goes on; a remote with the same address for both in two settings is left as it is.
+    Fetching still works; a remote with the same address for both in two settings is left as it is.
     """
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
@@ -217,15 +217,15 @@ def _addresses(config: Config, kind: str) -> set[str]:
 
 
 def known_tips(project: Project) -> frozenset[str]:
-    """What branches, tags and remotes are known to hold, as far as this repository can tell."""
+    """Return the known commits of branches, tags and remotes, as far as this repository can tell."""
     found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
     return frozenset(line for line in found.split() if line)
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Says which refs of a remote hold commits that came up in this session and that the harness did not push.
+    """Report the refs of a remote with commits of this session that the harness did not push.
 
-    A remote that cannot be reached says nothing.
+    A remote that cannot be reached is skipped.
     """
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
@@ -242,7 +242,7 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Whether this repository holds the commit, and nothing that was there before the session led to it."""
+    """Return True if this repository holds the commit, and no ref of before the session led to it."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"
@@ -252,7 +252,7 @@ def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> boo
 
 def _tell_push(project: Project, under_way: OpenSession, remote: str, ref: str, commit: str) -> None:
     told = (
-        f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it came up in Session"
+        f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it was made in Session"
         f" {under_way.session} and was not accepted when it was pushed. It is left there; look at it."
     )
     project.say(f"Warning: {told}")

@@ -1,1 +1,1 @@
-"""Is a claim true? The agent's claims, the judge's ruling, and what the harness itself has proven."""
+"""Verification of claims: the agent's claims, the ruling on them, and the features that the harness has proven."""

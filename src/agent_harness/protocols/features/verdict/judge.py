@@ -1,4 +1,4 @@
-"""The judge of a project: asks verification about a commit, and puts its answer into the words of the protocol.
+"""Judge of a project: asks verification about a commit, and translates its answer into the words of the protocol.
 
 Everything that the tests need (interpreter, runner, environment) is resolved when the judge is made, before the agent
 starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
@@ -50,11 +50,11 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What was established about an accepted candidate."""
+    """Facts about an accepted candidate."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
-    files_read: tuple[str, ...] | None = None  # what the code of tests opened in the suite; not known without a run
+    files_read: tuple[str, ...] | None = None  # opened by the code of tests in the suite; unknown without a run
     lint: quality.Lint | None = None
     lint_introduced: Mapping[str, int] = field(default_factory=dict)  # by kind, compared with the commit before
     file_sizes: JsonObject | None = None
@@ -63,69 +63,69 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Accepted with its proof; or not, with the reason and what the harness saw."""
+    """Ruling: accepted with its proof; or rejected, with the reason and the output."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
     asks: bool = False  # proven but for the evidence that the agent must show (C20)
-    judged: bool = True  # by the tests; a rule that was broken is refused without them
+    judged: bool = True  # by the tests; a broken rule is refused without them
     code: str = ""
     failure: str = ""
     output: str = ""
-    output_file: str = ""  # below the project, where the output is kept; none when nothing was run
+    output_file: str = ""  # path of the output below the project; none if nothing was run
     commit: str = ""
     proof: Proof = field(default_factory=Proof)
     broken_features: tuple[int, ...] = ()
     regressions: tuple[str, ...] = ()  # tests that passed before and do not now
-    question: Question | None = None  # what only a person can decide about it; the candidate is kept until then
+    question: Question | None = None  # for a person; the candidate is kept until the answer
     bent: bool = (
-        False  # it changes files that decide: mended in the same session, or rolled back; no base of further work
+        False  # it changes protected files: fixed in the same session, or rolled back; never a base of further work
     )
-    line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none where nothing was run
+    line: ClaimVerdict | None = None  # for the ledger, as far as the judge knows it; none if nothing was run
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
-        """A claim that the agent may repair."""
+        """Return the ruling on a claim that the agent may repair."""
         return cls(accepted=False, code=code, failure=failure, output=output)
 
     def of(self, commit: str) -> "Ruling":
-        """The same ruling for another commit of the very same tree."""
+        """Return the same ruling for another commit of the same tree."""
         return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
 Versions = tuple[ast.Module | None, ast.Module | None]
-"""A file's syntax before and after; ``None`` where it was not there or cannot be read."""
+"""Syntax of a file before and after; ``None`` if it was missing or unreadable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """What shows, test by test, that a feature was built before its session (``Judge.built_already``)."""
+    """Evidence, test by test, that a feature was built before its session (``Judge.built_already``)."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
-    placeholder_at: str | None = None  # the commit at which its test file, as it was then, did not pass
-    placeholders: tuple[str, ...] = ()  # what failed there; none where there was no such file yet
+    placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
+    placeholders: tuple[str, ...] = ()  # the failing tests there; none if there was no such file yet
     red_at: str | None = None  # an older commit on whose code the tests of now fail
-    red: tuple[str, ...] = ()  # those of them that do
-    changed: tuple[str, ...] = ()  # what the session changed beside tests and its story
-    hollow: str | None = None  # why the tests prove nothing, whatever they did before
+    red: tuple[str, ...] = ()  # these tests
+    changed: tuple[str, ...] = ()  # changes of the session beside tests and the progress log
+    hollow: str | None = None  # why the tests prove nothing, regardless of earlier results
 
     @property
     def problem(self) -> str | None:
-        """Why it does not count as built; ``None`` where the proof is whole."""
+        """Reason why it does not count as built; ``None`` if the proof is complete."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "No commit shows these tests red, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
-        """The proof for a person, by the ids of tests."""
+        """Lines of the proof for a person, by the ids of tests."""
         rows = []
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
         rows.append(f"Now: {_listed(self.passing)} pass; and on the code before the session they pass too.")
         if self.red_at:
-            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they ask for this work.")
+            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they need this work.")
         else:
             rows.append("No older code is known on which they fail: read them before you accept.")
         if self.changed:
@@ -134,7 +134,7 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """What older test files ask for less than before, in numbers that a person can look up."""
+    """Return lines about older test files with fewer assertions than before, in numbers that a person can look up."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -161,8 +161,8 @@ FIXABLE = PROTECTED | {
 }
 """Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03).
 
-What a rule refuses that an agent can keep to is said in the next turn; a change of protected files that is all that
-stands against the work is a person's question before that.
+A broken rule that the agent can keep is named in the next turn. If a change of protected files is the only objection, a
+person is asked first.
 """
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -170,26 +170,26 @@ _CHANGED = {
     False: "what older tests are or how tests are run",
     True: "how the environment of the tests is set up, reset or looked after",
 }
-_MARKS_BACK = 200  # how many versions of the plan are looked through
+_MARKS_BACK = 200  # number of versions of the plan to search
 MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
-"""What a person can say beforehand of a feature whose tests are green from the start, such as a refactoring."""
+"""Advice for a feature whose tests pass from the start, such as a refactoring."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """What the whole suite says about one commit."""
+    """Result of the whole suite on one commit."""
 
     passing: frozenset[str]
     failing: frozenset[str]
     total: int
     problem: str | None = None
-    first_error: str = ""  # what the runner printed first about a test that did not pass
-    files_read: tuple[str, ...] = ()  # files that are no tests, and that the code of tests opened
+    first_error: str = ""  # the runner's first message about a failing test
+    files_read: tuple[str, ...] = ()  # files other than tests that the code of tests opened
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """What the suite says about work that is handed off."""
+    """Result of the suite on work that is handed off."""
 
     red: tuple[str, ...] = ()  # baseline tests that fail in it (C15)
     failing: tuple[str, ...] = ()  # tests of the feature itself
@@ -197,12 +197,12 @@ class Unfinished:
 
 
 class Judge:
-    """Judges commits of one project; made before the agent starts."""
+    """Judge of the commits of one project; made before the agent starts."""
 
     def __init__(self, project: Project) -> None:
         config = project.config
         self._project = project
-        self.on_step: Callable[[str], None] = lambda _step: None  # hears the name of each step that begins
+        self.on_step: Callable[[str], None] = lambda _step: None  # called with the name of each step that begins
         self._seconds = config.verification.timeout_minutes * 60
         self._lint = config.quality.lint_command
         commands = [config.testing.full, config.testing.feature, self._lint]
@@ -224,9 +224,9 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """While an agent may be at work: what is installed when it begins is what tests have to run with.
+        """Record the installed packages at the start of an agent: tests have to run with these.
 
-        What it changes of that stays a change in later sessions, but for what ``may_change`` releases.
+        The agent's changes to them stay changes in later sessions, except those that ``may_change`` releases.
         """
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
@@ -234,14 +234,14 @@ class Judge:
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """What is installed now counts as known, but for what an agent has changed and nobody has released."""
+        """Accept the installed packages as known, except changes of an agent that nobody has released."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
     def suite(self, commit: str) -> Suite:
-        """Runs the whole suite on a commit."""
+        """Run the whole suite on a commit."""
         run = execution.run_tests(
             self._project.git,
             commit,
@@ -253,13 +253,13 @@ class Judge:
         return _suite(run)
 
     def suite_of_tree(self) -> Suite:
-        """Runs the whole suite on what is in the work tree; nothing is changed."""
+        """Run the whole suite on the work tree; nothing is changed."""
         with self.tree() as commit:
             return self.suite(commit)
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """A commit of what is in the work tree, on a private ref until the end of the block."""
+        """Yield a commit of the work tree, on a private ref until the end of the block."""
         git, excluded = self._project.git, self._project.excluded
         commit, ref = repository.named_ref(
             git,
@@ -272,7 +272,7 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """What the linter says about a commit; no finding where there is no linter."""
+        """Return the linter's findings on a commit; none without a linter."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -283,11 +283,11 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Which of these tests fail once more when they are run again on their own suite (C62)."""
+        """Return which of these tests fail again in another run of the suite (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """What the suite says about the unfinished work, on the commit that it would become (C15)."""
+        """Return the suite's result on the unfinished work, on the commit that it would become (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -299,7 +299,7 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """`harness verify`: one feature's tests on a checkout of what is in the work tree; nothing is changed."""
+        """Run `harness verify`: one feature's tests on a checkout of the work tree; nothing is changed."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -331,7 +331,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """The ruling on a claim of the session's feature; every step is said as it is known."""
+        """Return the ruling on a claim of the session's feature; every step is reported when it is known."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -342,9 +342,9 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """The ruling on a candidate that was kept for a person: what ``asked`` is about is allowed, all else holds.
+        """Return the ruling on a kept candidate: the subject of ``asked`` is allowed, all other rules hold.
 
-        The whole suite runs in any case. Work that was built already has its proof beside it.
+        The whole suite runs in any case. For work that was built already, its evidence is returned too.
         """
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
@@ -354,16 +354,16 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Why a feature that somebody has marked is not proven at this commit, or ``None``.
+        """Return why a feature that somebody has marked is not proven at this commit, or ``None``.
 
-        Its work is what came since the last commit in which it was not marked; where there is none, nothing is judged.
+        Its work is all since the last commit in which it was not marked; without such a commit, nothing is verified.
         """
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
         if base is None:
             return None
-        self._project.say(f"Judging {feature.name} from {base[:10]}, where it was not marked yet.")
+        self._project.say(f"Verifying {feature.name} from {base[:10]}, before it was marked.")
         verdict = judge.judge(
             self._project.git,
             SessionClaim(
@@ -381,9 +381,9 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """The verdict on proven features that were combined: whole, by the suite; ``check`` is the port's of them.
+        """Return the verdict on proven features that were combined, by the whole suite; ``check`` is the port's.
 
-        Each of them was shown red, and free of what its tests do not notice, where it was proven.
+        The red proof and the mutants of each of them have been checked where it was proven.
         """
         config = self._project.config
         return judge.judge(
@@ -413,7 +413,7 @@ class Judge:
         )
 
     def _is_open(self, feature_id: int, commit: str) -> bool:
-        """Whether the feature was there in this commit, and not marked as passing."""
+        """Return True if the feature was in this commit, and not marked as passing."""
         try:
             listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
             found = FeatureList(listed).by_id(feature_id)
@@ -508,7 +508,7 @@ class Judge:
             bent=any(finding.code in PROTECTED for finding in reasons),
         )
 
-    # -- what a person decides -------------------------------------------------------------------------------------
+    # -- decisions of a person -------------------------------------------------------------------------------------
 
     def _about_built(self, under_way: OpenSession, verdict: Verdict) -> Question:
         feature, session = under_way.feature, under_way.session
@@ -521,13 +521,13 @@ class Judge:
             session=session,
             commit=verdict.candidate,
             base=under_way.base.snapshot.head,
-            details=[*found.lines, f"It need not be asked: {MEANT_GREEN} in {self._project.features_name}."],
+            details=[*found.lines, f"To avoid this question: {MEANT_GREEN} in {self._project.features_name}."],
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """The ruling on work that changes protected files: a question where all else holds once these may change.
+        """Return the ruling on work that changes protected files: a question if all else holds once these may change.
 
-        Where the rest is for the agent to mend, it is told of both: a person is asked once only the files are left.
+        If the agent has to fix other findings, it is told of both: a person is asked once only the files are left.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
@@ -536,7 +536,7 @@ class Judge:
             asked = self._about_change(under_way, verdict, again, paths)
             mendable = any(finding.code not in PROTECTED for finding in verdict.reasons)
             return replace(ruling, question=asked, final=not mendable)
-        self._project.say(f"Not only that is wrong: {again.reasons[0].message}")
+        self._project.say(f"There is another problem: {again.reasons[0].message}")
         if any(finding.code not in FIXABLE for finding in again.reasons):
             return ruling
         real = tuple(f for f in again.findings if f.code not in PROTECTED or f.severity == CRITICAL)
@@ -568,20 +568,20 @@ class Judge:
         )
 
     def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
-        """A test file as it was before the session and as the candidate has it; nothing where it is no Python."""
+        """Return a test file's syntax before the session and in the candidate; None if it is not Python."""
         return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
 
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Whether none of the tests of this file, or below this id, could fail."""
+        """Return True if none of the tests of this file, or below this id, could fail."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """What the suite says about the candidate with these files as they were: what their change is for."""
+        """Return the suite's result with older versions of these files, which shows the purpose of their change."""
         run = execution.run_tests(
             self._project.git,
             verdict.candidate,
@@ -598,10 +598,10 @@ class Judge:
         return "With these files as they were, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """What shows that a feature whose tests pass now, as in this verdict, was built before the commit ``before``.
+        """Return the evidence that a feature whose tests pass in this verdict was built before the commit ``before``.
 
-        Its test file as it was then (or else as it was planned) did not pass: it was a placeholder. Better still, the
-        tests of now fail on the code from when the feature was planned.
+        Its test file of that time (or else of the plan) did not pass: it was a placeholder. Better evidence: the
+        present tests fail on the code from when the feature was planned.
         """
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
@@ -633,19 +633,19 @@ class Judge:
         return replace(found, red_at=planned, red=red) if red and run.report else found
 
     def _product_changes(self, feature: Feature, verdict: Verdict) -> tuple[str, ...]:
-        """The paths, tests and the story aside, in which the candidate differs from its base."""
+        """Return the paths in which the candidate differs from its base, without tests and the progress log."""
         ours = {self._project.features_name, self._project.progress_name}
         paths = [change.path for change in self._project.git.changed_paths(verdict.base, verdict.candidate)]
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """The first commit in the history of this one that has the feature's test file."""
+        """Return the first commit in the history of this one that has the feature's test file, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """A run of the feature's tests as one commit has them; ``None`` where it has no such file."""
+        """Run the feature's tests of one commit; ``None`` if it has no such file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
@@ -653,7 +653,10 @@ class Judge:
         return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Keeps what each step that failed printed, and the proof in any case; where, by step, below the project."""
+        """Keep the output of each failed step, and of the proof in any case.
+
+        Return the paths by step, below the project.
+        """
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -674,7 +677,7 @@ class Judge:
         return kept
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
-        """The verdict for the ledger; what the session knows of itself is added by it."""
+        """Return the verdict for the ledger; the session adds its own facts."""
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
@@ -699,11 +702,11 @@ class Judge:
         )
 
     def _grade(self, verdict: Verdict) -> Grade:
-        """The word for an accepted feature: proven, unless a person has set ``requires_red`` to false."""
+        """Return the grade of an accepted feature: proven, unless a person has set ``requires_red`` to false."""
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """What the linter found on the candidate, and by kind what the commit before did not have."""
+        """Return the linter's findings on the candidate, and by kind those that the commit before did not have."""
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}
@@ -752,19 +755,19 @@ class Judge:
                 self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
-        """Features whose own test file holds one of the tests that broke."""
+        """Return the features whose own test file holds one of the broken tests."""
         files = {i.split("::", 1)[0] for i in regressions}
         found = under_way.features.features
         return tuple(f.id for f in found if f.test_path in files)
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """What the person should know of a candidate that is accepted if the files may change, those files aside."""
+    """Return the warnings about a candidate that is accepted if the files may change, without those about the files."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
 def item_of(under_way: OpenSession) -> str:
-    """What a session works on, as the ledger names it."""
+    """Return the ledger's name for the item of a session."""
     return "cleanup" if under_way.feature_id is None else str(under_way.feature_id)
 
 
@@ -784,7 +787,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Says each step of a verdict as it is known (UAH-046)."""
+    """Report of each step of a verdict when it is known (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say
@@ -802,7 +805,7 @@ class _Steps:
         }
 
     def on_step(self, step: str, state: str, run: Run | None) -> None:
-        """One line for each step that has ended."""
+        """Print one line for each step that has ended."""
         if state == "started":
             self._began(step)
         name = self._names.get(step)

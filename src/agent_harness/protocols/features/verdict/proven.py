@@ -1,13 +1,13 @@
-"""Which features the harness itself has accepted: nothing else counts as proven, whatever features.json says.
+"""Features that the harness itself has accepted: nothing else counts as proven, regardless of features.json.
 
-``proven.json``, outside the project, lists them with the commit that holds them all. A feature that is marked as
-passing and is not in that list (a person or an agent edited the file, or the project was moved or copied), or whose
-commit is no longer part of the history, is believed only after the suite has been run at HEAD and its own tests have
-passed there. Where sessions have been at work here before, its work is judged as a session's is, too, from the commit
-in which it was not marked yet: what an agent has left behind could have set the mark.
+``proven.json``, outside the project, lists them with the commit that holds them all. A feature may be marked as passing
+without being in that list: a person or an agent edited the file, or the project was moved or copied. Such a feature,
+and one whose commit is no longer part of the history, is trusted only after the suite has run at HEAD and its own tests
+have passed there. If sessions have run here before, its work is also verified like a session's, from the commit in
+which it was not marked yet. A leftover process of an agent could have set the mark.
 
-Of what an agent changes there, ``passes`` from false to true and ``last_updated`` are legal; anything else is a
-violation that names the feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
+An agent may change ``passes`` from false to true, and ``last_updated``; any other change is a violation that names the
+feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
 """
 
 import json
@@ -24,9 +24,9 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Refuses when a feature is marked as passing that nobody has proven and whose tests do not pass.
+    """Raise if a feature is marked as passing that nobody has proven and whose tests do not pass.
 
-    ``Escalated`` (E9), or ``PreflightFailed`` where the baseline knows these tests to pass and they were broken since.
+    ``Escalated`` (E9), or ``PreflightFailed`` if the baseline knows these tests to pass and they were broken since.
     """
     marked = _marked(project.store.features())
     head = project.git.head()
@@ -47,7 +47,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """``Escalated`` unless the whole judgement holds for each mark that came since sessions have been at work here."""
+    """Raise ``Escalated`` unless each mark that was set since sessions have run here passes the whole verification."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -62,7 +62,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """The features of proven.json, as long as HEAD holds the commit at which they were accepted."""
+    """Return the features of proven.json, as long as HEAD holds the commit at which they were accepted."""
     found = project.store.proven()
     commit, listed = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(listed, list):
@@ -72,16 +72,16 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """A person's word: the feature counts as accepted from now on, or no longer does."""
+    """Record a person's decision: the feature counts as accepted from now on, or no longer does."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
+    """Raise ``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
 
-    Tests that fail count, but for those of features that are open.
+    Failing tests count, except those of open features.
     """
     document = project.store.features()
     marked = _marked(document)
@@ -99,9 +99,9 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """The tests that fail now, when all of them are in the baseline and features are open: no mark is wrong then.
+    """Return the failing tests, if all of them are in the baseline and features are open: no mark is wrong then.
 
-    Where all features are marked, it is for a person to say what is wrong (E9).
+    If all features are marked, a person decides what is wrong (E9).
     """
     known = project.store.baseline().passing
     lost = known - facts.passing
@@ -111,7 +111,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """``Escalated``, with the question kept, when there is anything to ask (E9)."""
+    """Raise ``Escalated``, and store the question, if there is anything to ask (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -130,7 +130,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Those tests that belong to no open feature, in order."""
+    """Return the tests that belong to no open feature, in order."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -144,7 +144,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Whether a test id lies in this test file, which may carry ``::node``."""
+    """Return True if a test id lies in this test file, which may carry ``::node``."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -152,7 +152,7 @@ def _named(ids: list[int]) -> str:
     return ", ".join(f"Feature #{i}" for i in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
 
 
-# -- what the agent changed in features.json ---------------------------------------------------------------------------
+# -- the agent's changes of features.json ------------------------------------------------------------------------------
 
 
 _FREE_MEMBERS = frozenset({"features", "last_updated"})
@@ -167,9 +167,9 @@ class ClaimedChanges:
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """The difference between the features.json of before and the agent's; ``None`` means that it is not readable."""
+    """Return the difference between the earlier features.json and the agent's; ``None`` means that it is unreadable."""
     if after is None:
-        return ClaimedChanges(violations=("features.json does not parse, or is no file",))
+        return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     listed = after.record.get("features")
     if not isinstance(listed, list):
         return ClaimedChanges(violations=("features.json: 'features' is not a list",))
@@ -183,7 +183,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
     violations += [f"Feature #{i}: removed" for i in old if i not in new]
     violations += [f"Feature #{i}: added" for i in new if i not in old]
     if len(new) != len(listed):
-        violations.append("features.json: an entry is no object, has no id, or repeats one")
+        violations.append("features.json: an entry is not an object, has no id, or repeats one")
     elif [i for i in new if i in old] != [i for i in old if i in new]:
         violations.append("features.json: the order of the features was changed")
     claims: list[int] = []
@@ -195,7 +195,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """The features by what stands as their id, of whatever type it is."""
+    """Return the features by their id, of any type."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

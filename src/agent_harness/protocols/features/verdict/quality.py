@@ -1,4 +1,4 @@
-"""File sizes, lint and the health figure that `status` shows.
+"""File sizes, lint and the health score that `status` shows.
 
 Source: features.md UAH-314, UAH-315, UAH-438..442, C52.
 """
@@ -18,29 +18,29 @@ SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", "
 
 @dataclass(frozen=True, kw_only=True)
 class Lint:
-    """What a linter found."""
+    """Findings of a linter."""
 
     errors: int = 0
     warnings: int = 0
     kinds: Mapping[str, int] = field(default_factory=dict)  # findings by code, E501 and the like
-    files: Mapping[str, int] = field(default_factory=dict)  # findings by file, one of the project from its folder
+    files: Mapping[str, int] = field(default_factory=dict)  # findings by file, relative to the project's folder
     by_lines: bool = False  # no finding could be read: ``errors`` are the lines that the linter printed
     problem: str | None = None
 
     @property
     def total(self) -> int:
-        """Errors and warnings."""
+        """Number of errors and warnings."""
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """By kind, the findings that are more than in ``before``; moved ones are not new."""
+        """Return, by kind, the findings that are more than in ``before``; moved ones are not new."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
 
 LINES = "line of output"
-_SOURCE = re.compile(r"\s*\d*\s*(?:[|+=-](?!-)|\.\.\.)")  # the code that a linter shows below a finding
-_PLACE = re.compile(r"\s*--> \S.*:\d+(?::\d+)?$")  # its second line, of ruff's full output and of rustc's
+_SOURCE = re.compile(r"\s*\d*\s*(?:[|+=-](?!-)|\.\.\.)")  # the source that a linter shows below a finding
+_PLACE = re.compile(r"\s*--> \S.*:\d+(?::\d+)?$")  # second line of a finding, in the full output of ruff and rustc
 _TITLE = re.compile(r"(?P<word>error|warning)(?:\[(?P<rule>[\w:-]+)\])?:|(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b")
 _LINE = re.compile(  # PATH:LINE:COLUMN: text, of ruff's concise output, flake8, pylint, mypy and eslint's unix format
     r"\S[^|]*?:\d+(?::\d+)?:\s+(?:(?P<word>error|warning|note)\b|\[?(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b(?=[]: ]))?"
@@ -50,16 +50,16 @@ _INDENTED = re.compile(  # below the name of its file: eslint's stylish format a
     r"\s+\d+:\d+\s+(?:(?P<level>error|warning)\s.*?(?:\s{2,}(?P<rule>\S+))?|(?P<code>[A-Z]+\d+|[a-z]+(?:-[a-z]+)+)\b.*)$"
 )
 _COMPACT = re.compile(r"\S.*: line \d+, col \d+, (?P<level>Error|Warning) - .*?(?:\((?P<rule>\S+)\))?$")
-_FILE = re.compile(r":\d+|: line \d+")  # what stands behind the name of a file
+_FILE = re.compile(r":\d+|: line \d+")  # the text after the name of a file
 _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Findings by code and by file, in the forms of ruff, flake8, pylint, mypy, eslint and rustc; W codes are warnings.
+    """Return findings by code and file, in the forms of ruff, flake8, pylint, mypy, eslint and rustc.
 
-    Where the sum that the linter prints is larger than what could be read, the rest has the kind ``OTHER``. A linter
-    that fails and says nothing in a known form has found as many errors as it printed lines, at least one. Files are
-    named from ``root``, where the linter names them whole.
+    W codes are warnings. If the sum that the linter prints is larger than the readable findings, the rest has the kind
+    ``OTHER``. A linter that fails without a known form of output has found as many errors as it printed lines, at least
+    one. File names are relative to ``root``, if the linter prints absolute ones.
     """
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
@@ -75,7 +75,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """The kind of each finding, whether it is a warning, and its file."""
+    """Yield the kind of each finding, True for a warning, and its file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -99,18 +99,18 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Files above four fifths of the limit, the largest first (C36)."""
+    """Return the files above four fifths of the limit, the largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
 
 def next_cleanup(completed: int, interval: int) -> int:
-    """How many features are complete when the next cleanup session is due (UAH-321)."""
+    """Return the number of complete features at which the next cleanup session is due (UAH-321)."""
     return (completed // interval + 1) * interval
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Lines of every source file of a commit, with the session that added it (UAH-132)."""
+    """Return the lines of every source file of a commit, with the session that added it (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -130,9 +130,9 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Every file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
+    """Return every file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
 
-    ``grown`` is since the last accepted session, which lies so many ``sessions`` back.
+    ``grown`` is since the last accepted session, which is ``sessions`` back.
     """
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
@@ -150,5 +150,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Lines above the limit, over all files: what a split makes less and growth makes more."""
+    """Return the lines above the limit, over all files: splitting reduces them, growth adds to them."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

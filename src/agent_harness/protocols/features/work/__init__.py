@@ -1,1 +1,1 @@
-"""The kinds of work of a feature project, each as the session engine asks it: a feature, a cleanup, a plan."""
+"""Kinds of work of a feature project for the session engine: a feature, a cleanup, a plan."""

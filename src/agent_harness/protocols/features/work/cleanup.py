@@ -1,6 +1,6 @@
-"""A cleanup session works on no feature. Its work is kept whole, or goes back whole.
+"""Cleanup session, which works on no feature. All of its work is kept, or all is rolled back.
 
-    accepted     the suite holds, no feature is marked: pushed, file sizes and lint measured again, coding next
+    accepted     the suite passes, no feature is marked: pushed, file sizes and lint measured again, coding next
     rejected     rolled back; coding next, and no cleanup before the next multiple of the interval
     ended early  rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 
@@ -28,7 +28,7 @@ MESSAGE = "Clean up"
 
 
 def ask_for(project: Project) -> None:
-    """Makes the next session a cleanup, as `harness cleanup` wants; refused while a feature is unfinished."""
+    """Make the next session a cleanup, for `harness cleanup`; refuse while a feature is unfinished."""
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
@@ -41,11 +41,11 @@ def ask_for(project: Project) -> None:
 
 
 class CleanupWork(SessionWork):
-    """One cleanup session."""
+    """Work of one cleanup session."""
 
     @property
     def policy(self) -> Policy:
-        """The row of the table."""
+        """Policy of the table."""
         return POLICIES["cleanup"]
 
     def _opening(self) -> str:
@@ -55,7 +55,7 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Whether the suite holds on what the agent left; a cleanup claims nothing, and needs no claim."""
+        """Return the ruling of the suite on the agent's work; a cleanup claims nothing, and needs no claim."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -73,7 +73,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """What is worse than before the cleanup: lint, or files above the limit; empty when nothing is (UAH-324)."""
+        """Return the message that lint or large files got worse in the cleanup, or an empty text (UAH-324)."""
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:
@@ -109,7 +109,7 @@ class CleanupWork(SessionWork):
         settlement = ended_early(project, self._under_way, wip.recorded(reason), self._used)
         settled = self._settle(settlement)
         why = refusal or reason.replace("_", " ")
-        aside = f"what it did is kept aside: git show {settled.rescue_ref}"
+        aside = f"its work is kept: git show {settled.rescue_ref}"
         message = f"The cleanup was not finished ({why}); {aside if settled.rescue_ref else 'nothing was changed'}."
         project.say(message)
         return self._result("failed", reason, message, settlement, settled, exit_code=code)
@@ -119,7 +119,7 @@ class CleanupWork(SessionWork):
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
-    """The prompt with what is wrong with the project now."""
+    """Return the prompt with the present problems of the project."""
     head = project.git.head() or "HEAD"
     return prompts.render(
         "cleanup",
@@ -157,7 +157,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """The candidate becomes the branch's head; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
+    """Return the settlement that merges the candidate; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -179,14 +179,14 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
-    """All of it goes back; the features go on."""
+    """Return the settlement that rolls all of it back; features are next."""
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Settlement:
-    """All of it goes back, kept in the rescue; the cleanup is still due."""
+    """Return the settlement that rolls all of it back into a rescue ref; the cleanup is still due."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)
@@ -216,7 +216,7 @@ def _back(project: Project, under_way: OpenSession, settlement: Settlement, told
 
 
 def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> SessionState:
-    """The session state after a cleanup: counters of features stay as they are (C35)."""
+    """Return the session state after a cleanup: counters of features stay unchanged (C35)."""
     return under_way.state.but(
         last_session=under_way.session,
         status=status,

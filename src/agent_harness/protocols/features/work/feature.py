@@ -1,6 +1,6 @@
-"""A session on one feature: its claim is accepted, goes back to the agent, is rejected, or is handed off.
+"""Session on one feature: its claim is accepted, goes back to the agent, is rejected, or is handed off.
 
-A claim is judged as a commit; a failed proof goes back a few times; everything ends as one settlement (``accept.py``,
+A claim is verified as a commit; a failed proof goes back a few times; everything ends as one settlement (``accept.py``,
 ``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
 """
 
@@ -28,17 +28,17 @@ from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
 
 class FeatureWork(SessionWork):
-    """One session on a feature."""
+    """Work of one session on a feature."""
 
     _accepted_tree: tuple[str, Ruling] | None = None
     _refused: Ruling | None = None  # the latest claim that the tests refused
-    _reviews: usage.Totals = usage.Totals()  # what they used
-    _objected: bool = False  # a review did, and the agent has been told
-    _without_objection: Ruling | None = None  # the latest that one had none against
+    _reviews: usage.Totals = usage.Totals()  # tokens and cost of the reviews
+    _objected: bool = False  # a review objected, and the agent has been told
+    _without_objection: Ruling | None = None  # the latest ruling without an objection
 
     @property
     def policy(self) -> Policy:
-        """The row of the table, with the settings' number of fix rounds."""
+        """Policy of the table, with the settings' number of fix rounds."""
         rounds = self._project.config.verification.fix_rounds
         return replace(POLICIES["feature"], fix_rounds=rounds)
 
@@ -57,11 +57,11 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """What was wrong with the latest claim; an agent that does not claim again has not repaired it."""
+        """Return the defect of the latest claim; an agent that does not claim again has not repaired it."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """What the features that the agent marked are worth; ``None`` when it marked none in its first turn."""
+        """Return the ruling on the features that the agent marked; ``None`` if it marked none in its first turn."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -86,7 +86,7 @@ class FeatureWork(SessionWork):
         return Ruling.unproven("The agent did not claim the feature again.", code="no_claim")
 
     def _is_shown(self, so_far: TurnSoFar) -> bool:
-        """Whether the agent has shown what it must; of a feature that a person verifies, it need show nothing."""
+        """Return True if the agent has shown its evidence; for a feature that a person verifies, none is needed."""
         needed = self._project.config.verification.require_evidence
         feature = self._under_way.feature
         has_own_tests = bool(feature.test_file) and feature.verification_type != "manual"
@@ -128,7 +128,7 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """The same ruling, or a refusal with what a second agent objects to (``review:`` of the settings)."""
+        """Return the same ruling, or a refusal with the objections of a second agent (``review:`` of the settings)."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -192,9 +192,9 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Rolled back; a candidate that a person may allow is kept first, and they are asked about it.
+        """Roll back; a candidate that a person may allow is kept first, and they are asked about it.
 
-        Also one that its agent could not mend, and has not claimed again.
+        This includes one that its agent could not fix, and has not claimed again.
         """
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
@@ -208,15 +208,15 @@ class FeatureWork(SessionWork):
         settlement = accept.kept_for_person(project, self._under_way, asked, self._used)
         settled = self._settle(settlement)
         actions.log_from_git(project, self._under_way, settled.rescue_ref)
-        project.say(f"Session complete. What it did is off the branch, kept in {ref} until the question is answered.")
+        project.say(f"Session complete. Its work is off the branch, kept in {ref} until the question is answered.")
         result = self._result("failed", "complete", asked.message, settlement, settled, exit_code=3)
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Handed off; a claim without the evidence that it needs counts as not made.
+        """Hand off; a claim without the evidence that it needs counts as not made.
 
-        Work that was refused because it changes files that decide is rolled back where its agent is cut off before it
-        has mended that: the next session would begin on checks that nobody has accepted.
+        Work that was refused for its changes to protected files is rolled back if its agent is cut off before it has
+        fixed that. Otherwise the next session would begin on checks that nobody has accepted.
         """
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
@@ -252,7 +252,7 @@ class FeatureWork(SessionWork):
     def _what_counts(self) -> str:
         file = self._under_way.feature.test_file
         command = self._project.config.test_command(file)
-        return f"What counts is the output of `{command}`, or of the whole suite when it shows {file}."
+        return f"Evidence is the output of `{command}`, or of the whole suite when it shows {file}."
 
     def _no_evidence(self) -> Result:
         name = self._under_way.feature.name
@@ -279,7 +279,7 @@ FEEDBACK_CHARACTERS = 6000
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -> str:
-    """The coding or continuation prompt with the orientation in it."""
+    """Return the coding or continuation prompt with the orientation in it."""
     values = _places(project, under_way)
     text = prompts.render(
         under_way.prompt_type,
@@ -300,7 +300,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """The other quick checks, as commands that end with 0 where nothing is broken (UAH-154, UAH-156..158, C23)."""
+    """Return the other quick checks, as commands that end with 0 if nothing is broken (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -313,10 +313,10 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """How the tests that worked are run: those that the settings name, else the whole suite.
+    """Return the commands for the tests that passed: those that the settings name, else the whole suite.
 
-    What belongs to open features is left out, by a script that the prompt names: the features of other sessions are no
-    part of a prompt (C57). Where no test has passed yet, there is none to run.
+    Tests of open features are left out, by a script that the prompt names: the features of other sessions are not part
+    of a prompt (C57). If no test has passed yet, there is none to run.
     """
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
@@ -341,13 +341,13 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def _holds(path: str, files: Iterable[str]) -> bool:
-    """Whether one of the files is the path, or below it; every file is below the empty path."""
+    """Return True if one of the files is the path, or below it; every file is below the empty path."""
     folder = path.strip("/").removeprefix("./").removesuffix("/.")
     return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """What the harness saw, for the next fix round (C03 a)."""
+    """Return the prompt of the next fix round, with the harness's findings (C03 a)."""
     return prompts.render(
         "fix",
         {
@@ -361,7 +361,7 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
 
 
 def evidence_prompt(project: Project, under_way: OpenSession) -> str:
-    """Asks once for the output that a claim needs (C20)."""
+    """Return the prompt that asks once for the output that a claim needs (C20)."""
     values = _places(project, under_way)
     return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 

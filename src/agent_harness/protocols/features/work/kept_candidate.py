@@ -1,8 +1,8 @@
-"""A candidate that was kept for a person, judged again and accepted: no agent, and nothing is believed from before.
+"""Acceptance of a candidate that was kept for a person: verified again, without an agent or earlier results.
 
-    fold     its changes on top of what is accepted by now, as objects; features.json and the story keep what they have
-    judge    that commit, by the rules of any claim, but for what the person allows
-    settle   as a session of its own number, so that a crash repeats it
+    fold     its changes on top of the work accepted since, as objects; features.json and the progress log stay
+    judge    that commit, by the rules of any claim, except what the person allows
+    settle   as a session with its own number, so that a crash repeats it
 
 Until the last step no file and no branch has changed, and the question waits. Source: features.md section T, C03, C54.
 """
@@ -28,16 +28,16 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Accepts the kept candidate of this question when it holds; ``VerificationFailed`` when it does not.
+    """Accept the kept candidate of this question if it holds; raise ``VerificationFailed`` if it does not.
 
-    ``unattended``: no person has looked at work that was built already, so that older code must show its tests red, and
-    the session may have changed nothing but tests.
-    ``Refused`` where the project is not ready for it. The question stays until the work is accepted.
+    ``unattended``: no person has looked at work that was built already, so older code must show its tests red, and the
+    session may have changed nothing but tests. Raise ``Refused`` if the project is not ready for it. The question stays
+    until the work is accepted.
     """
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
-    project.say(f"Judging what Session {asked.session} did for {feature.name} again, on top of what is accepted now.")
+    project.say(f"Verifying the work of Session {asked.session} on {feature.name} again, on top of the accepted work.")
     ruling, built = judge.rule_again(under_way, taken, asked)
     line = _line(asked, under_way, ruling, by_person=not unattended)
     try:
@@ -53,7 +53,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """For the ledger: the new judgement, by the word of a person, about the verdict that the question came from."""
+    """Return the ledger line: the new verdict, by a person's decision, about the verdict behind the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -91,7 +91,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """A session without an agent, from what is accepted now."""
+    """Open a session without an agent, from the present accepted state."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -111,16 +111,16 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
     )
 
 
-# -- on top of what is accepted by now ---------------------------------------------------------------------------------
+# -- on top of the accepted work ---------------------------------------------------------------------------------------
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """The candidate on top of HEAD: itself where nothing came between, else one commit; nothing is checked out."""
+    """Return the candidate on top of HEAD: itself if nothing came between, else one commit; nothing is checked out."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
     if not fork:
-        raise Refused(f"The work of Session {asked.session} is of another history", hint=_reject(asked))
+        raise Refused(f"The work of Session {asked.session} belongs to another history", hint=_reject(asked))
     tree = git.tree_of(commit) if fork == head else _merged(project, asked, head, fork, commit)
     contents = {
         project.features_name: _features(project, feature, head, fork, commit),
@@ -134,7 +134,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
 
 
 def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
-    """The tree of HEAD with what the candidate changed; ``Refused`` where that is a conflict."""
+    """Return the tree of HEAD with the candidate's changes; raise ``Refused`` on a conflict."""
     git = project.git
     ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
     theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
@@ -149,7 +149,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """features.json as HEAD has it, with this feature marked, or waiting for the person who has to look at it."""
+    """Return features.json of HEAD, with this feature marked, or waiting for the person who has to look at it."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -164,7 +164,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """The progress file as it is, with what the session told of itself."""
+    """Return the present progress file, with the session's own entries."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -178,11 +178,11 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
     return now + gap + told
 
 
-# -- the verdict, and the end ------------------------------------------------------------------------------------------
+# -- the verdict and the end -------------------------------------------------------------------------------------------
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Shows by ids that the work was there before; ``VerificationFailed`` where that is not shown."""
+    """Print the evidence that the work existed before; raise ``VerificationFailed`` if it is missing."""
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -193,14 +193,14 @@ def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, 
     if problem:
         by_word = f"harness override --feature {asked.feature_id} --passes true"
         told = f"Feature #{asked.feature_id} is not accepted as built: {problem}"
-        raise VerificationFailed(told, hint=f"{_reject(asked)}  # or, by your word: {by_word}")
+        raise VerificationFailed(told, hint=f"{_reject(asked)}  # or, without a proof: {by_word}")
 
 
 def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSession, ruling: Ruling) -> Result:
     head = str(project.git.head())
     if not project.git.ancestor(head, ruling.commit):
         again = f"harness resume --choose {asked.options[0]} --feature {asked.feature_id}"
-        raise Refused("The branch has moved while the work was judged; nothing was taken", hint=again)
+        raise Refused("The branch has moved during the verification; nothing was accepted", hint=again)
     project.tips[ruling.commit] = head
     made = accept.accepted(project, under_way, ruling, usage.Totals())
     by_person = under_way.feature.verification_type != "automated"
@@ -232,9 +232,9 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """What a session comes to whose candidate was kept as built already, where the settings say to accept that.
+    """Return the result of a session whose candidate was kept as built already, if the settings accept that.
 
-    The session's own result, with its question waiting, where the proof does not hold.
+    If the proof does not hold, return the session's own result, with its question waiting.
     """
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)

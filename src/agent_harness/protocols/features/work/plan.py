@@ -1,10 +1,10 @@
-"""A plan: an agent writes features, at `harness init --spec` or `harness add-features --spec`.
+"""Plan: an agent writes features, at `harness init --spec` or `harness add-features --spec`.
 
-It is judged by the rules of a plan, and has one fix round. What becomes of a plan is its caller's
-(``initializer.py``, ``add_features.py``). More features for a project that has some are on record while they are
-planned, so that a harness that is killed leaves nothing half done:
+It is verified by the rules of a plan, and has one fix round. The caller adopts or drops it (``initializer.py``,
+``add_features.py``). A plan for more features is on record while it is made, so that a killed harness leaves nothing
+half done:
 
-    planning   the agent may have written anything: taken back, kept in a rescue ref
+    planning   the agent may have written anything: rolled back, kept in a rescue ref
     planned    the plan was valid and its commit is written down: it goes onto the branch
 
 Source: features.md section L, UAH-003, UAH-074, UAH-101..105, C31, C48, C56.
@@ -36,7 +36,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """What is wrong with a plan; nothing when it is accepted."""
+    """Defects of a plan; none if it is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -44,15 +44,15 @@ class PlanRuling:
 
     @property
     def accepted(self) -> bool:
-        """Nothing is wrong."""
+        """True if there are no problems."""
         return not self.problems
 
 
 class PlanWork:
-    """One plan under way; ends as the problems that are left after the fix round, none when the plan is valid.
+    """Work on one plan; its result is the problems left after the fix round, none if the plan is valid.
 
-    A turn that does not end well raises: ``KeyboardInterrupt`` for a pause, ``LimitInForce`` where the provider says
-    when it serves again, else ``HarnessError``.
+    A turn that does not end well raises: ``KeyboardInterrupt`` for a pause, ``LimitInForce`` if the provider says when
+    it serves again, else ``HarnessError``.
     """
 
     name = "The plan"
@@ -61,7 +61,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """``problems`` says what is wrong with what the agent has written; ``what`` names that for people."""
+        """Prepare the plan; ``problems`` returns the defects of its files; ``what`` names the plan for people."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -70,7 +70,7 @@ class PlanWork:
         self.turns = turns_of(project, agent, stop, session=0, feature_id=None, prompt_type="initializer")
 
     def brief(self, ruling: PlanRuling | None) -> str:
-        """The plan that is wanted, or what is wrong with the one that was written."""
+        """Return the prompt for the plan, or the defects of the one that was written."""
         if ruling is None:
             return self._prompt
         self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
@@ -78,7 +78,7 @@ class PlanWork:
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """The turn under the settings of the initializer."""
+        """Return the turn under the settings of the initializer."""
         project = self._project
         brief = session_work.handed(
             project,
@@ -108,33 +108,33 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """What a turn cost is on record at once, also when nothing comes of the session."""
+        """Record the cost of a turn at once, even if the session has no result."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
         project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
-        """Never: a plan is read when its turn has ended."""
+        """Return False: a plan is read when its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Nobody else ends a plan."""
+        """Return None: no other process ends a plan."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
-        """The rules of a plan, applied to what is on disk."""
+        """Apply the rules of a plan to the files on disk."""
         return PlanRuling(problems=tuple(self._problems()))
 
     def accepted(self, ruling: PlanRuling) -> tuple[str, ...]:
-        """No problem is left."""
+        """Return an empty tuple."""
         return ()
 
     def rejected(self, ruling: PlanRuling, ending: Ending | None) -> tuple[str, ...]:
-        """The problems that are left."""
+        """Return the remaining problems."""
         return ruling.problems
 
     def unfinished(self, ending: Ending) -> tuple[str, ...]:
-        """Raises why the agent's turn did not end well."""
+        """Raise the reason why the agent's turn did not end well."""
         remember_failed_try(self._project)
         if ending.reason == "user_pause":
             raise KeyboardInterrupt
@@ -142,25 +142,23 @@ class PlanWork:
         if outcome and outcome.limit is not None:
             raise LimitInForce(f"Rate limited: {outcome.limit}", hint="harness limits  # then the same command again")
         why = ending.message if ending.provider or outcome is None else f"{outcome.reason}: {outcome.message}"
-        raise HarnessError(
-            f"The initializer session did not end well. {why}", hint=f"less {self._project.layout.transcript(0)}"
-        )
+        raise HarnessError(f"The initializer session failed. {why}", hint=f"less {self._project.layout.transcript(0)}")
 
 
 def remember_failed_try(project: Project) -> None:
-    """Names what is uncommitted now, so that the next `harness init` does not refuse to start over it."""
+    """Record the uncommitted files, so that the next `harness init` does not refuse to start because of them."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
 
 
-# -- the record of a plan under way ------------------------------------------------------------------------------------
+# -- the record of a running plan --------------------------------------------------------------------------------------
 
 PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Writes down that an agent plans, and the state as it was; durable before this returns."""
+    """Record that an agent plans, and the state as it was; durable before this returns."""
     store = project.store
     record = {
         "session": 0,
@@ -180,13 +178,13 @@ def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonO
 
 
 def spent(project: Project, record: JsonObject) -> None:
-    """Keeps in the record what a turn of the agent has cost, which the harness has just written."""
+    """Add the cost of the last turn to the record."""
     record["costs"] = project.store.costs().record
     project.store.write_open_session(record)
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """The plan's commit becomes the branch's head; safe to repeat after a crash."""
+    """Make the plan's commit the branch's head; safe to repeat after a crash."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -196,7 +194,7 @@ def adopt(project: Project, record: JsonObject, commit: str) -> None:
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
-    """``UnsafeTree`` where the branch has moved since the plan was accepted: it would lose what was committed."""
+    """Move the branch to the plan; raise ``UnsafeTree`` if it has moved since and would lose commits."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
@@ -205,7 +203,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Everything as it was before the agent; what it did is in the rescue ref that is returned."""
+    """Restore everything as it was before the agent; return the rescue ref with its work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = snapshot.restore(
         project.git,
@@ -220,7 +218,7 @@ def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
 
 
 def close(project: Project) -> None:
-    """Forgets the plan under way: all of its effects are on disk."""
+    """Remove the record of the plan: all of its effects are on disk."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -229,7 +227,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """The ref that keeps an accepted plan where somebody has committed before it was adopted; their files stay."""
+    """Return the ref that keeps an accepted plan if somebody has committed before it was adopted; their files stay."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -240,7 +238,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Makes a plan whole that a dead harness left open; ``put_back`` brings the state files back."""
+    """Recover a plan that a dead harness left open; ``put_back`` restores the state files."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:
@@ -253,6 +251,6 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
         project.say("The plan was valid; its features are there.")
         return {"session": None, "step": "adopt"}
     ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
-    kept = f" What the agent did is kept: git show {ref}" if ref else ""
-    project.say(f"It was taken back; run harness add-features again.{kept}")
+    kept = f" The agent's work is kept: git show {ref}" if ref else ""
+    project.say(f"It was rolled back; run harness add-features again.{kept}")
     return {"session": None, "step": "take_back", "rescue_ref": ref}

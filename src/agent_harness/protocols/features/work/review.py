@@ -1,8 +1,8 @@
-"""A review of proven work: a second agent reads it in a session of its own, and may object.
+"""Review of proven work: a second agent reads it in its own session, and may object.
 
-It sees the feature, the difference, and what the harness ran and found, in a checkout that is thrown away: nothing of
-the conversation, and not the project's folder. An objection is a finding that goes back to the agent; a review accepts
-nothing, and one that cannot be held stops nobody. Source: docs/verification.md, "A review".
+It sees the feature, the difference, and the harness's steps and findings, in a checkout that is thrown away: nothing of
+the conversation, and not the project's folder. An objection is a finding that goes back to the agent. A review accepts
+nothing, and a failed review blocks nothing. Source: docs/verification.md, "A review".
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """What the reviewer said; ``problem`` when it said nothing that can be read. ``used`` is what it cost."""
+    """Answer of the reviewer; ``problem`` if it is unreadable. ``used`` is its cost."""
 
     objections: tuple[str, ...] = ()
     problem: str = ""
@@ -49,14 +49,15 @@ class Review:
 
     @property
     def accepted(self) -> bool:
-        """It was held, and nothing was objected."""
+        """True if there was a review without objections."""
         return not (self.objections or self.problem)
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """The review of an accepted candidate; ``None`` where the settings want none. Never raises for the reviewer's sake.
+    """Review an accepted candidate; return ``None`` if the settings want no review.
 
-    Bounded by ``review.max_minutes`` and ``review.max_cost_usd``; a provider that refuses is not waited for.
+    Never raise for an error of the reviewer. Bounded by ``review.max_minutes`` and ``review.max_cost_usd``; a provider
+    that refuses is not waited for.
     """
     wanted = project.config.review
     if wanted.agent is None:
@@ -72,7 +73,7 @@ def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -
 
 
 class _ReviewWork:
-    """One review under way."""
+    """Work of one review."""
 
     name = "The review"
     policy = POLICIES["review"]
@@ -102,7 +103,7 @@ class _ReviewWork:
         )
 
     def brief(self, ruling: Review | None) -> str:
-        """The feature, the difference, and what the harness saw."""
+        """Return the prompt with the feature, the difference, and the harness's findings."""
         project, under_way, git = self._project, self._under_way, self._project.git
         base = under_way.base.snapshot.head or git.empty_tree()
         changed = git.text("diff", "--no-ext-diff", "--no-textconv", "-M", base, self._ruling.commit, "--", ".")
@@ -124,7 +125,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """One turn in the checkout; its tokens are in the usage log of the session, so that no crash loses them."""
+        """Return one turn in the checkout; its tokens go to the session's usage log, so that no crash loses them."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,
@@ -153,14 +154,14 @@ class _ReviewWork:
         return TurnRequest(brief=brief, on_started=started, on_event=heard, on_ended=ended)
 
     def claimed(self) -> bool:
-        """Never: a review is read when its turn has ended."""
+        """Return False: a review is read when its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Nobody else ends a review."""
+        """Return None: no other process ends a review."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Review:
-        """What the reviewer's last words come to."""
+        """Return the review in the reviewer's last words."""
         lines = [line.strip().lstrip("-* ") for line in self._said.splitlines()]
         found = [line.removeprefix(OBJECTION).strip() for line in lines if line.startswith(OBJECTION)]
         objections = tuple(each[:OBJECTION_CHARACTERS] for each in found if each)[:MOST_OBJECTIONS]
@@ -169,13 +170,13 @@ class _ReviewWork:
         return Review(objections=objections, problem=problem, used=so_far.used)
 
     def accepted(self, ruling: Review) -> Review:
-        """Nothing was objected."""
+        """Return the review without objections."""
         return ruling
 
     def rejected(self, ruling: Review, ending: Ending | None) -> Review:
-        """Objections, or an answer that says nothing."""
+        """Return the objections, or an unreadable answer."""
         return ruling
 
     def unfinished(self, ending: Ending) -> Review:
-        """The reviewer was cut off, or not served."""
+        """Return the problem if the reviewer was cut off, or not served."""
         return Review(problem=ending.message or ending.reason, used=self.turns.so_far.used)

@@ -1,7 +1,7 @@
-"""What sessions on a feature and cleanup sessions have in common: their turns, the rules of the project, their ends.
+"""Common base of sessions on a feature and cleanup sessions: their turns, the rules of the project, their ends.
 
-What a session works on, and how it may end, is its own: ``feature.py``, ``cleanup.py``.
-Source: features.md sections M, N, O, C03, C14, C30; UAH-206..216, UAH-242, UAH-446.
+``feature.py`` and ``cleanup.py`` hold the work of a session and its possible ends. Source: features.md sections M, N,
+O, C03, C14, C30; UAH-206..216, UAH-242, UAH-446.
 """
 
 import os
@@ -53,7 +53,7 @@ HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectJournal:
-    """Where the turns of one session report: the person, and ``events.jsonl``."""
+    """Journal of the turns of one session: the person, and ``events.jsonl``."""
 
     project: Project
     session: int
@@ -66,7 +66,7 @@ class ProjectJournal:
 
 
 BUDGETS = {"Session": "session", "Feature": "item", "Project": "project"}
-"""Each budget, and what it is of in ``now.json``."""
+"""Budgets, with their names in ``now.json``."""
 
 
 def turns_of(
@@ -81,7 +81,7 @@ def turns_of(
     base: SessionCheckpoint | None = None,
     title: str = "",
 ) -> Turns:
-    """The turns of one session under the project's settings; its recording lies beside its transcript."""
+    """Return the turns of one session under the project's settings; its recording is beside its transcript."""
     config, began = project.config, time.monotonic()
     limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
     left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
@@ -155,7 +155,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """One session that is checkpointed and recorded as under way; it is settled when the engine returns."""
+    """Work of one session that is checkpointed and recorded as running; it is settled when the engine returns."""
 
     def __init__(
         self,
@@ -190,42 +190,42 @@ class SessionWork(ABC):
     @property
     @abstractmethod
     def policy(self) -> Policy:
-        """The row of the table of policies."""
+        """Policy of the table."""
 
     @property
     def name(self) -> str:
-        """Of what this session works on, for people."""
+        """Name of the session's item, for people."""
         return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
-        """The prompt of the next turn; the state files count as they are now."""
+        """Return the prompt of the next turn; remember the state files as they are now."""
         self._project.store.hold()
         return self._opening() if ruling is None else self._again(ruling)
 
     @abstractmethod
     def _opening(self) -> str:
-        """The prompt of the first turn."""
+        """Return the prompt of the first turn."""
 
     @abstractmethod
     def _again(self, ruling: Ruling) -> str:
-        """The prompt of a further turn, after a refusal."""
+        """Return the prompt of a further turn, after a refusal."""
 
     @abstractmethod
     def _story(self) -> list[progress.Part]:
-        """The progress entry of a session whose agent wrote none."""
+        """Return the progress entry of a session whose agent wrote none."""
 
     @abstractmethod
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
-        """Ends the session before its work is proven; ``refusal`` is what the provider said."""
+        """End the session before its work is proven; ``refusal`` is the provider's message."""
 
     @abstractmethod
     def _rolled_back(self, failure: str) -> Settlement:
-        """What becomes of a session that is rejected."""
+        """Return the settlement of a rejected session."""
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """The turn under the settings; its process is on record before anything of it is read."""
+        """Return the turn under the settings; its process is on record before anything of it is read."""
         project, under_way = self._project, self._under_way
         files.own_place(project.layout.transcript(under_way.session), project.layout.root)
         brief = handed(
@@ -264,11 +264,11 @@ class SessionWork(ABC):
         )
 
     def claimed(self) -> bool:
-        """Whether features.json marks a feature that was not marked before."""
+        """Return True if features.json marks a feature that was not marked before."""
         return bool(self._changes().claims)
 
     def closed(self) -> Result | None:
-        """The end of a session whose checkpoint is gone: nobody can go back (UAH-390)."""
+        """Return the end of a session whose checkpoint is gone: no rollback is possible (UAH-390). Else return None."""
         turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
@@ -284,7 +284,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """The rejection of what is refused at once, whatever the tests say (C03 c)."""
+        """Return the rejection of a broken rule, independent of the tests (C03 c), or None."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -292,10 +292,10 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """The same ruling, noted so that no crash forgets it; that a claim is refused goes into the ledger at once.
+        """Return the same ruling, recorded so that no crash loses it; a refusal goes into the ledger at once.
 
-        One that is accepted does so with its settlement. While the agent has to show what its claim needs, the claim
-        counts as one without evidence.
+        An acceptance goes there with its settlement. While the agent has to show what its claim needs, the claim counts
+        as one without evidence.
         """
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
@@ -318,7 +318,7 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Puts the verdict that is noted into the ledger, unless a settlement does, or its claim is judged on."""
+        """Write the recorded verdict into the ledger, unless a settlement does, or its claim is being verified."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -338,13 +338,13 @@ class SessionWork(ABC):
         return ("missing_prefixes", missing) if missing else None
 
     def _tell_story(self) -> None:
-        """The agent's own progress entry, or else one by the harness, is part of the candidate."""
+        """Add the agent's own progress entry, or else one by the harness, to the candidate."""
         accept.ensure_progress_entry(self._project, self._under_way, self._story())
 
-    # -- the ways to end that all sessions share ---------------------------------------------------------------------
+    # -- the endings that all sessions share ---------------------------------------------------------------------------
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Rolled back; what was taken away is kept in a rescue ref."""
+        """Roll back; a rescue ref keeps the removed work."""
         project, under_way = self._project, self._under_way
         failure = self._failure(ruling)
         project.say(failure)
@@ -365,18 +365,18 @@ class SessionWork(ABC):
         return replace(result, rejected_as=ruling.code, **broken)
 
     def _failure(self, ruling: Ruling) -> str:
-        """What the person reads of a rejection."""
+        """Return the message of a rejection for the person."""
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """Handed off, in the way of this kind of session."""
+        """Hand off, in the way of this kind of session."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
         needs_person = ending.provider is not None and ending.provider.kind == "money"
         return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
-        """Nobody can go back: the work stays as it is, unmarked, and a person decides (UAH-390)."""
+        """End without a rollback: the work stays as it is, unmarked, and a person decides (UAH-390)."""
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
@@ -388,12 +388,12 @@ class SessionWork(ABC):
         return self._result("failed", "error", failure, settlement, settled, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
-        """A pause that a person asked for elsewhere is a clean end of this command; Ctrl-C is told as such."""
+        """Return the exit code: 0 for a pause that a person asked for elsewhere; Ctrl-C has its own code."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
     def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, pushes.Published]:
-        """Settled and pushed; a push that the remote rejects is tried once more on top of what it has (C30)."""
+        """Settle and push; a rejected push is retried once on top of the remote's commits (C30)."""
         settled = self._settle(settlement)
         config = self._under_way.git_config
         push = pushes.after_push(
@@ -439,11 +439,11 @@ class SessionWork(ABC):
         )
 
 
-# -- what the settings hand to every turn of an agent ------------------------------------------------------------------
+# -- settings for every turn of an agent -------------------------------------------------------------------------------
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """The brief with what it is handed now; the budget is the least that session, feature and project leave."""
+    """Return the brief with the present settings; the budget is the least that session, feature and project leave."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
@@ -455,7 +455,7 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """The settings' ``tools:``, with the MCP servers that are switched on; ``ConfigurationError`` as they say."""
+    """Return the settings' ``tools:``, with the enabled MCP servers; raise their ``ConfigurationError``."""
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,

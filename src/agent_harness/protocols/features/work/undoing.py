@@ -1,10 +1,11 @@
-"""What a person has decided to take back, or to bring back, of a feature is carried out; a kill leaves it to the next.
+"""Execution of a person's undo of a feature, or of its reversal; after a kill the next process completes it.
 
-    decide    what is to come of it is written down
+    decide    the decision is written down
     move      the branch, and the files
-    follow    the baseline, what counts as proven, the story, the log, the person's line in the ledger
+    follow    the baseline, the proven features, the progress log, the event log, the person's line in the ledger
 
-Each step may be repeated. Whoever has the project next ends it before anything else. Source: ``faces.md`` F-STORY-2.
+Each step may be repeated. The next process with the project's lock completes it before anything else. Source:
+``faces.md`` F-STORY-2.
 """
 
 from agent_harness.errors import HarnessError
@@ -19,7 +20,7 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Moves the branch and writes down what follows. Refused with nothing changed, as ``merge_queue.move`` says."""
+    """Move the branch and write down what follows. Raise, with nothing changed, as ``merge_queue.move`` does."""
     path = project.store.reversal()
     reversal.decide(path, found)
     try:
@@ -33,7 +34,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Ends the one that a kill has left, where its branch is checked out and has not gone another way. Says so."""
+    """Complete the undo that a kill has left, if its branch is checked out and has not diverged; print a message."""
     path = project.store.reversal()
     found = reversal.decided(path)
     if found is None:
@@ -43,9 +44,9 @@ def finish(project: Project) -> None:
     is_here = git.branch() == found.branch and git.commit_of(found.commit) is not None
     if not (found.has_moved(git) or (is_here and git.head() == found.head)):
         reversal.over(path)
-        project.say(f"Taking back {found.what} was interrupted, and the branch has gone on: nothing was taken back.")
+        project.say(f"Taking back {found.what} was interrupted, and the branch has moved: nothing was taken back.")
         return
-    project.say(f"Taking back {found.what} was interrupted; ending it.")
+    project.say(f"Taking back {found.what} was interrupted; completing it.")
     try:
         carry_out(project, found)
     except HarnessError as error:
@@ -70,7 +71,7 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """The sentence as an entry of the story."""
+    """Return the sentence as an entry of the progress log."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 

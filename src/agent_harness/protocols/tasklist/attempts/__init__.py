@@ -1,1 +1,1 @@
-"""One attempt at a task: what was there before it, what proves it, how it ends, and how it is rolled back."""
+"""Attempts at a task: state before, check, end, rollback."""

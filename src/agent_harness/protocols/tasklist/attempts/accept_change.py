@@ -1,12 +1,12 @@
-"""A person takes work as it is: work that was refused for its files, or a task that was done before.
+"""Acceptance of work by a person: work that was refused for its files, or a task that was done before.
 
-Work is judged again with these files free:
+Work is verified again with these files allowed to change:
 
-    claim     the task is theirs; what they allow is part of the claim, and of no other
-    restore   what the last attempt did comes out of its rescue, where nothing has changed since
-    complete  judged like any work, committed, closed
+    claim     the task is theirs; the allowed files are part of this claim only
+    restore   the work of the last attempt comes out of its rescue, if nothing has changed since
+    complete  verified like any work, committed, closed
 
-Where one of these fails the task is as it was, and the work is in a rescue again. Source: ``tasklist.md`` 11.6.
+If one of these fails, the task is as it was, and the work is in a rescue again. Source: ``tasklist.md`` 11.6.
 """
 
 import shlex
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Takes what the last attempt at a task did, with these files allowed to differ; what ``complete`` answers.
+    """Accept the work of the last attempt at a task, with these files allowed to differ.
 
-    ``Refused`` for a task of which nothing waits in a rescue; else as ``claim``, ``rescue.restore`` and ``complete``.
+    Return the answer of ``complete``. Raise ``Refused`` for a task without work in a rescue; else as ``claim``,
+    ``rescue.restore`` and ``complete``.
     """
     task = worker.find(worker.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
@@ -63,7 +64,7 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(worker: "Worker", task: "Task") -> JsonObject:
-    """Closes a task that a person says is done, although nothing was changed; its check runs once more."""
+    """Close a task that a person calls done, although nothing was changed; its check runs once more."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts + 1))}
     planning.set_fields(worker.store, task.id, wanted)
     worker.token = claim.claim(worker, task.id)["token"]
@@ -75,7 +76,7 @@ def _done_already(worker: "Worker", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """The command by which a person takes work that this error refuses, where it is for nothing but such files."""
+    """Return the command by which a person accepts work that this error refuses for such files only, or None."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

@@ -1,7 +1,7 @@
-"""One attempt at a task, as the disk has it: the work tree, what was there at the claim, and the record of it.
+"""Attempt at a task, as the disk has it: the work tree, the state at the claim, and the record of it.
 
-The record in ``.harness/claims/`` is a convenience: what was there is in the snapshot, a git object that a private ref
-keeps. Where the record is lost, everything is found again from the ref. Source: ``tasklist.md`` 11.2.
+The record in ``.harness/claims/`` is a convenience: the state at the claim is in the snapshot, a git object that a
+private ref keeps. If the record is lost, everything is found again from the ref. Source: ``tasklist.md`` 11.2.
 """
 
 import hashlib
@@ -40,19 +40,19 @@ RESCUE_REFS = "refs/harness/rescue"
 
 @dataclass(frozen=True)
 class AttemptTree:
-    """A worker's work tree."""
+    """Work tree of a worker."""
 
     git: Git  # its root is the top of the work tree
     exclude: tuple[str, ...]  # patterns of the harness's own files, relative to the top
-    folder: str  # where the project's commands run: the task list's own place in this work tree
+    folder: str  # for the project's commands: the task list's folder in this work tree
 
     @cached_property
     def top(self) -> str:
-        """The top of the work tree."""
+        """Top of the work tree."""
         return os.fspath(self.git.top())
 
     def is_ours(self, path: bytes) -> bool:
-        """Whether a path, relative to the top, is one of the harness's own files."""
+        """Return True if a path, relative to the top, is one of the harness's own files."""
         return self._matches(path)
 
     @cached_property
@@ -61,9 +61,9 @@ class AttemptTree:
 
 
 def place_of(worker: "Worker") -> AttemptTree | None:
-    """The work tree that the worker stands in; ``None`` outside of git.
+    """Return the work tree that the worker is in; ``None`` outside git.
 
-    The task list may lie in it, below its top, in another work tree of the same repository (then its place in this one
+    The task list may lie in it, below its top, in another work tree of the same repository (then its path in this one
     is the same), or somewhere else.
     """
     if worker.git is None or not worker.git.is_repository:
@@ -79,7 +79,7 @@ def place_of(worker: "Worker") -> AttemptTree | None:
 
 
 def folder_of(worker: "Worker") -> str:
-    """Where commands of the project run: the task list's place in the work tree; outside of git its own folder."""
+    """Return the folder for commands of the project: the list's folder in the work tree, or outside git its own."""
     place = place_of(worker)
     return place.folder if place else worker.layout.root
 
@@ -88,25 +88,25 @@ def folder_of(worker: "Worker") -> str:
 
 
 def record_of(worker: "Worker", task: "Task") -> ClaimRecord:
-    """What was written down for the claim that the task has now; empty when there is nothing usable."""
+    """Return the record of the present claim of the task; empty if there is nothing usable."""
     found = worker.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(worker: "Worker", task: "Task", **members: object) -> None:
-    """Adds members to the record of the claim; each is an object, and is believed for this claim only."""
+    """Add members to the record of the claim; each is an object, and is trusted for this claim only."""
     found = record_of(worker, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     worker.keep_claim_record(task.id, {**found, **kept})
 
 
 def noted(worker: "Worker", task: "Task", name: str) -> JsonObject:
-    """A member that ``note`` added for this very claim; empty when there is none."""
+    """Return a member that ``note`` added for this claim; empty if there is none."""
     return record_of(worker, task).noted(name, claim_key(task))
 
 
 def claim_key(task: "Task") -> str:
-    """Tells a claim from every other claim of the task, without giving its token away."""
+    """Return a key that identifies a claim of the task without revealing its token."""
     return hashlib.sha256((task.claim_token or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -115,37 +115,37 @@ def claim_key(task: "Task") -> str:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt whose baseline is there."""
+    """Attempt with an existing baseline."""
 
     place: AttemptTree
     snapshot: Snapshot
-    tree: str | None  # the work tree of the claim, where the state tells it
-    list_name: str  # of the task list among all that share the repository: what only this list uses is called by it
+    tree: str | None  # the work tree of the claim, if the state has it
+    list_name: str  # identifies the task list in the repository: part of the names that only this list uses
 
     @property
     def base(self) -> str:
-        """The commit that was checked out at the claim."""
+        """Commit that was checked out at the claim."""
         return self.snapshot.head or ""
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """The person's own files: what was not as in HEAD at the claim, byte for byte as it was; ``ABSENT`` if gone."""
+        """The person's own files: those that differed from HEAD at the claim, byte for byte; ``ABSENT`` if gone."""
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     @cached_property
     def staged(self) -> dict[bytes, TreeEntry]:
-        """What was staged at the claim."""
+        """Files that were staged at the claim."""
         found = self.place.git.differences(self.base, self.snapshot.index_tree)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """``UnsafeTree`` in another work tree than the one that the task was claimed in."""
+        """Raise ``UnsafeTree`` in another work tree than that of the claim."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
             raise UnsafeTree(f"the task was claimed in the work tree {self.tree}", hint=f"cd {shlex.quote(self.tree)}")
 
     def untouched(self) -> set[bytes]:
-        """Those of the person's own files that are now as they were at the claim."""
+        """Return the person's own files that are now as they were at the claim."""
         top = os.fsencode(self.place.top)
         return {
             path
@@ -156,14 +156,14 @@ class Attempt:
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
-    """The attempt under way, with its baseline; ``None`` outside of git, and where it has none (any more)."""
+    """Return the attempt in progress, with its baseline; ``None`` outside git, and if it has none (any more)."""
     place = place_of(worker)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
     record = record_of(worker, task)
     named = place.git.commit_of(task.base_ref)
     known = proven.base_of(worker.layout, task)
-    if known and (task.base_ref, named) != known:  # somebody moved what is gone back to, and compared with
+    if known and (task.base_ref, named) != known:  # somebody moved the ref of the baseline
         ref, commit = known
         if not ref.startswith(f"{BASE_REFS}/") or place.git.commit_of(commit) is None:
             return None
@@ -179,7 +179,7 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
-    """The snapshot of the record, if the ref agrees with it or is gone."""
+    """Return the snapshot of the record, if the ref agrees with it or is gone."""
     try:
         found = Snapshot.from_record(record.snapshot)
     except (StateDamaged, AttributeError):
@@ -189,7 +189,7 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 
 
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
-    """The snapshot that the ref names, without kept indexes; it must be of the commit that the task started at."""
+    """Return the snapshot of the ref, without kept indexes; it must be of the commit that the task started at."""
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -206,9 +206,9 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """What is at a path of the work tree, byte for byte; ``None`` for what could not be ``like`` the other entry.
+    """Return the entry at a path of the work tree, byte for byte; ``None`` if it cannot be ``like`` the other entry.
 
-    What is below a link is elsewhere.
+    A path below a link counts as absent.
     """
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
@@ -221,7 +221,7 @@ def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
 
 
 def _entry_of(full: bytes, digits: int) -> TreeEntry | None:
-    """The entry that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
+    """Return the entry that a file's bytes, or a link's target, would have; ``None`` if they cannot be read."""
     try:
         found = os.lstat(full)
         if stat.S_ISLNK(found.st_mode):
@@ -245,5 +245,5 @@ def _digest(digits: int, size: int) -> "hashlib._Hash":
 
 
 def ref_folder(refs: str, task_id: str) -> str:
-    """Where the refs of one task are."""
+    """Return the folder of the refs of one task."""
     return f"{refs}/{safe_name(task_id)}"

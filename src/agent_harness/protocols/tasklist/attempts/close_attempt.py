@@ -1,7 +1,7 @@
-"""How an attempt ends in the state and in the log: one write each, after everything that it says was done.
+"""End of an attempt in the state and in the log: one write each, after everything that it reports was done.
 
-What an ending comes to is noted before the first lasting change, so that a process that is killed between the rollback
-and the write of the state is finished by the recovery, and an attempt never counts twice. Source: ``tasklist.md`` 11.
+The result of an ending is noted before the first lasting change. So the recovery completes an ending that was killed
+between the rollback and the write of the state, and an attempt never counts twice. Source: ``tasklist.md`` 11.
 """
 
 from dataclasses import asdict, dataclass
@@ -39,19 +39,19 @@ CLEANUP_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why an attempt ends without a proof, and what becomes of the work tree."""
+    """Reason why an attempt ends without a proof, and the handling of the work tree."""
 
     category: str
     message: str
     rollback: bool = True
     allow_pushed: bool = False
-    recovery: tuple[str, str] | None = None  # action and reason, when a recovery ends it
+    recovery: tuple[str, str] | None = None  # action and reason, if a recovery ends it
     question: JsonObject | None = None  # a person decides, and the task is not tried again before
 
 
 @dataclass(frozen=True, kw_only=True)
 class CleanupRun:
-    """How ``on_failure.cleanup`` went."""
+    """Result of ``on_failure.cleanup``."""
 
     ok: bool = False
     exit: int | None = None
@@ -60,12 +60,12 @@ class CleanupRun:
 
 
 def mine(worker: "Worker", task_id: str) -> "Task":
-    """The task, when it is in progress and this worker's. Raises as ``Worker.own``."""
+    """Return the task, if it is in progress and this worker's. Raise as ``Worker.own``."""
     return worker.own(worker.store.read(), task_id, worker.store.now())
 
 
 def short(commit: str | None) -> str:
-    """A commit as the log names it."""
+    """Return a commit as the log names it."""
     return commit[:7] if commit else "none"
 
 
@@ -81,9 +81,9 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Writes down that the task is done, and how it was proven; the numbers that are left.
+    """Record that the task is done, and its proof; return the remaining numbers.
 
-    The ledger has the verdict before the state says so, once however often this is repeated.
+    The ledger has the verdict before the state does, once, however often this is repeated.
     """
 
     def act(change: "TaskListChange") -> JsonObject:
@@ -108,7 +108,7 @@ def completed(
 
 
 def completed_answer(state: "State", task: "Task") -> JsonObject:
-    """What ``complete`` answers about a completed task."""
+    """Return the answer of ``complete`` about a completed task."""
     numbers = selection.stats(state)
     return {
         "task_id": task.id,
@@ -126,9 +126,9 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
-    """Takes the attempt's work back (into a rescue), cleans up, and counts the attempt: once, whatever happens.
+    """Roll the attempt's work back (into a rescue), clean up, and count the attempt exactly once.
 
-    ``UnsafeTree`` after all this, with the list halted and the work tree untouched, when going back was refused.
+    Raise ``UnsafeTree`` after all this, with the list halted and the work tree untouched, if the rollback was refused.
     """
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(worker, task, intent=words)
@@ -173,7 +173,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
 
 
 def failed_answer(state: "State", task: "Task") -> JsonObject:
-    """What ``fail`` answers about a failed task."""
+    """Return the answer of ``fail`` about a failed task."""
     return {
         "task_id": task.id,
         "status": task.status,
@@ -186,9 +186,9 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
-    """Takes the attempt's work back and makes the task pending again; ``attempts`` stays.
+    """Roll the attempt's work back and make the task pending again; ``attempts`` stays.
 
-    ``UnsafeTree``, with nothing changed, when going back is refused.
+    Raise ``UnsafeTree``, with nothing changed, if the rollback is refused.
     """
     policy = worker.store.read().config.rollback_policy
     note(worker, task, intent={"verb": "release", "message": why})
@@ -217,7 +217,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
 
 
 def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
-    """Writes down that the work tree of a task was brought back while it stays in progress."""
+    """Record that the work tree of a task was rolled back while it stays in progress."""
     own = worker.own(change.state, task_id, change.now)
     if back.rescue:
         lifecycle.keep_rescues(own, [back.rescue])
@@ -226,7 +226,7 @@ def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") -> None:
-    """What an attempt made of the list's own terms does not outlive it."""
+    """Restore the list's own terms that an attempt has changed."""
     if changed := proven.put_terms_back(worker.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -245,19 +245,19 @@ def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Rollback
     except UnsafeTree as error:
         return RollbackOutcome(reason=error.message), error
     except HarnessError:
-        note(worker, task, intent={})  # somebody is busy there: it is the owner's to try again, or to go on
+        note(worker, task, intent={})  # another process is busy there: the owner tries again, or goes on
         raise
 
 
 def _rolled_back(worker: "Worker", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """As ``rollback.roll_back``, once what a turn of a run began is out of the way."""
+    """Call ``rollback.roll_back`` after the leftovers of a turn of a run are cleared."""
     if policy != "none":
         left_by_turn.put_in_order(worker, task, ends=True)
     return rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
-    """Runs ``on_failure.cleanup``; how it went. Only a claim that was lost meanwhile stops the failure."""
+    """Run ``on_failure.cleanup`` and return its result. Only a claim that was lost meanwhile stops the failure."""
     if not task.cleanup:
         return None
     folder, wished = folder_of(worker), settings_from(worker.store.read().config.sandbox)

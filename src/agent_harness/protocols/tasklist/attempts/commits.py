@@ -1,7 +1,7 @@
-"""The commit of a task: what the attempt changed, and nothing of what was the person's own before it.
+"""Commit of a task: the attempt's changes, without the person's own earlier changes.
 
-What was dirty or untracked at the claim and is still the same, byte for byte, stays out of the commit, and stays
-staged or not as it was. A file of the person's that the attempt changed further goes in as a whole. Source:
+Files that were dirty or untracked at the claim and are still the same, byte for byte, stay out of the commit, and stay
+staged or not as they were. A file of the person's that the attempt changed further goes in as a whole. Source:
 ``tasklist.md`` 11.4.
 """
 
@@ -38,47 +38,47 @@ EMPTY_BLOBS = (
 
 @dataclass(frozen=True)
 class AttemptWork:
-    """The attempt's work so far, apart from what is the person's own."""
+    """The attempt's work so far, separate from the person's own files."""
 
     attempt: Attempt
-    full: str  # a commit of everything that is not ignored, the person's own files too: what is judged
+    full: str  # a commit of everything not ignored, the person's own files too: it is verified
     full_tree: str
     head: Head
     tree: str  # of HEAD, with the attempt's uncommitted changes
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from HEAD to this tree
     kept: frozenset[bytes]  # the person's own files that are as they were
-    committed: frozenset[bytes]  # what commits since the claim changed
+    committed: frozenset[bytes]  # changed by commits since the claim
 
     @cached_property
     def new(self) -> frozenset[bytes]:
-        """Files that the changes leave behind."""
+        """Files that exist after the changes."""
         return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
 
     @cached_property
     def folders(self) -> frozenset[bytes]:
-        """The folders above these files."""
+        """Folders above these files."""
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Whether a file is the person's, and the attempt did nothing to it, nor anything in its place."""
+        """Return True if a file is the person's, and the attempt changed neither it nor its path."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
 def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
-    """The commit that holds the attempt's work: a new one on the branch that is checked out, or HEAD as it is.
+    """Return the commit that holds the attempt's work: a new one on the branch that is checked out, or HEAD.
 
-    HEAD when nothing is to be committed, and where no baseline tells the attempt's work from the person's; ``None``
-    outside of git and on a branch without a commit. Safe to repeat after a crash. ``UnsafeTree`` when git is in the
-    middle of something, or the branch moves meanwhile; the work tree is untouched then. No hook runs.
+    HEAD if nothing is to be committed, and if no baseline separates the attempt's work from the person's; ``None``
+    outside git and on a branch without a commit. Safe to repeat after a crash. Raise ``UnsafeTree`` if a git operation
+    is in progress, or the branch moves meanwhile; the work tree is untouched then. No hook runs.
     """
     with opened(worker, task) as work:
         return commit(worker, work, message)
 
 
 def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | None:
-    """The same for work that was opened: exactly what was seen then, whatever the folder holds by now."""
+    """Commit opened work: exactly as it was then, regardless of the present folder."""
     if work is None:
         place = place_of(worker)
         return place.git.head() if place else None
@@ -92,7 +92,7 @@ def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | No
 
 @contextmanager
 def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
-    """The attempt's work as it is now; ``None`` where there is no baseline. ``UnsafeTree`` in another work tree."""
+    """Yield the attempt's present work; ``None`` without a baseline. Raise ``UnsafeTree`` in another work tree."""
     attempt = attempt_of(worker, task)
     if attempt is None:
         yield None
@@ -103,7 +103,7 @@ def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(worker: "Worker", task: "Task") -> str | None:
-    """The tree of all that is not ignored, the person's own files too; ``None`` where there is no baseline."""
+    """Return the tree of everything not ignored, the person's own files too; ``None`` without a baseline."""
     attempt = attempt_of(worker, task)
     if attempt is None:
         return None
@@ -114,12 +114,12 @@ def fingerprint(worker: "Worker", task: "Task") -> str | None:
 
 @contextmanager
 def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
-    """What the attempt did, as objects that are safe from garbage collection within the context."""
+    """Yield the attempt's work, as objects that are safe from garbage collection within the context."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
         head = git.look()
         if head.commit is None or head.tree is None:
-            raise UnsafeTree(f"{head.branch} has no commit any more", hint="git log --all --oneline")
+            raise UnsafeTree(f"{head.branch} no longer has a commit", hint="git log --all --oneline")
         committed = frozenset(git.differences(attempt.base, head.commit))
         full_tree = git.tree_of(full)
         kept, tree = _apart(attempt, full, full_tree, head)
@@ -129,10 +129,10 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """A commit of everything that is not ignored, under a private ref within the context.
+    """Yield a commit of everything that is not ignored, under a private ref within the context.
 
-    Tasks are called alike in every list: the ref is that of this list, so that no neighbour in the repository takes it
-    away, and what it keeps is safe from garbage collection as long as it is judged.
+    Different lists use the same task ids: the ref belongs to this list, so that no other list in the repository removes
+    it, and garbage collection spares its objects during verification.
     """
     place = attempt.place
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
@@ -146,10 +146,10 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 
 
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
-    """The person's own files that are as they were, and the candidate's tree in which they are as in HEAD.
+    """Return the person's own unchanged files, and the candidate's tree in which they are as in HEAD.
 
-    So are the harness's own that were in the commit of the claim; others that the attempt has committed go out again. A
-    file that the person had removed stays removed where the attempt put something into its place.
+    The same holds for the harness's own files in the commit of the claim; others that the attempt has committed are
+    removed. A file that the person had removed stays removed if the attempt replaced it.
     """
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
@@ -175,7 +175,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 
 
 def _stage(work: AttemptWork, commit: str) -> None:
-    """Makes the index say what the commit says, and leaves staged what the person had staged before the claim."""
+    """Make the index agree with the commit, and leave the files staged that the person had staged before the claim."""
     git = work.attempt.place.git
     found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
@@ -187,7 +187,7 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """How the index differs from a commit: path -> (entry of the commit, entry of the index)."""
+    """Return how the index differs from a commit: path -> (entry of the commit, entry of the index)."""
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
@@ -198,7 +198,7 @@ def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntr
 
 
 def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> TreeEntry:
-    """What the index must hold where it holds another thing than the commit."""
+    """Return the entry that the index must hold if it differs from the commit."""
     if work.attempt.place.is_ours(path):
         return said if said == ABSENT and path in work.committed else now
     if not work.is_theirs(path):
@@ -209,14 +209,14 @@ def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> 
 
 
 def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
-    """Entries as ``update-index`` reads them; removals first, so that a file can take the place of a folder."""
+    """Return entries for ``update-index``; removals first, so that a file can replace a folder."""
     ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
     nothing = "0" * len(commit)
     return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
 
 
 def _advance(work: AttemptWork, commit: str) -> None:
-    """Moves the branch that is checked out, if nobody else has moved it."""
+    """Move the branch that is checked out, if no other process has moved it."""
     head, git = work.head, work.attempt.place.git
     ref = "HEAD" if head.branch == DETACHED else head.branch
     try:
@@ -225,12 +225,12 @@ def _advance(work: AttemptWork, commit: str) -> None:
         hint = "git log --oneline -3  # then run the same command again"
         now = git.head()
         if now and now != head.commit:
-            message = f"Another command moved {ref} to {now[:12]} while the task was judged; nothing was committed"
+            message = f"Another command moved {ref} to {now[:12]} while the task was verified; nothing was committed"
             raise UnsafeTree(message, hint=hint) from error
         raise UnsafeTree(f"{ref} could not be moved to the task's commit: {error.message}", hint=hint) from error
 
 
 def paths_of(work: AttemptWork) -> list[str]:
-    """The files with uncommitted work in them, one line each."""
+    """Return the files with uncommitted work in them, one line each."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -1,8 +1,8 @@
-"""The completed tasks whose proofs a change may break: asked before a task is completed, and before it lands.
+"""Completed tasks whose proofs a change may break: checked before a task is completed, and before it lands.
 
-Nobody reads what every task of a list stands on. Asked are those that the change may concern by what is known: the
-task needs them, their proof names a file that it changes, or their work has changed the same file. Plain runs and runs
-of several agents take the same ones.
+The dependencies of a proof are not fully known. Checked are the tasks that the change may concern: the task needs them,
+their proof names a file that it changes, or their work has changed the same file. Serial runs and runs with several
+agents select the same ones.
 """
 
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 MOST = 20
-"""So many completed tasks are asked at most of one change; what else it breaks is seen at the end of the run."""
+"""Maximum of completed tasks to check for one change; other breakage is found at the end of the run."""
 LOOKED_BACK = 1000
-"""Of a long list the tasks that were completed last are looked at, and those that a task needs."""
+"""Number of recently completed tasks to consider, besides those that a task needs."""
 
-_NAMED_PATHS = 200  # changed paths that git is asked for by name; of more it names what it has
+_NAMED_PATHS = 200  # maximum of changed paths that git gets by name; above it git lists all
 _WORDS = re.compile(r"[\w./+@%-]+")
 _WHOLE_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -35,10 +35,10 @@ def concerned(
     besides: Collection[str] = (),
     under_way: Mapping[str, str] | None = None,
 ) -> list["Task"]:
-    """Return the completed tasks that a change of these files may break: what it needs first, then the newest.
+    """Return the completed tasks that a change of these files may break: dependencies first, then the newest.
 
-    ``besides`` are the ids of those whose change it is; ``under_way`` has tasks that count as completed, with their
-    commits. Costs one call of git, and none where nothing is changed or nothing was completed.
+    ``besides`` are the ids of the tasks that make the change; ``under_way`` has tasks that count as completed, with
+    their commits. Costs one call of git, and none if nothing is changed or nothing was completed.
     """
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
@@ -55,20 +55,20 @@ def concerned(
 
 
 def _names(task: "Task", named: Collection[str]) -> bool:
-    """Whether its proof says one of these paths."""
+    """Return True if the task's proof names one of these paths."""
     words = _WORDS.findall(task.validation_command or "")
     return any(word.removeprefix("./") in named for word in words)
 
 
 def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
-    """The commit that holds the work of a task, and the one before it; its parent where that is empty."""
+    """Return the commit that holds the work of a task, and the one before it; empty means its parent."""
     if task.id in commits:
         return commits[task.id], ""
     return task.completed_commit or "", task.started_at_commit or ""
 
 
 def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collection[bytes]) -> set[str]:
-    """The tasks whose work has changed one of these files; those whose commits are gone are left out."""
+    """Return the tasks whose work has changed one of these files; those whose commits are gone are left out."""
     known = {task: span for task, span in spans.items() if _WHOLE_ID.fullmatch(span[0]) and span[0] != span[1]}
     if not known:
         return set()
@@ -84,7 +84,7 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 
 
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
-    """The commits among these that differ in one of the files from the one beside them, else from their parent."""
+    """Return the commits that differ in one of the files from the one beside them, else from their parent."""
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
     asked = "".join(f"{line}\n" for line in dict.fromkeys(lines)).encode()

@@ -1,8 +1,8 @@
-"""Whether what a run has completed still passes once all of it is done: asked at its end, each proof once.
+"""Final check of a run: do the tasks that it has completed still pass? Each proof runs once.
 
-While a run goes on, the completed tasks that a change may concern are asked before the next one is completed. What a
-change breaks otherwise is found here: the task counts as proven no more, the one that broke it is sought by halving
-over the commits of the run, and a person is asked.
+During a run, the completed tasks that a change may concern are checked before the next one is completed. Other breakage
+is found here: the task no longer counts as proven, a bisection over the commits of the run finds the breaking task, and
+a person is asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """Where the proofs are run."""
+    """Place where the proofs are run."""
 
     folder: Git
-    head: str | None  # the commit that is looked at; none where the files count as they are
+    head: str | None  # the commit to check; None for the files as they are
     stop: "Stop"
 
     def runs(self, check: "CommandCheck", commit: str | None = None) -> Verdict:
-        """Return how a proof ends on a commit, or on what is looked at."""
+        """Return the verdict of a proof on a commit, by default the checked one."""
         return validation.proof_at(self.folder, commit or self.head or "", check, self.stop)
 
 
 def look(
     worker: "Worker", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Return the tasks that do not pass any more, of those that a run has ``completed``, in this order.
+    """Return the tasks of a run that do not pass any more, in the order of ``completed``.
 
-    ``asked`` are those whose proofs have passed with all of its work already. A command that several share runs once.
+    ``asked`` are those whose proofs have already passed with all of its work. A command that several share runs once.
     """
     state = worker.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
@@ -82,12 +82,15 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Whether the proof passes on its own task's commit: what stands on files of no commit, nobody has broken."""
+    """Return True if the proof passes on its own task's commit.
+
+    A proof that needs uncommitted files was broken by no task.
+    """
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first task of the run on whose commit the proof fails, by halving; ``None`` where none did it."""
+    """Return the first task of the run on whose commit the proof fails, by bisection; ``None`` if there is none."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -107,7 +110,7 @@ def _open_again(worker: "Worker", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command that takes back what broke a task: of what is open again no undo is left."""
+    """Return the command that reverts the breaking work; a task that is open again has no undo."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -123,9 +126,9 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Writes down that a completed task does not pass on ``head`` any more, and asks a person.
+    """Record that a completed task does not pass on ``head`` any more, and ask a person.
 
-    ``by`` is the task whose work broke it, and the commit of that work, where they are known.
+    ``by`` is the task whose work broke it, and the commit of that work, if they are known.
     """
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":

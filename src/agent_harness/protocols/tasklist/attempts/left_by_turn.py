@@ -1,8 +1,8 @@
-"""What a turn of ``harness run`` leaves of the repository, brought in order by the rules of ``session.turn_end``.
+"""Cleanup of the repository after a turn of ``harness run``, by the rules of ``session.turn_end``.
 
-Whatever such a turn began in the work tree of its claim is the attempt's: another branch, another history, a merge that
-waits. So none of it refuses a proof, a rollback or the next claim. Claims of people and of agents that they started
-stay as ``tasklist.md`` 11.3 has them.
+Everything that such a turn began in the work tree of its claim belongs to the attempt: another branch, another history,
+a pending merge. So none of it blocks a proof, a rollback or the next claim. Claims of people and of agents that they
+started follow ``tasklist.md`` 11.3.
 """
 
 from itertools import count
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
-    """What git waits for in the worker's work tree, or why the work cannot be put on the commit of the claim.
+    """Return the pending git operation, or the reason why the work does not fit the commit of the claim.
 
-    Its code, and what is told. ``None`` for nothing, and outside of git.
+    Its code, and the message. ``None`` if there is neither, and outside git.
     """
     place = place_of(worker)
     if place is None:
@@ -39,12 +39,12 @@ def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
 
 
 def _attempt(worker: "Worker", task: "Task") -> "Attempt | None":
-    """The attempt under way, if ``harness run`` has started its agent."""
+    """Return the attempt in progress, if ``harness run`` has started its agent."""
     return attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
 
 
 def refuse_replaced(worker: "Worker", task: "Task") -> None:
-    """``UnsafeTree``, and the list halted, where a turn has put another repository, or none, in place of its own."""
+    """Raise ``UnsafeTree``, and halt the list, if a turn has replaced or removed the repository."""
     if worker.git is None:
         return
     try:
@@ -56,10 +56,10 @@ def refuse_replaced(worker: "Worker", task: "Task") -> None:
 
 
 def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
-    """Makes HEAD and the branch of the claim what ``turn_end.come_home`` says; what was done, in words.
+    """Restore HEAD and the branch of the claim as ``turn_end.come_home`` does; return a message about it, or None.
 
-    With ``ends`` the attempt is over, and an operation that waits is set aside; before, it is left to the agent, and
-    nothing else is touched. Nothing happens to the claim of somebody whom ``harness run`` has not started.
+    With ``ends`` the attempt is over, and a pending operation is set aside; before, it is left to the agent, and
+    nothing else is touched. A claim that ``harness run`` has not started is left alone.
     """
     attempt = _attempt(worker, task)
     if attempt is None:
@@ -87,7 +87,7 @@ def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
 
 
 def _kept(worker: "Worker", attempt: "Attempt", task: "Task", commit: str) -> str:
-    """The rescue of the task that keeps a commit, a new one unless there is one."""
+    """Return the rescue ref of the task that keeps a commit, a new one unless it exists."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)
     names = (f"{folder}/turn-{task.attempts + 1}-{number}" for number in count(1))

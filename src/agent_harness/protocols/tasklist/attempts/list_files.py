@@ -1,7 +1,7 @@
-"""The list's own files before a turn of ``harness run``, so that its end can put them back.
+"""The list's own files before a turn of ``harness run``, so that its end can restore them.
 
-Whatever a turn does to them, by ``git clean -fdx``, a stash of ignored files or a link in their place: the list that is
-judged, and that the next attempt begins with, is there. Source: ``tasklist.md`` 8, 11.4.
+A turn may remove them by ``git clean -fdx``, a stash of ignored files or a link. They are restored, so that
+verification and the next attempt have the list. Source: ``tasklist.md`` 8, 11.4.
 """
 
 import os
@@ -20,7 +20,7 @@ _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a tur
 
 
 class ListFiles:
-    """The list, its log, its costs and the mark by which hooks act, as they are when this is made."""
+    """Saved copies of the list, its log, its costs and the marker that enables hooks."""
 
     def __init__(self, worker: "Worker", state: State) -> None:
         layout = worker.layout
@@ -31,7 +31,7 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Puts back what is gone, damaged or a link to elsewhere; what that was, in words."""
+        """Restore files that are gone, damaged or links to elsewhere; return a message about them, or None."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -43,20 +43,20 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Puts the list back where it is lost, or no command has written it as it is; its name, and the found one's.
+        """Restore the list if it is lost, or no command has written its content.
 
-        For an agent that has another list of its own to work with.
+        Return its name, and that of the found file. For an agent that works with another list of its own.
         """
         layout = self._worker.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
-        with self._worker.store.lock():  # who holds it may have written the list, and not the copy yet
+        with self._worker.store.lock():  # another process may have written the list, and not the copy yet
             if not self._is_list_lost() and not _is_edited(layout):
                 return {}
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """The logs that do not begin as they did, made whole, and the mark; the names of the logs."""
+        """Restore logs whose beginning has changed, and the marker; return the names of the logs."""
         if self._is_active and not self._worker.store.active():
             self._worker.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
@@ -70,11 +70,11 @@ class ListFiles:
         return is_new_link or not _is_whole(self._worker)
 
     def _list_put_back(self) -> str:
-        """The new name of what was found."""
+        """Restore the list; return the new path of the found file."""
         layout = self._worker.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
-            os.rename(layout.tasks, aside)  # by what it names, the copy would be looked for elsewhere
+            os.rename(layout.tasks, aside)  # a link would lead to another list's copy
         with self._worker.store.lock():
             copy = proven.kept_list(layout)
             newest = copy if copy and copy.revision >= self._state.revision else self._state
@@ -90,13 +90,13 @@ def _is_whole(worker: "Worker") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return whether the list differs from the copy that every command makes; false if there is no copy."""
+    """Return True if the list differs from the copy that every command makes; False if there is no copy."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 
 
 def _content(path: str) -> bytes | None:
-    """What is in a log; ``None`` where it is no file of its own, or too long to be held."""
+    """Return the content of a log; ``None`` if it is not a regular file, or too long for memory."""
     try:
         if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
             return None

@@ -1,7 +1,7 @@
-"""Makes a task whole that an interrupted session left in progress, by the table in ``recovery.py``.
+"""Recovery of tasks that an interrupted session left in progress, by the table in ``recovery.py``.
 
-Whoever recovers takes the claim over first, under a token of its own: an owner that wakes up later can change nothing,
-and two that recover at the same time do not do it twice. Source: ``tasklist.md`` 12.
+A recovery takes the claim over first, under its own token: an owner that wakes up later can change nothing, and two
+simultaneous recoveries do not do it twice. Source: ``tasklist.md`` 12.
 """
 
 import copy
@@ -36,16 +36,16 @@ DECISIONS = ("resume", "fail")
 
 
 def recover(worker: "Worker", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
-    """Recovers one task, or every interrupted one that this worker may recover: what was found and done, for each.
+    """Recover one task, or every interrupted one that this worker may recover; return findings and actions for each.
 
     ``task_id``, ``row`` (the step of the table), ``reason``, ``evidence``, and ``action``: ``completed``, ``failed``,
     ``released``, ``blocked`` (the proof cannot run; the log says why) or ``resume``. The last means that only the agent
-    can judge: nothing is done before it decides by ``decide`` (``resume`` or ``fail``); once it has (``decided``), the
-    task is this worker's (``token``). ``NotOwner`` for a task that somebody is at work on, ``UnsafeTree`` (and the list
-    halted) when others committed during the attempt.
+    can decide: nothing is done before it does, by ``decide`` (``resume`` or ``fail``); once it has (``decided``), the
+    task is this worker's (``token``). Raise ``NotOwner`` for a task whose owner is still working, ``UnsafeTree`` (and
+    halt the list) if others committed during the attempt.
     """
     if decide is not None and decide not in DECISIONS:
-        raise UsageError(f"{decide!r} is no decision", hint="--decide resume or --decide fail")
+        raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = worker.store.read(), worker.store.now()
     if task_id is None:
         names = [task.id for task in state.tasks if _is_left(worker, state, task, now)]
@@ -54,11 +54,11 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
     return [_recover(worker, task_id, decide)]
 
 
-# ---- who may ---------------------------------------------------------------------------------------------------------
+# ---- permission ------------------------------------------------------------------------------------------------------
 
 
 def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
-    """Whether a task was interrupted, in this work tree, and is this worker's to recover."""
+    """Return True if a task was interrupted, in this work tree, and is this worker's to recover."""
     if task.status != "in_progress" or task.worktree not in (None, worker.tree_name) or leases.is_left_by_run(task):
         return False
     if task.claimed_by == worker.owner:
@@ -68,7 +68,7 @@ def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
-    """Whether the worker may take a claim over: its own, one without a sign of life, all in a session of its own."""
+    """Return True if the worker may take a claim over: its own, a dead one, any in its own session."""
     if task.claimed_by in (None, worker.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -82,11 +82,11 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
         told = f"{task.id} is held by a run of several agents that was ended, which may have proven it already"
         raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(worker, state, task, now):
-        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is at work on it", hint="harness status")
+        raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on it", hint="harness status")
 
 
 def _take_over(worker: "Worker", task_id: str) -> "Worker":
-    """Makes the worker the owner, under a new token; the worker with that token."""
+    """Make the worker the owner, under a new token; return the worker with that token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:
@@ -117,7 +117,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
 
 
 def _find_base(worker: "Worker", task: "Task") -> None:
-    """Finds the baseline of a claim again that a restored backup knew nothing of."""
+    """Find the baseline of a claim again that a restored backup does not have."""
     place, start = place_of(worker), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -125,7 +125,7 @@ def _find_base(worker: "Worker", task: "Task") -> None:
     words = ("for-each-ref", "--sort=-creatordate", "--format=%(refname)", f"{folder}/{task.attempts + 1}*")
     refs, own = place.git.text(*words).split(), worker.claim_record(task.id)
     if own.attempt == task.attempts + 1 and own.ref in refs:
-        refs = [own.ref]  # another list in the repository may have a task that is called alike
+        refs = [own.ref]  # another list in the repository may have a task with the same id
     for ref in refs:
         base = place.git.commit_of(f"{ref}^1") or ""
         if base.startswith(start):
@@ -135,7 +135,7 @@ def _find_base(worker: "Worker", task: "Task") -> None:
             return
 
 
-# ---- what is done ----------------------------------------------------------------------------------------------------
+# ---- actions ---------------------------------------------------------------------------------------------------------
 
 
 def _recover(worker: "Worker", task_id: str, decide: str | None) -> JsonObject:
@@ -207,7 +207,7 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
-    """Ends an attempt that was being ended when the process died."""
+    """Complete the ending of an attempt that was killed."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
@@ -227,7 +227,7 @@ def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(worker: "Worker", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halts the list: what others committed during the attempt is not ours to judge or to take back."""
+    """Halt the list: commits of others during the attempt are neither verified nor rolled back."""
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
@@ -241,15 +241,15 @@ def _log(worker: "Worker", task: "Task", action: str, reason: str) -> None:
     worker.store.note("RECOVERY", text, task=task.id)
 
 
-# ---- completed by somebody else --------------------------------------------------------------------------------------
+# ---- tasks completed by others ---------------------------------------------------------------------------------------
 
-# Nobody but the harness closes a task; an agent that edits the file by hand gains nothing. Source: ``tasklist.md`` 8.
+# Only the harness closes a task; an agent that edits the file by hand gains nothing. Source: ``tasklist.md`` 8.
 
 
 def confirm(worker: "Worker") -> list[JsonObject]:
-    """Runs the validation of each such task on the files as they are: its ``action`` is confirmed or reopened.
+    """Run the check of each such task on the present files: its ``action`` is confirmed or reopened.
 
-    An undo that was killed is ended first. A list that is seen for the first time is believed. Costs one look when
+    An undo that was killed is completed first. A list that is seen for the first time is trusted. Costs one look if
     there is nothing to do.
     """
     worker.store.change(lambda change: proven.adopt(worker.layout, change.state))
@@ -265,7 +265,7 @@ def confirm(worker: "Worker") -> list[JsonObject]:
 
 
 def _confirm(worker: "Worker", task_id: str, interrupted: str | None) -> JsonObject:
-    """``interrupted`` says that an undo of it was; else somebody has marked it."""
+    """Confirm or reopen one task; ``interrupted`` says that an undo of it was, else somebody has marked it."""
     state = worker.store.read()
     task = worker.find(state, task_id)
     ran = validation.again(worker, task)

@@ -1,4 +1,4 @@
-"""What rollbacks took away: looking at it, getting it back, and letting it go. Source: ``tasklist.md`` 11.3, 13.3.
+"""Work that rollbacks removed: show, restore and prune it. Source: ``tasklist.md`` 11.3, 13.3.
 
 A rescue is a commit under ``refs/harness/rescue/TASK/N``; git shows it like any other. It stays until a person prunes.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RescueEntry:
-    """One rescue, or the baseline of an attempt, by its ref."""
+    """Rescue, or the baseline of an attempt, by its ref."""
 
     ref: str
     task_id: str
@@ -35,17 +35,17 @@ class RescueEntry:
     commit: str
     at: str
     subject: str
-    is_own: bool  # what the person had not committed, not what an attempt did
+    is_own: bool  # the person's uncommitted files, not the work of an attempt
 
 
 def entries(worker: "Worker") -> list[JsonObject]:
-    """Every rescue, newest first: ``ref``, ``task_id``, ``number``, ``commit``, ``at``, ``subject``."""
+    """Return every rescue, newest first: ``ref``, ``task_id``, ``number``, ``commit``, ``at``, ``subject``."""
     git = worker.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
 def show(worker: "Worker", ref: str) -> JsonObject:
-    """One rescue: its ``base`` (what the work tree went back to), the ``files`` that differ from it, ``commits``."""
+    """Return one rescue: its ``base`` (the restored commit), the ``files`` that differ from it, ``commits``."""
     git, found = _find(worker, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
@@ -55,10 +55,10 @@ def show(worker: "Worker", ref: str) -> JsonObject:
 
 
 def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
-    """Gets a rescue back: all of its files in a new folder ``to``, else what it changed into the work tree.
+    """Restore all files of a rescue in a new folder ``to``, or else its changes in the work tree.
 
-    Into the work tree only where every file concerned is as the rescue's base had it, or as the rescue has it already;
-    otherwise ``UnsafeTree``, with nothing touched. HEAD, branches and the index stay as they are.
+    In the work tree, every file concerned must be as in the rescue's base, or as in the rescue already; otherwise raise
+    ``UnsafeTree``, with nothing touched. HEAD, branches and the index stay unchanged.
     """
     git, found = _find(worker, ref)
     if to is not None:
@@ -69,7 +69,7 @@ def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
 
 
 def prune(worker: "Worker", older_than_days: float) -> JsonObject:
-    """Lets go of rescues, and of baselines of tasks that are not in progress, that are older: ``pruned``, ``kept``."""
+    """Delete older rescues, and older baselines of tasks that are not in progress; return ``pruned``, ``kept``."""
     git = worker.git
     if git is None:
         return {"pruned": [], "kept": 0}
@@ -104,7 +104,7 @@ def _entry(kept: snapshot.KeptRef) -> RescueEntry:
 
 
 def _find(worker: "Worker", ref: str) -> tuple[Git, RescueEntry]:
-    """The rescue of that name, in full or from ``rescue`` or the task on (``task-001/1``)."""
+    """Return the rescue of that name, in full or from ``rescue`` or the task on (``task-001/1``)."""
     git = worker.git
     known = _listed(git, RESCUE_REFS) if git else []
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")
@@ -125,4 +125,4 @@ def _write_changes(git: Git, found: RescueEntry) -> list[str]:
         if not is_known or links.above(path):
             hint = f"harness rescue restore {found.ref} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} was changed after the attempt; nothing was restored", hint=hint)
-    return snapshot.write_changes(git, found.commit, changes)  # the base of the rescue has what goes
+    return snapshot.write_changes(git, found.commit, changes)  # the base of the rescue keeps what is removed

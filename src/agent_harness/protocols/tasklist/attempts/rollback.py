@@ -1,7 +1,7 @@
-"""The baseline of a task: what was there at the claim, and going back to it without losing anything.
+"""Baseline of a task: the state at the claim, and a rollback to it that loses nothing.
 
-Nothing here moves the work tree in any other way than the kernel's ``restore``: what it takes away is in a rescue
-first. Source: ``tasklist.md`` 11.2, 11.3.
+Only the kernel's ``restore`` changes the work tree here: a rescue keeps everything before it is removed. Source:
+``tasklist.md`` 11.2, 11.3.
 """
 
 import os
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 
-HOW_TO_GO_ON = "settle it by hand, then: harness resume"
+HOW_TO_GO_ON = "resolve it, then: harness resume"
 
 
 class BaseMissing(UnsafeTree):
@@ -47,25 +47,25 @@ class BaseMissing(UnsafeTree):
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackOutcome:
-    """What became of the work tree."""
+    """Result of a rollback."""
 
-    reason: str | None = None  # why it stayed as it is; none where it was brought back
-    rescue: str | None = None  # the ref of what was taken away
+    reason: str | None = None  # why it stayed as it is; None after a rollback
+    rescue: str | None = None  # the ref of the removed work
     policy: str = ""
     base: str = ""  # the commit of the claim
-    commits: tuple[JsonObject, ...] = ()  # taken back
+    commits: tuple[JsonObject, ...] = ()  # rolled back
     left_in_place: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
-    rescue_of_own: str | None = None  # the ref of what the person had not committed, after the policy ``hard``
+    rescue_of_own: str | None = None  # the ref of the person's uncommitted files, after the policy ``hard``
     base_missing: bool = False
 
     @property
     def rolled_back(self) -> bool:
-        """Whether it was brought back."""
+        """True after a rollback."""
         return self.reason is None
 
     def as_record(self) -> JsonObject:
-        """The members of the answer."""
+        """Return the members of the answer."""
         if not self.rolled_back:
             return {"rolled_back": False, "rescue": self.rescue, "reason": self.reason}
         return {
@@ -83,9 +83,9 @@ class RollbackOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptEvidence:
-    """What an attempt left, seen from the baseline. Source: ``tasklist.md`` 12."""
+    """Traces of an attempt, compared with the baseline. Source: ``tasklist.md`` 12."""
 
-    known: bool = False  # whether there is a baseline to compare with
+    known: bool = False  # True if there is a baseline
     uncommitted: tuple[str, ...] = ()
     commits: tuple[JsonObject, ...] = ()
     foreign: tuple[JsonObject, ...] = ()  # those of other authors among them
@@ -93,7 +93,7 @@ class AttemptEvidence:
     checkpoints: tuple[JsonObject, ...] = ()
 
     def as_record(self) -> JsonObject:
-        """The members of the answer."""
+        """Return the members of the answer."""
         return {
             each.name: value if isinstance(value := getattr(self, each.name), bool) else [*value]
             for each in fields(self)
@@ -104,11 +104,11 @@ class AttemptEvidence:
 
 
 def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Remembers the work tree for an attempt that starts now; answers the record of the claim, for the caller to keep.
+    """Save the work tree for an attempt that starts now; return the record of the claim, for the caller to keep.
 
-    In its snapshot are the person's own changes, what was staged and the names that were ignored. ``None`` outside of
-    git and on a branch without a commit: there is no baseline then. ``UnsafeTree`` when git is in the middle of
-    something, a path is in conflict, or, with ``dirty="refuse"``, anything is not committed. Nothing that a person sees
+    Its snapshot has the person's own changes, the staged files and the names of ignored files. Return ``None`` outside
+    git and on a branch without a commit: there is no baseline then. Raise ``UnsafeTree`` if a git operation is in
+    progress, a path is in conflict, or, with ``dirty="refuse"``, anything is not committed. Nothing that a person sees
     changes.
     """
     place = place_of(worker)
@@ -135,7 +135,7 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
 
 
 def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
-    """Forgets a baseline that no claim uses; nothing when it is gone already."""
+    """Delete a baseline that no claim uses; do nothing if it is gone already."""
     place, ref = place_of(worker), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
@@ -154,17 +154,17 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
                 raise
 
 
-# ---- going back ------------------------------------------------------------------------------------------------------
+# ---- rollback --------------------------------------------------------------------------------------------------------
 
 
 def roll_back(
     worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
-    """Brings the work tree back to what it was at the claim.
+    """Roll the work tree back to its state at the claim.
 
-    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also takes away what the person had not committed at
-    the claim, after rescuing it. Safe to repeat after a crash. ``BaseMissing`` when the baseline is gone,
-    ``UnsafeTree`` when a condition of ``tasklist.md`` 11.3 does not hold; the work tree is untouched then.
+    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also removes the person's uncommitted files of the
+    claim, after rescuing them. Safe to repeat after a crash. Raise ``BaseMissing`` if the baseline is gone,
+    ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 does not hold; the work tree is untouched then.
     """
     if policy == "none":
         return RollbackOutcome(reason="the policy of this task list is to leave the work tree as it is")
@@ -195,7 +195,7 @@ def roll_back(
 
 
 def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """What ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files`` taken back."""
+    """Return the effects of ``roll_back``: ``possible``, ``reason``, the base, and its ``commits`` and ``files``."""
     attempt = _rollback_point(worker, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(worker, task, policy="none").as_record(), "possible": False}
@@ -223,7 +223,7 @@ def _commit(sha: str, subject: str) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """Text that JSON can hold, on one line, whatever bytes it was made of."""
+    """Return text that JSON can hold, on one line, from any bytes."""
     return shown(os.fsencode(text))
 
 
@@ -235,7 +235,7 @@ def _plain(text: str) -> str:
 
 
 def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
-    """Takes away what the person had not committed at the claim; the ref of its rescue, ``None`` if there was nothing.
+    """Remove the person's uncommitted files of the claim; return the ref of their rescue, ``None`` if there were none.
 
     Safe to repeat after a crash.
     """
@@ -257,7 +257,7 @@ def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """What is not as in HEAD: paths that HEAD or the index has, and paths that only the work tree has."""
+    """Return the paths that differ from HEAD: those in HEAD or the index, and those only in the work tree."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -271,7 +271,7 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """``UnsafeTree`` unless going back takes nothing from anybody else (``tasklist.md`` 11.3)."""
+    """Raise ``UnsafeTree`` if a rollback would remove other people's work (``tasklist.md`` 11.3)."""
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
@@ -281,7 +281,7 @@ def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bo
     if head.branch != base.branch:
         raise _refused(f"{head.branch} is checked out, and the task was claimed on {base.branch}", "git branch")
     if head.commit is None or not git.ancestor(attempt.base, head.commit):
-        raise _refused(f"the history was rewritten: {attempt.base[:12]} is not below HEAD", "git reflog")
+        raise _refused(f"the history was rewritten: {attempt.base[:12]} is not an ancestor of HEAD", "git reflog")
     pushed = git.published(attempt.base, head.commit)
     if pushed and not allow_pushed:
         raise _refused(f"{len(pushed)} commits of the attempt were pushed, such as {pushed[0][:12]}", "git log")
@@ -295,7 +295,7 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
-    """Another task that is claimed in this work tree by another worker who may still be at work."""
+    """Return another task that a live other worker has claimed in this work tree, or None."""
     state, now = worker.store.read(), worker.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
@@ -304,11 +304,11 @@ def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
     return None
 
 
-# ---- what happened ---------------------------------------------------------------------------------------------------
+# ---- evidence --------------------------------------------------------------------------------------------------------
 
 
 def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
-    """What the attempt left. ``UnsafeTree`` in another work tree than the one that the task was claimed in."""
+    """Return the traces of the attempt. Raise ``UnsafeTree`` in another work tree than that of the claim."""
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(worker, task)
     if attempt is None:
@@ -334,16 +334,16 @@ def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """The rescues of all tasks of this id, by their refs as git orders them: commit and subject."""
+    """Return the rescues of all tasks of this id, by their refs in git's order: commit and subject."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
 
 
 def rescues_of(worker: "Worker", task: "Task") -> list[str]:
-    """The refs of what going back from this very attempt has taken away, also in tries that a crash cut short.
+    """Return the rescue refs of this attempt, also of rollbacks that a crash interrupted.
 
-    A task of another list in the repository may be called alike: what is its is rescued before another baseline.
+    Another list in the repository may have a task with the same id: its rescues have another baseline.
     """
     attempt = attempt_of(worker, task)
     if attempt is None:
@@ -354,6 +354,6 @@ def rescues_of(worker: "Worker", task: "Task") -> list[str]:
 
 
 def _next_number(git: Git, task_id: str) -> int:
-    """The number of the next rescue of a task."""
+    """Return the number of the next rescue of a task."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in rescue_refs(git, task_id)]
     return max((int(each) for each in numbers if each.isdecimal()), default=0) + 1

@@ -1,14 +1,13 @@
-"""A completed task that a person takes back: its work is reverted in one new commit, and the task is open again.
+"""Undo of a completed task by a person: one new commit reverts its work, and the task is open again.
 
-    plan      what its attempt brought, taken out of the present head, as objects
-    judge     the validations of the completed tasks, on that commit, in a checkout of our own
-    settle    it is written down; the note that it is proven goes, the branch moves, the state and the ledger say so
+    plan      the changes of its attempt, removed from the present head, as objects
+    judge     the checks of the completed tasks, on that commit, in a separate checkout
+    settle    the undo is recorded; the task is no longer proven, the branch moves, the state and the ledger follow
 
-Refused, with everything as it was: where a completed task depends on it, where the proof of another one breaks, where
-later work has changed the same lines, where files of a person are in the way, while a session is under way. What was
-taken back comes again in the same way, by the name of the commit that took it: then its own proof must hold too. One
-that was killed while it settled is ended by the same words, or by the next session.
-Source: ``faces.md`` F-STORY-2.
+It is refused, with everything as it was, if a completed task depends on it, the proof of another one breaks, or later
+work has changed the same lines. It is also refused if files of a person are in the way, or while a session is running.
+An undo is undone in the same way, by the name of its commit: then the task's own proof must pass too. The same command,
+or the next session, completes an undo that was killed. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +42,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TaskUndo:
-    """What would be taken back, or brought back."""
+    """Plan of an undo, or of its reversal."""
 
     task: "Task"
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -51,18 +50,18 @@ class TaskUndo:
     place: AttemptTree
     branch: str
     head: str
-    commit: str  # that does it, on no branch yet
-    commits: tuple[JsonObject, ...]  # that it reverts, the newest first
+    commit: str  # the new commit, on no branch yet
+    commits: tuple[JsonObject, ...]  # the reverted ones, the newest first
     paths: tuple[str, ...]
-    checks: tuple["Task", ...]  # whose validations are run on it, those of the same files first
+    checks: tuple["Task", ...]  # tasks whose checks run on it, those of the same files first
 
     @property
     def what(self) -> str:
-        """For people."""
+        """Name of the reverted work, for people."""
         return _what(self.task.id, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """The members of the answer."""
+        """Return the members of the answer."""
         return {
             "task_id": self.task.id,
             "again": self.again,
@@ -80,7 +79,7 @@ def _what(task_id: str, *, again: bool) -> str:
 
 
 def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
-    """The task that an id or ``S8``, the session that completed it, names; or the undo that a commit names."""
+    """Return the task that an id or ``S8`` (its completing session) names, or the undo that a commit names."""
     word, state, path = what.strip(), worker.store.read(), proven.ledger(worker.layout, make=False)
     if word in state.by_id:
         return word, None
@@ -104,9 +103,9 @@ def asked(worker: "Worker", what: str) -> str:
 
 
 def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Takes the task back, or what has taken it; with ``dry_run`` only says what that would change, and runs nothing.
+    """Undo the task, or its undo; with ``dry_run``, only print the changes, and run nothing.
 
-    ``Refused``, ``Busy``, ``UnsafeTree``, ``VerificationFailed``: then nothing has changed.
+    Raise ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``: then nothing has changed.
     """
     if not dry_run and (ended := _ended(worker, what)):
         return ended
@@ -139,7 +138,9 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     _refuse_at_work(state, worker.store.now())
     task, place = worker.find(state, task_id), place_of(worker)
     if place is None:
-        raise Refused("The task list is in no git work tree; nothing of it is on record", hint=f"harness why {task_id}")
+        raise Refused(
+            "The task list is not in a git work tree; no commits are on record", hint=f"harness why {task_id}"
+        )
     git = place.git
     branch, head = reversal.stands_on(git)
     verdict = _taken_back(git, state, task, taken) if taken else _completed(worker, git, state, task)
@@ -153,7 +154,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
         head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
     else:
-        raise Refused(f"Nothing of what {until[:10]} brought is there any more", hint=f"harness diff {task_id}")
+        raise Refused(f"None of the changes of {until[:10]} exist any more", hint=f"harness diff {task_id}")
     changed = reversal.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
@@ -171,11 +172,9 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
 
 
 def _refuse_at_work(state: "State", now: "datetime") -> None:
-    """``Busy`` while somebody works on the list, or has left work that a run goes on with."""
+    """Raise ``Busy`` while a session works on the list, or has left work that a run continues."""
     if session := leases.holder(state, now):
-        raise Busy(
-            f"A session is under way (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner
-        )
+        raise Busy(f"A session is running (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner)
     if under_way := selection.in_progress(state):
         task = under_way[0]
         raise Busy(f"{task.id} is in progress by {task.claimed_by}", hint="harness status", task_id=task.id)
@@ -187,7 +186,7 @@ def _refuse_open(task: "Task") -> None:
 
 
 def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> ClaimVerdict:
-    """The verdict that a completed task has its work by, where no other completed one depends on it."""
+    """Return the verdict by which a task was completed, if no other completed one depends on it."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
@@ -201,7 +200,7 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
 
 
 def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """The line of the person by which an open task was taken back, where all that it depends on is completed."""
+    """Return the person's undo of an open task, if all its dependencies are completed."""
     if task.status not in ("pending", "failed"):
         raise Refused(f"{task.id} is {task.status}; its undo is history", hint=f"harness why {task.id}")
     if not git.ancestor(str(taken.commit), str(git.head())):
@@ -214,7 +213,7 @@ def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> 
 
 
 def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> Iterator["Task"]:
-    """The other completed tasks with a validation, those whose commits touched the same files first."""
+    """Yield the other completed tasks with a check, those whose commits touched the same files first."""
     done = (each for each in state.tasks if each.status == "completed" and each.id != task.id)
     far: list[Task] = []
     for each in done:
@@ -228,19 +227,19 @@ def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> I
 
 
 def _paths_of(git: Git, task: "Task") -> frozenset[str]:
-    """The files that the commit of a completed task has changed; none where it is not to be found."""
+    """Return the files that the commit of a completed task has changed; none if it is gone."""
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
     return frozenset(each.path for each in found)
 
 
-# ---- judge -----------------------------------------------------------------------------------------------------------
+# ---- verify ----------------------------------------------------------------------------------------------------------
 
 
 def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """The tasks whose proofs fail already without this, so that they say nothing.
+    """Run the checks of the plan; return the tasks whose proofs fail already without it, so that they show nothing.
 
-    ``VerificationFailed`` where one breaks; it names those that share it. Each command is run once.
+    Raise ``VerificationFailed`` if one breaks; it names those that share it. Each command is run once.
     """
     git, sandbox = Git(plan.place.folder), worker.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
@@ -261,7 +260,7 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
             continue
         if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
-        say("It fails in a checkout without this as well, and says nothing.")
+        say("It fails in a checkout without this as well, and proves nothing.")
         unclear += names
     return unclear
 
@@ -280,7 +279,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _settle(worker: "Worker", plan: TaskUndo) -> None:
-    """Under the lock, so that nobody begins meanwhile."""
+    """Carry the undo out under the lock, so that no task begins meanwhile."""
     path = proven.reversal_path(worker.layout)
     found = Reversal(
         item=plan.task.id,
@@ -305,7 +304,7 @@ def _settle(worker: "Worker", plan: TaskUndo) -> None:
 
 
 def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Each step may be repeated. Refused with nothing changed, as ``merge_queue.move`` says."""
+    """Do the steps of an undo; each may be repeated. Raise, with nothing changed, as ``merge_queue.move`` does."""
     task = worker.find(change.state, found.item)
     if not found.again:
         proven.forget(worker.layout, task.id)
@@ -327,11 +326,11 @@ def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reve
     change.touch(task)
 
 
-# ---- a kill in the middle of it --------------------------------------------------------------------------------------
+# ---- after a kill ----------------------------------------------------------------------------------------------------
 
 
 def _ended(worker: "Worker", what: str) -> JsonObject | None:
-    """The answer for what these words began, where that was killed and is carried out now; else ``None``."""
+    """Return the answer of an undo of these words that was killed and is complete now; else ``None``."""
     found = reversal.decided(proven.reversal_path(worker.layout))
     if found is None:
         return None
@@ -352,10 +351,10 @@ def _ended(worker: "Worker", what: str) -> JsonObject | None:
 
 
 def finish(worker: "Worker") -> list[JsonObject]:
-    """Ends what a kill has left, unless somebody is at work: what was done, as ``recover.confirm`` tells it.
+    """Complete an undo that a kill has left, unless a task is in progress; return the steps for ``recover.confirm``.
 
-    ``action`` is ``reopened`` or ``confirmed``, or ``left`` where the branch has gone another way: then the task is to
-    be looked at as it is.
+    ``action`` is ``reopened`` or ``confirmed``, or ``left`` if the branch has diverged: then the task is checked as it
+    is.
     """
     path = proven.reversal_path(worker.layout)
     found = reversal.decided(path)
@@ -390,7 +389,7 @@ def finish(worker: "Worker") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Whether the state has it already: open again, or completed by work that came later; or brought back."""
+    """Return True if the state has it already: open again, or completed by later work; or brought back."""
     if found.again or task.status != "completed":
         return (task.status == "completed") == found.again
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None

@@ -1,4 +1,4 @@
-"""Runs what proves a task, the harness itself and never the agent. Source: ``tasklist.md`` 11.5."""
+"""Run of the check of a task, by the harness itself and never by the agent. Source: ``tasklist.md`` 11.5."""
 
 import re
 from collections.abc import Mapping
@@ -34,36 +34,36 @@ if TYPE_CHECKING:
 
 
 PASS, GRADE, CHANGE = "pass", "grade", "change"
-"""What a validation that passes has to show beside that: see ``run``."""
+"""Further demands on a validation that passes: see ``run``."""
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
 EARLIER = "earlier tasks"
-"""The step in which the proofs of completed tasks are run on the work."""
-_MOST_OPEN = 100  # tasks whose proofs are looked after while another one is worked on
+"""Step that runs the proofs of completed tasks on the work."""
+_MOST_OPEN = 100  # tasks whose proofs are protected while another one is in progress
 
 _SHELL = re.compile(r"[^\w./+,:@%-]")
-"""A first word with any other character in it is more than the name of a program."""
+"""Characters that the name of a program does not have; a first word with one of them is left to the shell."""
 
 
 class MissingCommand(ConfigurationError):
-    """The task has nothing that could prove it; category CONFIG."""
+    """The task has no check; category CONFIG."""
 
     code = "missing_validation"
 
 
 class ProgramMissing(ToolMissing):
-    """The program that a validation begins with is not installed; category ENV_SETUP."""
+    """The first program of a validation is not installed; category ENV_SETUP."""
 
     code = "program_missing"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationRun:
-    """How a validation went."""
+    """Result of a validation."""
 
     result: str  # PASS, FAIL or TIMEOUT
-    exit: int | None  # none after a timeout, and where the work was rejected before a run
+    exit: int | None  # None after a timeout, and if the work was rejected before a run
     seconds: float  # of all steps
     tail: list[str]  # the last 40 lines
     log: str  # the file with the last 64 KiB
@@ -71,64 +71,63 @@ class ValidationRun:
     red_before: str | None
     findings: list[JsonObject]
     reasons: list[str]  # of the findings that reject
-    sandbox: str  # that the command ran in, as the ledger has it
+    sandbox: str  # of the command, as the ledger has it
     tree: str | None  # of everything not ignored; none without a baseline
     grade: str | None = None  # proven, checked or unchanged, if the check passed
-    basis: str | None = None  # what that rests on
+    basis: str | None = None  # reason for the grade
     output: str = ""  # the last 64 KiB of it
-    steps: tuple[JudgedStep, ...] = ()  # of the judgement, each with what it took
+    steps: tuple[JudgedStep, ...] = ()  # of the verification, each with its duration
     earlier: tuple[str, ...] = ()  # completed tasks whose proofs pass with this work
 
     @property
     def passed(self) -> bool:
-        """Whether it proves the task."""
+        """True if it proves the task."""
         return self.result == "PASS"
 
     @property
     def proof_seconds(self) -> float:
-        """How long the command itself took."""
+        """Duration of the command itself."""
         return next((each.seconds or 0.0 for each in self.steps if each.step == "proof"), self.seconds)
 
     @property
     def category(self) -> str:
-        """The category of the failure that it is, where it is one."""
+        """Category of the failure, if it is one."""
         return "TIMEOUT" if self.result == "TIMEOUT" else "TASK_EXEC" if self.over_limit else "TEST_FAIL"
 
     @property
     def over_limit(self) -> bool:
-        """Whether it was ended because it took more of the machine than it may."""
+        """True if it was ended because it exceeded a machine limit."""
         return any(each["code"] == "over_limit" for each in self.findings)
 
     @property
     def failure(self) -> str:
-        """Why it did not pass, in a few words."""
+        """Reason why it did not pass, in a few words."""
         if self.result == "TIMEOUT":
             return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
 
     @property
     def asks(self) -> bool:
-        """Whether a person has to say if the task is done: nothing was changed, and the check passed before."""
+        """True if a person has to decide: nothing was changed, and the check passed before."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
-        """The same for work that is rejected after all."""
+        """Return the same run for work that is rejected after all."""
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """The members of the answer; all that was printed is in the log, and each step in the ledger."""
+        """Return the members of the answer; the full output is in the log, and each step in the ledger."""
         kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
         return {name: getattr(self, name) for name in kept}
 
 
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Judges a task in progress by its validation.
+    """Verify a task in progress by its check.
 
-    ``work`` is what the attempt did, where there is a baseline: then its candidate commit is judged, in a checkout or
-    in the folder as the list says. The lease is renewed meanwhile. A pass is noted outside the project.
-    ``demand`` says what else it takes to be a pass: nothing (``PASS``), what the task requires (``GRADE``), or that and
-    a change (``CHANGE``).
-    ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
+    ``work`` is the attempt's work, if there is a baseline. Then its candidate commit is verified, in a checkout or in
+    the folder as the list says. The lease is renewed meanwhile. A pass is recorded outside the project. ``demand`` is
+    the further demand on a pass: none (``PASS``), what the task requires (``GRADE``), or that and a change
+    (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
     """
     command = task.validation_command
     if command is None:
@@ -155,7 +154,7 @@ def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
-    """Return the verdict, rejected if the task asks for more than this grade."""
+    """Return the verdict, rejected if the task demands more than this grade."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
@@ -169,7 +168,7 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
 
 
 def _own_files(work: "AttemptWork") -> Finding:
-    """The person's own files were there when the command ran, and are in no commit."""
+    """Return the warning that the command ran with the person's own uncommitted files, which are in no commit."""
     names = sorted(shown(path) for path in work.kept)
     message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
     return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
@@ -196,7 +195,7 @@ def _with_earlier(
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict, rejected if the work breaks a completed task, and the completed tasks whose proofs pass.
 
-    All together have the time of the task's own proof: what is not asked in it is asked at the end of the run.
+    All together have the time of the task's own proof; the rest is checked at the end of the run.
     """
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
@@ -236,7 +235,7 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return what to say of a completed task whose proof fails on the work; ``None`` if it passes the second time."""
+    """Return the finding about a completed task whose proof fails on the work; ``None`` if a retry passes."""
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
@@ -248,19 +247,19 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Return how a proof ends that was agreed on before: in a checkout of the commit, or in the folder as it is."""
+    """Return the verdict of a known proof: in a checkout of the commit, or in the folder as it is."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return whether a proof has come to its end and failed: what was ended for its time or size shows nothing."""
+    """Return True if a proof ran to its end and failed: one that was ended for its time or size shows nothing."""
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
 def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = ()) -> CommandCheck:
-    """The task's validation, and how strictly it is judged; ``others`` prove what is still open."""
+    """Return the task's check with its strictness; ``others`` are the checks of open tasks."""
     return CommandCheck(
         command=task.validation_command or "false",
         timeout_seconds=task.timeout_seconds,
@@ -276,7 +275,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
-    """What proves the other tasks that are still to be done, also as it was before somebody edited the file."""
+    """Return the checks of the other open tasks, also as they were before somebody edited the file."""
     still = (each for each in worker.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(worker.layout, each)]
@@ -284,7 +283,7 @@ def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
 
 
 def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
-    """Why this work is rejected without a run; empty when it is not."""
+    """Return why this work is rejected without a run; empty if it is not."""
     terms = proven.terms(worker.layout, worker.store.read(), task)
     check = replace(check_of(task, terms, _of_open_tasks(worker, task)), installed=surroundings.since(worker, task))
     git = Git(work.attempt.place.folder)
@@ -293,7 +292,7 @@ def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(worker: "Worker", task: "Task") -> ValidationRun | None:
-    """The validation of a task that is in nobody's hands on the files as they are; ``None`` where it has none."""
+    """Run the check of a task that nobody works on, on the present files; ``None`` if it has none."""
     if task.validation_command is None:
         return None
     wished = worker.store.read().config.sandbox
@@ -303,7 +302,7 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return whether the validation passes before any work: in a checkout of HEAD, else in the folder.
+    """Return True if the check passes before any work: in a checkout of HEAD, else in the folder.
 
     ``None`` if it has no answer within so many seconds, or cannot be run.
     """
@@ -345,7 +344,7 @@ def _outcome(
 def proof_on_record(
     worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """The pass that this claim has on record; ``None`` where the files or the command have changed since."""
+    """Return the recorded pass of this claim; ``None`` if the files or the command have changed since."""
     found = proven.passed(worker.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
@@ -353,7 +352,7 @@ def proof_on_record(
 
 
 def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -> bool:
-    """Whether a pass of this grade completes the task."""
+    """Return True if a pass of this grade completes the task."""
     required = task.requires or proven.terms(worker.layout, worker.store.read(), task).requires
     if grade == UNCHANGED and demand == CHANGE:
         return False
@@ -361,12 +360,12 @@ def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -
 
 
 def tail_of(output: str) -> list[str]:
-    """The last 40 lines; of very long ones the end."""
+    """Return the last 40 lines; of very long ones the end."""
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
 def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Notes which trees have passed: the one that was judged, and in place the one with what the run itself wrote."""
+    """Record the trees that have passed: the verified one, and in place the one with the files that the run wrote."""
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -387,7 +386,7 @@ def _write_log(worker: "Worker", task: "Task", output: str) -> str:
 
 
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
-    """``ProgramMissing`` when the shell knows no such command; what is more than a name is left to the shell."""
+    """Raise ``ProgramMissing`` if the shell does not know the command; a text beyond a name is left to the shell."""
     word = command.split(maxsplit=1)[0]
     if _SHELL.search(word):
         return

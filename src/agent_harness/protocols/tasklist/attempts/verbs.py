@@ -1,4 +1,4 @@
-"""The verbs that end an attempt, or prove it: validate, complete, fail, release, rollback.
+"""Verbs that end an attempt, or prove it: validate, complete, fail, release, rollback.
 
 All of them need the owner's token, can be repeated by an agent that lost the answer, and hold the lock on the state
 only while they write it. Source: ``tasklist.md`` 11, 13.3.
@@ -36,10 +36,10 @@ GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
 
 
 def validate(worker: "Worker", task_id: str) -> JsonObject:
-    """Runs the validation of a task of ours; the members of the answer are those of ``ValidationRun``.
+    """Run the check of this worker's task; the members of the answer are those of ``ValidationRun``.
 
-    A pass is remembered for ``complete``, which asks for more. ``ConfigurationError`` (no command; the list is halted)
-    and ``ToolMissing`` (its program is missing; the second time the list is halted).
+    A pass is remembered for ``complete``, which demands more. Raise ``ConfigurationError`` (no command; the list is
+    halted) and ``ToolMissing`` (its program is missing; the second time the list is halted).
     """
     task = close_attempt.mine(worker, task_id)
     with commits.opened(worker, task) as work:
@@ -54,13 +54,13 @@ def complete(
     message: str | None = None,
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
-    """Proves the task and ends it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
+    """Prove the task and end it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
 
-    ``known`` is what is known of the attempt, for the ledger, which has each verdict on it when this returns or raises.
-    Only ``harness run``, and a person who accepts, has it: while an agent works on the task for a run, everybody else's
-    call is a request (``requested``), which is carried out after the turn.
-    ``VerificationFailed`` or ``TimedOut`` when the proof fails: the task stays in progress and its work stays as it
-    is. ``UnsafeTree`` when no commit can be made; then too. Repeated after success: ``already``.
+    ``known`` has facts about the attempt for the ledger, which has each verdict on it when this returns or raises. Only
+    ``harness run``, and a person who accepts, passes it. While an agent works on the task for a run, any other call is
+    a request (``requested``), which is carried out after the turn. Raise ``VerificationFailed`` or ``TimedOut`` if the
+    proof fails: the task stays in progress and its work stays as it is. Raise ``UnsafeTree`` if no commit can be made;
+    then too. Repeated after success: ``already``.
     """
     if (found := _ended(worker, task_id, "completed")) is not None:
         return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
@@ -85,9 +85,9 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return what a check has to show: whoever says it is done is believed that nothing had to be changed.
+    """Return the demand on the check: a person or their agent may say that nothing had to be changed.
 
-    By the format of the list a pass completes a task. ``harness run`` has started an agent, and asks for a change.
+    By the format of the list a pass completes a task. ``harness run`` has started an agent, and demands a change.
     """
     if known is None:
         return GRADE
@@ -95,9 +95,9 @@ def _demand(known: "AttemptFacts | None") -> str:
 
 
 def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
-    """In the turn of an agent that ``harness run`` has started: proven now, and closed once the turn is over.
+    """Prove the task in the turn of an agent of ``harness run``; it is closed once the turn is over.
 
-    What the agent changes after its request is judged then; where it changes nothing, this proof counts.
+    The agent's changes after its request are verified then; if there are none, this proof counts.
     """
     proof = proof_of(worker, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
@@ -116,7 +116,7 @@ def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedAttempt:
-    """What the judge said of an attempt's work, and the commit that holds exactly this work."""
+    """Verdict on an attempt's work, and the commit that holds exactly this work."""
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
     summary: JsonObject  # ``where`` and ``red_before``
@@ -124,17 +124,17 @@ class JudgedAttempt:
     basis: str | None = None
     commit: str | None = None  # None: not proven, or nothing could be committed
     base: str | None = None  # the commit at the claim
-    candidate: str | None = None  # a commit of everything that was judged
+    candidate: str | None = None  # a commit of everything that was verified
     tree: str | None = None  # of it
 
 
 def proof_of(
     worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Opens the attempt's work once, judges it unless it is proven already, and commits what was judged.
+    """Open the attempt's work once, verify it unless it is proven already, and commit exactly this work.
 
-    Where the validation runs in the folder, what the run itself wrote there goes in as well, after the guard has seen
-    it. Raises as ``complete``, but for a failed proof.
+    If the validation runs in the folder, the files that it wrote there go in as well, after the guard has checked them.
+    Raise as ``complete``, except for a failed proof.
     """
     with commits.opened(worker, task) as work:
         known = validation.proof_on_record(worker, task, work, demand=demand)
@@ -164,12 +164,12 @@ def proof_of(
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptFacts:
-    """What whoever lets an agent work knows of the attempt when a claim is judged."""
+    """Facts about the attempt that the starter of an agent knows when a claim is verified."""
 
     agent: str | None = None
     model: str | None = None
     cost_usd: float | None = None  # so far
-    word: str | None = None  # what a person said who has it judged
+    word: str | None = None  # the decision of a person who has it verified
 
 
 def on_record(
@@ -181,10 +181,10 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """The line of a judgement: in the ledger where it rejects; where it accepts, ``completed`` puts it there.
+    """Return the ledger line of a verdict: a rejection is written here, an acceptance by ``completed``.
 
-    It is noted outside the project first. Who judges the same files again for a harness that was killed (``resumed``)
-    goes on with that line.
+    It is noted outside the project first. A second verification of the same files for a harness that was killed
+    (``resumed``) reuses that line.
     """
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(worker.layout)
@@ -226,7 +226,7 @@ def on_record(
 
 
 def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """The line of work that was refused before its validation could be run; ``code`` says why."""
+    """Write the line of work that was refused before its check could run; ``code`` says why."""
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -246,7 +246,7 @@ def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     worker: "Worker", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """The line about a task that is completed by no claim, and that the harness has looked at; ``code`` says why."""
+    """Return the line about a checked task that no claim completed; ``code`` says why."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -263,7 +263,7 @@ def word_of_file(
 
 
 def _grade(proof: JudgedAttempt) -> str | None:
-    """Return ``checked`` also for a task that a person takes as done although nothing was changed."""
+    """Return ``checked`` also for a task that a person accepts as done although nothing was changed."""
     return CHECKED if proof.grade == UNCHANGED else proof.grade
 
 
@@ -280,7 +280,7 @@ def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
     if ran.result == "TIMEOUT" or ran.exit:
         found.append("timed_out" if ran.result == "TIMEOUT" else "proof_failed")
     elif not ran.passed and not found:
-        found.append("changed_by_its_run")  # what the command wrote in the folder, after it had passed
+        found.append("changed_by_its_run")  # by files that the command wrote in the folder, after it had passed
     return tuple(dict.fromkeys(found))
 
 
@@ -328,7 +328,7 @@ def _proof(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """The run of the validation, with what it printed, which is kept."""
+    """Return the run of the validation as a step; its output is kept."""
     command = str(task.validation_command)
     return kept_step(
         worker, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
@@ -345,7 +345,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Return the run of a command as a step, with what it printed, which is kept."""
+    """Return the run of a command as a step; its output is kept."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(worker.layout.verdicts, "log"), worker.layout.root)
     kept = ledger.keep_output(
@@ -367,7 +367,7 @@ def kept_step(
 
 
 def _printed(worker: "Worker", task: "Task") -> str:
-    """What the validation printed that has passed before."""
+    """Return the output of the validation that has passed before."""
     try:
         path = worker.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
@@ -376,7 +376,7 @@ def _printed(worker: "Worker", task: "Task") -> str:
 
 
 def _text(task: "Task", message: str | None) -> str:
-    """The message of the task's commit, by which a recovery finds it again."""
+    """Return the message of the task's commit, by which a recovery finds it again."""
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
     return text.encode("utf-8", "replace").decode()
 
@@ -390,13 +390,13 @@ def fail(
     rollback: bool = True,
     allow_pushed: bool = False,
 ) -> JsonObject:
-    """Ends the attempt without a proof: ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
+    """End the attempt without a proof: ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
 
-    ``UnsafeTree`` when going back was refused: the attempt is counted, the list halted, the work tree untouched.
+    Raise ``UnsafeTree`` if the rollback was refused: the attempt is counted, the list halted, the work tree untouched.
     Repeated after success: ``already``.
     """
     if category not in CATEGORIES:
-        raise UsageError(f"{category} is no category", hint=f"one of {', '.join(CATEGORIES)}")
+        raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(worker, task_id, "failed")) is not None:
         return {**close_attempt.failed_answer(worker.store.read(), found), "already": True}
     failure = Failure(category=category, message=_said(message), rollback=rollback, allow_pushed=allow_pushed)
@@ -404,7 +404,7 @@ def fail(
 
 
 def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
-    """Gives the task back as if it had not been claimed; its work goes into a rescue. Repeated: ``already``."""
+    """Give the task back as if it had not been claimed; its work goes into a rescue. Repeated: ``already``."""
     if (found := _ended(worker, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(worker, task_id)
@@ -412,7 +412,7 @@ def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Brings the work tree back to the claim, and keeps the task; with ``dry_run`` says what that would do."""
+    """Roll the work tree back to the claim, and keep the task; with ``dry_run``, report the effects."""
     task = close_attempt.mine(worker, task_id)
     policy = "hard" if worker.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
@@ -424,7 +424,7 @@ def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pu
 
 
 def _said(text: str) -> str:
-    """What an agent wrote, on one line, without secrets, as JSON can hold it."""
+    """Return an agent's text on one line, without secrets, as JSON can hold it."""
     line = " ".join(text.split()).encode("utf-8", "replace").decode()
     return redact(line) or "no reason given"
 
@@ -433,7 +433,7 @@ def _said(text: str) -> str:
 
 
 def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
-    """The task, when this very worker has ended it so already."""
+    """Return the task, if this worker has already ended it so."""
     task = worker.find(worker.store.read(), task_id)
     if task.status != status:
         return None
@@ -443,7 +443,7 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
 
 
 def validated(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Runs the validation; what it cannot even start with goes into the log, and may halt the list."""
+    """Run the validation; an error before its start goes into the log, and may halt the list."""
     try:
         ran = validation.run(worker, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -485,7 +485,7 @@ def _refuse(
 
 
 def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """Leaves the task to a person: nobody works on it before they say whether it is done."""
+    """Leave the task to a person: nobody works on it before they decide whether it is done."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: the check already passes and nothing was changed: is it done?",

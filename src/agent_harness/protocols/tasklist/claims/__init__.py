@@ -1,1 +1,1 @@
-"""Who owns a task, and for how long: claiming, keeping the lease, and claims whose owner is gone."""
+"""Ownership of tasks: claiming, renewing the lease, and claims whose owner is gone."""

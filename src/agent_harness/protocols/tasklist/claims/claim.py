@@ -1,7 +1,7 @@
-"""Claiming a task, and what comes before: what was left unfinished here, and the baseline for what comes next.
+"""Claim of a task, with the steps before it: recovery of unfinished work here, and the baseline for the attempt.
 
-The claim is the gate: under one lock the list is checked, expired claims are taken back, hopeless tasks are failed, the
-next task is chosen and given away, in one write. Source: ``tasklist.md`` 7, 10, 11.2, 12.
+Under one lock the list is checked, expired claims are taken back, hopeless tasks are failed, the next task is chosen
+and given away, in one write. Source: ``tasklist.md`` 7, 10, 11.2, 12.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 SHARED = "several workers share this folder, which is no git work tree: nothing that one of them does is rolled back"
 _GUESSES = 3
-"""So many ways back are prepared outside of the lock; then one is prepared under it, however long it takes."""
+"""Number of baselines prepared outside the lock; then one is prepared under it, however long it takes."""
 
 
 class _OtherTask(Exception):
-    """Somebody else took the task for which a baseline was prepared."""
+    """Another worker took the task for which a baseline was prepared."""
 
 
 class _Interrupted(Exception):
-    """A task was left unfinished here, and is to be recovered before anything is claimed."""
+    """A task was left unfinished here, and is recovered before anything is claimed."""
 
 
 class _Wish:
-    """What one call of ``claim`` asks for, and the baseline that was prepared for it."""
+    """Parameters of one call of ``claim``, with the baseline that was prepared for it."""
 
     __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
 
@@ -52,10 +52,10 @@ class _Wish:
         self.seconds = seconds
         self.dirty = dirty
         self.prepared: ClaimRecord | None = None
-        self.recovered = False  # whether what was left unfinished has been looked at
+        self.recovered = False  # True once unfinished tasks have been recovered
 
     def drop(self) -> None:
-        """Gives up the baseline."""
+        """Delete the baseline."""
         if self.prepared:
             from agent_harness.protocols.tasklist.attempts import rollback
 
@@ -69,9 +69,9 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Gives the worker the next task, or the one it names, or the one that it already holds.
+    """Give the worker the next task, or the named one, or the one that it already holds.
 
-    ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
+    Raise ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
     """
     wish = _Wish(worker, task_id, lease_seconds, dirty)
@@ -125,7 +125,7 @@ def _give_one(wish: _Wish) -> JsonObject:
 
 
 def _prepare(wish: _Wish) -> ClaimRecord | None:
-    """A baseline for the task that will probably be claimed; ``None`` outside of git, or when none will be."""
+    """Return a baseline for the task that will probably be claimed; ``None`` outside git, or if there is none."""
     worker = wish.worker
     if not worker.git:
         return None
@@ -143,7 +143,7 @@ def _prepare(wish: _Wish) -> ClaimRecord | None:
 
 
 def preview(worker: Worker, state: State, now: datetime) -> Task:
-    """What ``claim`` would give; changes nothing. Raises as ``claim`` does."""
+    """Return the task that ``claim`` would give; change nothing. Raise as ``claim`` does."""
     state = state.copy()
     refuse_claims(worker, state, now)
     under_way = selection.in_progress(state)
@@ -166,7 +166,7 @@ def _nothing(state: State) -> NothingEligible:
 
 
 def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
-    """Raises while this worker may not claim anything at all."""
+    """Raise while this worker may not claim anything at all."""
     refuse_rest(worker, state)
     if state.sessions_used_up:
         raise LimitReached(
@@ -184,7 +184,7 @@ def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
 
 
 def refuse_rest(worker: Worker, state: State) -> None:
-    """``PersonNeeded`` while the list is halted, ``Busy`` while a person has paused it."""
+    """Raise ``PersonNeeded`` while the list is halted, ``Busy`` while a person has paused it."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
         raise PersonNeeded(f"halted by {said}", hint="fix it, then: harness resume", halt=halt)
@@ -193,7 +193,7 @@ def refuse_rest(worker: Worker, state: State) -> None:
 
 
 def _outcomes(worker: Worker, state: State) -> int:
-    """Attempts that ended in this session; in concurrent mode, those of this worker."""
+    """Return the attempts that ended in this session; in concurrent mode, those of this worker."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -202,7 +202,7 @@ def _outcomes(worker: Worker, state: State) -> int:
 
 
 def _claim(change: TaskListChange, wish: _Wish) -> JsonObject | NothingEligible:
-    """The answer about the task that was given; else why there is none, returned so that what was settled is kept."""
+    """Return the answer about the claimed task, or why there is none; returned, so that the changes are kept."""
     state, now, worker = change.state, change.now, wish.worker
     under_way = selection.in_progress(state)
     if under_way and not wish.recovered and _unfinished(worker, state, now):
@@ -235,7 +235,7 @@ def _claim(change: TaskListChange, wish: _Wish) -> JsonObject | NothingEligible:
 
 
 def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """The task in progress that is this worker's, with a lease that stands."""
+    """Return this worker's task in progress with a valid lease, or None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
@@ -245,7 +245,7 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
-    """A work tree of git has one worker; an exclusive list has one, wherever it is."""
+    """Raise if another worker has this git work tree, or for an exclusive list any work tree."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
@@ -334,7 +334,7 @@ def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: ClaimRecord
 
 
 def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
-    """What a folder that several workers share cannot do, once for each list."""
+    """Log the limits of a folder that several workers share, once per list."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
@@ -362,18 +362,18 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
     }
 
 
-# ---- what was left unfinished, and the baseline for what comes next --------------------------------------------------
+# ---- unfinished tasks, and the baseline of the next --------------------------------------------------
 
 
 def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
-    """The baseline for the next attempt at a task, as it is written down; ``None`` where there is none."""
+    """Return the recorded baseline for the next attempt at a task, or None."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
-    """What decides about the task in a folder without a baseline, as it is now: for comparison when it is proven."""
+    """Return the files that decide about the task in a folder without a baseline, for comparison when it is proven."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -388,10 +388,10 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
 
 
 def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
-    """Tasks that somebody left and that this worker can recover, in its own work tree; none while everything rests.
+    """Return the tasks that somebody left and that this worker can recover; none during a pause or halt.
 
-    Exclusive: those whose owner shows no sign of life. Concurrent: those whose lease ended, in this work tree. What
-    left nothing to look at is taken back with a claim.
+    Exclusive: those whose owner shows no sign of life. Concurrent: those whose lease ended, in this work tree. A task
+    without traces is taken back with a claim.
     """
     if worker.store.paused() or state.halt:
         return []
@@ -406,7 +406,7 @@ def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(worker: Worker, state: State) -> None:
-    """Recovers what was interrupted here; ``Busy`` when only the agent can judge what it is worth."""
+    """Recover interrupted tasks here; raise ``Busy`` if only the agent can judge one."""
     if not selection.in_progress(state):
         return
     for task in _unfinished(worker, state, worker.store.now()):

@@ -1,8 +1,8 @@
-"""Who is at work: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
+"""Live owners: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
 
-They live in the state, since an agent runs every command in a process of its own and no lock could outlive one. One
-session follows the other in exclusive mode, and the log counts their attempts. In concurrent mode they overlap, so the
-state holds a record for each worker, ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes``, ``at``}}. Source:
+They live in the state, since an agent runs every command in its own process and no lock could outlive one. In exclusive
+mode one session follows the other, and the log counts their attempts. In concurrent mode they overlap, so the state
+holds a record for each worker, ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes``, ``at``}}. Source:
 ``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
     class SessionOwner(Protocol):
-        """The worker for whom a session is taken or kept."""
+        """Worker for whom a session is taken or kept."""
 
         @property
         def store(self) -> TaskStore: ...
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 SECONDS = 3600.0
 KEPT_DAYS = 7
-"""A worker that has ended nothing for so long is forgotten."""
+"""Days after which a worker that has ended nothing is forgotten."""
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Whether the owner may still be at work: the lease has not expired, and no death of its program is proven."""
+    """Return True if the owner may still be running: the lease is valid, and its program is not proven dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
 
 
 def process_is_dead(record: object) -> bool:
-    """Whether a process that was written down is proven to be gone; false where nothing can be proven."""
+    """Return True if a recorded process is proven to be gone; False if nothing can be proven."""
     if not isinstance(record, dict):
         return False
     from agent_harness.kernel import owner
@@ -62,7 +62,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Whether the lease was renewed, or ends, later than any clock that agrees with ours could have said."""
+    """Return True if the lease was renewed, or ends, later than any clock that agrees with this one could have said."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -72,7 +72,7 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(worker: SessionOwner) -> bool:
-    """Gives a lease that a clock ahead of ours has renewed an hour from now, with a warning in the log; else false.
+    """Shorten a lease that a fast clock has renewed to an hour from now, with a warning in the log; else return False.
 
     Otherwise it would be a lock for as long as that clock was ahead. Source: ``tasklist.md`` 10.2.
     """
@@ -95,20 +95,20 @@ def bring_back(worker: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """The session that is under way; ``None`` in concurrent mode and when nobody is at work."""
+    """Return the running session; ``None`` in concurrent mode and if there is none."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
 
 def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
-    """``Busy`` while somebody else's session is under way."""
+    """Raise ``Busy`` while another worker's session is running."""
     found = holder(state, now)
     if found is None or found.owner == worker.session_owner:
         return
     since, until = found.record.get("started_at"), found.record.get("expires_at")
     raise SessionHeld(
         f"another harness session is active (owner={found.owner}, since {since}, until {until})",
-        hint="harness session start --take-over && harness session end  # if nobody works in it; else wait",
+        hint="harness session start --take-over && harness session end  # if no process works in it; else wait",
         owner=found.owner,
         since=since,
         until=until,
@@ -116,7 +116,7 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
-    """``Busy`` while somebody else is at work on a task, with or without a session: a recovery would take it back."""
+    """Raise ``Busy`` while another live worker has a task, with or without a session: a recovery would take it back."""
     own = (None, worker.owner, worker.session_owner)
     me = worker.process.as_record() if worker.process else None
     for task in state.tasks:
@@ -125,14 +125,14 @@ def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
         if me is None or task.claimed_process != me:
             raise Busy(
                 f"{task.id} is being worked on by {task.claimed_by}, until {task.raw.get('lease_expires_at')}",
-                hint="wait, or when you know that nobody is at work: harness session start --take-over",
+                hint="wait, or if no process works on it: harness session start --take-over",
                 task_id=task.id,
                 owner=task.claimed_by,
             )
 
 
 def keep(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Renews this worker's own session lease in place; ``Busy`` while somebody else's is alive."""
+    """Renew this worker's own session lease in place; raise ``Busy`` while another worker's is alive."""
     refuse_other(state, worker, now)
     session = state.session
     if session is not None and not state.config.concurrent and session.owner == worker.session_owner:
@@ -145,7 +145,7 @@ def _renew(session: SessionLease, now: datetime) -> None:
 
 
 def take(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Makes this worker the owner of the session under way; its number is the present ``session_count``."""
+    """Make this worker the owner of the running session; its number is the present ``session_count``."""
     state.raw["session"] = {
         "n": state.session_count,
         "owner": worker.session_owner,
@@ -161,7 +161,7 @@ def take(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def is_live(task: Task, state: State, now: datetime) -> bool:
-    """Whether the owner of a claim may still be at work on it."""
+    """Return True if the owner of a claim may still be working on it."""
     held = task.lease
     if held is None:
         began = task.claimed_at
@@ -175,7 +175,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Claims that anybody may take back: without a sign of life of their owner."""
+    """Return the claims that any worker may take back: without a sign of life of their owner."""
     return [
         t
         for t in state.tasks
@@ -184,9 +184,9 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Whether a run of several agents that is dead holds the task.
+    """Return True if a dead run with several agents holds the task.
 
-    Its work may be proven already and wait to land: only what goes on with that run gives the claim back.
+    Its work may be proven already and wait to land: only a continuation of that run gives the claim back.
     """
     return (
         task.raw.get("status") == "in_progress"
@@ -196,24 +196,24 @@ def is_left_by_run(task: Task) -> bool:
 
 
 def left_by_run(state: State) -> list[Task]:
-    """The tasks that a dead run of several agents holds."""
+    """Return the tasks that a dead run with several agents holds."""
     return [task for task in state.tasks if is_left_by_run(task)]
 
 
 def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
-    """How many agents the run had that holds these, and the branch that it was told to land on."""
+    """Return the number of agents of the run that holds these, and the branch that it was told to land on."""
     found = [task.claimed_run or {} for task in left]
     branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
 def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """The job that has each of these: the token of its claim."""
+    """Return the job of each of these: the token of its claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 
 def command_of_run(left: Sequence[Task]) -> str:
-    """What goes on with the run that holds these."""
+    """Return the command that continues the run that holds these."""
     workers, branch = terms_of_run(left)
     if branch is None:
         return f"harness run --workers {workers}"
@@ -223,7 +223,7 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Fails the tasks whose claims have expired, and says so in the log; they are tried again like any failed task."""
+    """Fail the tasks whose claims have expired, and log it; they are tried again like any failed task."""
     reaped = expired(change.state, change.now)
     for task in reaped:
         who = task.claimed_by
@@ -237,19 +237,19 @@ def reap(change: TaskListChange) -> list[Task]:
 
 
 def begin_outcomes(state: State, worker: SessionOwner, now: datetime) -> None:
-    """A session starts: nothing has ended in it yet."""
+    """Set the count of a new session to 0."""
     if state.config.concurrent:
         _keep(state, worker, 0, now)
 
 
 def count_outcome(state: State, worker: SessionOwner, now: datetime) -> None:
-    """One more attempt of the worker has ended, with whatever outcome."""
+    """Count one more ended attempt of the worker, with any outcome."""
     if state.config.concurrent:
         _keep(state, worker, outcomes(state, worker) + 1, now)
 
 
 def outcomes(state: State, worker: SessionOwner) -> int:
-    """Attempts that have ended in the worker's present session; another client session is another one."""
+    """Return the ended attempts of the worker's present session; another client session counts separately."""
     found = json_object(state.worker_sessions.get(worker.owner)) or {}
     return whole(found.get("outcomes"), 0) if found.get("owner") == worker.session_owner else 0
 

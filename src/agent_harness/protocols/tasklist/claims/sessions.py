@@ -1,4 +1,4 @@
-"""A session from its start to its end, and the switches a person has: pause, resume, the marker.
+"""Session from its start to its end, and a person's switches: pause, resume, the marker.
 
 Source: ``tasklist.md`` 10.1, 12.2, 13.2.
 """
@@ -25,9 +25,9 @@ INIT_SECONDS = 600.0
 
 
 def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
-    """Begins a session: takes the session lease, fixes what was left, sets the environment up, makes hooks act.
+    """Begin a session: take the session lease, recover tasks, set the environment up, enable hooks.
 
-    The owner of a session that is under way gets it again. ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
+    The owner of a running session gets it again. Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
     (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), ``StateDamaged`` without a backup.
     """
     from agent_harness.protocols.tasklist import recovery
@@ -95,7 +95,7 @@ def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> JsonObjec
 
 
 def _set_up(worker: Worker) -> JsonObject | None:
-    """Runs ``harness-init.sh``, twice when it fails; ``None`` when there is none. A second failure halts the list."""
+    """Run ``harness-init.sh``, twice if it fails; ``None`` if there is none. A second failure halts the list."""
     if not os.path.isfile(worker.layout.init_script):
         return None
     for tries in (1, 2):
@@ -110,7 +110,7 @@ def _set_up(worker: Worker) -> JsonObject | None:
 
 
 def _run_script(worker: Worker) -> tuple[JsonObject, str]:
-    """What is answered about its run, and how it ended, for people."""
+    """Run the script; return the answer about its run, and its ending in words."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -133,7 +133,7 @@ def _run_script(worker: Worker) -> tuple[JsonObject, str]:
 
 
 def end(worker: Worker) -> JsonObject:
-    """Ends the session: STATS into the log, the lease given back, hooks made to rest when all is done."""
+    """End the session: write STATS to the log, give the lease back, disable hooks if all is done."""
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -159,14 +159,14 @@ def end(worker: Worker) -> JsonObject:
 
 
 def log_stats(worker: Worker) -> JsonObject:
-    """The numbers, also into the log."""
+    """Return the numbers, and write them to the log."""
     numbers = selection.stats(worker.store.read())
     worker.store.note("STATS", progress.stats_text(numbers))
     return {"stats": numbers}
 
 
 def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Makes hooks, claims and runs rest until ``resume``; ``by`` names the view through which a person asks for it."""
+    """Pause hooks, claims and runs until ``resume``; ``by`` names the view through which a person asks for it."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
     worker.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -174,7 +174,7 @@ def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject
 
 
 def _is_waiting(shown: AskedQuestion, state: State) -> bool:
-    from agent_harness.protocols.tasklist.reader import asked_questions  # what `session end` need not load
+    from agent_harness.protocols.tasklist.reader import asked_questions  # `session end` need not load it
 
     return shown in asked_questions(state)
 
@@ -184,7 +184,7 @@ def _person(by: str | None) -> str:
 
 
 def _sweep(*folders: str) -> None:
-    """Removes the halves that killed writers left; links are not followed."""
+    """Remove the partial files that killed writers left; links are not followed."""
     for folder in folders:
         if os.path.isdir(folder) and not os.path.islink(folder):
             for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:
@@ -192,9 +192,9 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """Takes back a pause and a halt, and begins the count of starts anew; what they were.
+    """End a pause and a halt, and restart the count of starts; return both.
 
-    ``Superseded``, with nothing changed, where another halt is in force than the one that was ``shown``.
+    Raise ``Superseded``, with nothing changed, if another halt is in force than the one that was ``shown``.
     """
     from agent_harness.supervision.starts import go_on
 

@@ -1,7 +1,8 @@
-"""What is installed where a task's validation may run tests: before an attempt, when it is judged, and at its end.
+"""Installed packages where a task's check may run tests: before an attempt, at its verification, and at its end.
 
-Attempts of one run follow each other with nothing of an agent at work between them. So one that has changed nothing is
-left open for the next: a look before each proof and one at the end of the run find all that three for each attempt do.
+Attempts of one run follow each other without a running agent between them. So the record of an attempt that has changed
+nothing stays open for the next. One look before each proof and one at the end of the run find as much as three for each
+attempt.
 """
 
 from contextlib import suppress
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 
 
 _MOST_OPEN = 200  # tasks whose checks are read
-_record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process has looked at
+_record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process has checked
 
 
 def look(worker: "Worker", task: "Task") -> None:
-    """Looks around before anybody works on the task; not again where the attempt before it has changed nothing.
+    """Record the installed packages before an attempt; not again if the last attempt has changed nothing.
 
-    The checks of all tasks that are open count: what this attempt plants may be meant for a later one.
+    The checks of all open tasks count: this attempt may plant something for a later one.
     """
     record = _record_at(proven.installed_path(worker.layout, worker.id, make=True))
     if record.path is None or task.validation_command is None:
@@ -52,7 +53,7 @@ def look(worker: "Worker", task: "Task") -> None:
         in_place=_in_place(worker),
         settings=settings_from(state.config.sandbox),
         lent=lent_by(folder) if worker.git and not _in_place(worker) else (),
-        confined=bool(worker.goes_on),  # whoever claims for himself is held by no sandbox of ours
+        confined=bool(worker.goes_on),  # a direct claim has no sandbox of the harness
     )
     if record.goes_on(wanted, by):
         return
@@ -62,7 +63,7 @@ def look(worker: "Worker", task: "Task") -> None:
 
 
 def since(worker: "Worker", task: "Task") -> Differences:
-    """What has changed since then, but for what the task may change."""
+    """Return the changes since then, except those that the task may make."""
     folder = folder_of(worker)
     return _record_of(worker).changes(
         project=Path(folder),
@@ -72,10 +73,10 @@ def since(worker: "Worker", task: "Task") -> Differences:
 
 
 def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
-    """What an attempt has changed stays a change for the next one, unless a person's word for it was used.
+    """Record the end of an attempt: its changes stay changes for the next one, unless a person allowed them.
 
-    Where it has changed nothing and the run goes on, it is left open: what comes after the look before its proof counts
-    as changed by the next one. A check in a checkout and a sandbox changes nothing that is installed; a cleanup may.
+    If it has changed nothing and the run goes on, the record stays open: changes after the look before its proof count
+    for the next attempt. A check in a checkout and a sandbox changes nothing that is installed; a cleanup may.
     """
     record, has_more = _record_of(worker), task.may_change or (task.cleanup and not completed)
     if has_more or not (worker.goes_on and record.is_unchanged):
@@ -90,9 +91,9 @@ def _in_place(worker: "Worker") -> bool:
 
 
 def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
-    """Before a run waits or ends: what is installed from now on is no agent's doing, where that can be written down.
+    """Close the record before a run waits or ends: later changes are not an agent's. Ignore errors.
 
-    ``is_left_open``: it is a part of another run, which goes on, and calls ``close`` for each place in the end.
+    ``is_left_open``: it is a part of another run, which goes on, and finally calls ``close`` for each workspace.
     """
     with suppress(HarnessError):
         record = _record_of(worker)
@@ -101,7 +102,7 @@ def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
 
 
 def close(folder: str, slot: str) -> None:
-    """Ends what attempts of a slot have left open in this folder of its place."""
+    """Close the records that attempts of a slot have left open in this folder of its workspace."""
     with suppress(HarnessError, OSError):
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 

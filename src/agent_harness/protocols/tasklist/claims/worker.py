@@ -1,9 +1,8 @@
-"""Who is asking: a worker with its session, its claim token and its work tree; and how it holds on to a claim.
+"""Caller of the verbs: a worker with its session, its claim token and its work tree; and the renewal of its claim.
 
 A worker without an id is known by its session. A session without an id is known by the program that it runs in: the
-nearest process above that is no shell, since an agent starts every command in a shell of its own; for a person at a
-terminal, the shell of that terminal. Source:
-``tasklist.md`` 7.3, 10, 10.2.
+nearest process above that is not a shell, since an agent starts every command in a new shell; for a person at a
+terminal, the shell of that terminal. Source: ``tasklist.md`` 7.3, 10, 10.2.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _TAIL_LINES = 40
 
 
 class ClaimRecord:
-    """``.harness/claims/ID.json``: what was there when a task was claimed last, and what was noted of that claim.
+    """Record in ``.harness/claims/ID.json``: the state at the last claim of a task, and notes on that claim.
 
-    It is a convenience: what was there is in the snapshot. A member of the wrong type reads as absent.
+    It is a convenience: the state is in the snapshot. A member of the wrong type reads as absent.
     """
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
@@ -61,17 +60,17 @@ class ClaimRecord:
         return json_object(self.record.get("snapshot")) or {}
 
     def is_of(self, task: Task) -> bool:
-        """Whether it is of the claim that the task has now."""
+        """Return True if it is of the present claim of the task."""
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        """What was noted under a name for this very claim; empty when nothing was."""
+        """Return a note on this claim by its name; empty if there is none."""
         found = json_object(self.record.get(name)) or {}
         return found if found.get("claim") == claim else {}
 
 
 class Worker:
-    """One caller of the verbs. Nothing here is trusted but what the state confirms."""
+    """Caller of the verbs. Only members that the state confirms are trusted."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -97,8 +96,8 @@ class Worker:
         self.token = token
         self.cwd = cwd
         self.environ = dict(environ)
-        self.goes_on = ""  # the name of a run that makes one attempt after the other, and sees to the end of the last
-        self.first_look: tuple[str, str, str] | None = None  # file, run and place, of a run of several agents
+        self.goes_on = ""  # the name of a run that makes one attempt after the other, and closes the last
+        self.first_look: tuple[str, str, str] | None = None  # file, run and workspace, of a run with several agents
         self._git: list[Git | None] = []
         self._process: list[Owner | None] = [process] if process else []
 
@@ -116,9 +115,9 @@ class Worker:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Worker:
-        """A worker by what was given, else by the environment. Blank values name nobody.
+        """Return a worker from the arguments, else from the environment. Blank values count as absent.
 
-        ``process`` is the program whose death ends the session, where that is not the one above.
+        ``process`` is the program whose death ends the session, if that is not the one above.
         """
         found = os.environ if environ is None else environ
 
@@ -140,21 +139,21 @@ class Worker:
 
     @property
     def process(self) -> Owner | None:
-        """The program that the session runs in; ``None`` when it cannot be told."""
+        """Program that the session runs in; ``None`` if it is unknown."""
         if not self._process:
             self._process.append(_program_above())
         return self._process[0]
 
     @property
     def session_owner(self) -> str:
-        """Who holds a session lease when this worker does."""
+        """Owner name of this worker's session lease."""
         if self.session_id:
             return self.session_id
         return f"{os.uname().nodename}:{self.process.pid if self.process else os.getppid()}"
 
     @property
     def owner(self) -> str:
-        """Who holds a claim when this worker does: its id, else host and session."""
+        """Owner name of this worker's claims: its id, else host and session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -163,7 +162,7 @@ class Worker:
 
     @property
     def git(self) -> Git | None:
-        """Git in this worker's own work tree; ``None`` outside of one."""
+        """Git in this worker's own work tree; ``None`` outside one."""
         if not self._git:
             self._git.append(self._find_git())
         return self._git[0]
@@ -178,7 +177,7 @@ class Worker:
 
     @property
     def tree(self) -> str:
-        """The top folder of the work tree, else the working directory; links resolved."""
+        """Top folder of the work tree, else the working directory; links resolved."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
@@ -188,9 +187,9 @@ class Worker:
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
-        """The task in progress of that id, when it is this worker's and its lease still stands; renews the session.
+        """Return this worker's task in progress of that id with a valid lease; renew the session.
 
-        ``UsageError`` for an unknown id, ``NotOwner`` for a task that is not in progress or somebody else's,
+        Raise ``UsageError`` for an unknown id, ``NotOwner`` for a task that is not in progress or another worker's,
         ``LeaseLost`` for another token or an expired lease; a worker that slept past its lease can change nothing.
         """
         leases.keep(state, self, now)
@@ -206,14 +205,14 @@ class Worker:
         return task
 
     def find(self, state: State, task_id: str) -> Task:
-        """The task of that id; ``UsageError`` when there is none."""
+        """Return the task of that id; raise ``UsageError`` if there is none."""
         task = state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")
         return task
 
     def check_token(self, task: Task) -> None:
-        """``LeaseLost`` or ``NotOwner`` unless the token is that of the present claim.
+        """Raise ``LeaseLost`` or ``NotOwner`` unless the token is that of the present claim.
 
         Without a token the owner's name decides, so that an agent that lost it to a context reset can go on.
         """
@@ -227,10 +226,10 @@ class Worker:
         elif task.claimed_by not in (None, self.owner):
             raise NotOwner(f"{task.id} belongs to {task.claimed_by}", hint="harness task claim", owner=task.claimed_by)
 
-    # -- what was there at a claim -----------------------------------------------------------------------------------
+    # -- records of claims -------------------------------------------------------------------------------------------
 
     def claim_record(self, task_id: str) -> ClaimRecord:
-        """What was kept when the task was claimed last; empty when there is nothing usable."""
+        """Return the record of the task's last claim; empty if there is nothing usable."""
         from agent_harness.errors import HarnessError
         from agent_harness.kernel import files
 
@@ -240,7 +239,7 @@ class Worker:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Keeps it; called under the lock when a claim is won, and by the owner of the claim later."""
+        """Write the record; called under the lock when a claim is won, and by the owner of the claim later."""
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
@@ -248,7 +247,7 @@ class Worker:
 
 
 def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-    """Moves the end of the claim forward. ``LeaseLost``, ``NotOwner``, ``UsageError``."""
+    """Extend the claim. Raise ``LeaseLost``, ``NotOwner``, ``UsageError``."""
 
     def act(change: TaskListChange) -> JsonObject:
         task = worker.own(change.state, task_id, change.now)
@@ -260,11 +259,13 @@ def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_
 
 
 def checkpoint(worker: Worker, task_id: str, step: int, total: int, description: str) -> JsonObject:
-    """Records a finished step, in the state and in the log, and renews the claim."""
+    """Record a finished step, in the state and in the log, and renew the claim."""
     from agent_harness.protocols.tasklist import progress
 
     if not 0 < step <= total:
-        raise UsageError(f"step {step} of {total} is no step", hint='harness task checkpoint ID 2/4 "what was done"')
+        raise UsageError(
+            f"step must be 1 to {total}, got {step}", hint='harness task checkpoint ID 2/4 "what was done"'
+        )
 
     said = " ".join(description.split()).encode("utf-8", "replace").decode()
 
@@ -287,9 +288,9 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """To be asked often; renews the lease once a third of it is over. Always answers false.
+    """Callback to call often; renews the lease once a third of it is over. Always returns False.
 
-    ``LeaseLost`` or ``NotOwner`` when the claim is no longer the worker's: what runs for it must end.
+    Raise ``LeaseLost`` or ``NotOwner`` if the claim is no longer the worker's: its processes must end.
     """
 
     def __init__(self, worker: Worker, task: Task) -> None:
@@ -304,7 +305,7 @@ class LeaseKeeper:
         self._worker.store.take_links_away()
         try:
             self._worker.store.change(self._renew)
-        except (Busy, StateDamaged):  # the end of the turn puts a list back that somebody has taken away
+        except (Busy, StateDamaged):  # the end of the turn restores a list that was removed
             self._next = time.monotonic() + _SOON_SECONDS
         else:
             self._next = time.monotonic() + self._seconds / 3
@@ -316,9 +317,9 @@ class LeaseKeeper:
 
 
 def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Runs a long step of a task and holds on to the claim meanwhile: ``exit``, ``seconds``, ``tail``.
+    """Run a long step of a task and renew the claim meanwhile: ``exit``, ``seconds``, ``tail``.
 
-    ``exit`` is none after a timeout. The command gets this process's environment. ``LeaseLost`` ends it.
+    ``exit`` is None after a timeout. The command gets this process's environment. ``LeaseLost`` ends it.
     """
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
@@ -341,9 +342,9 @@ def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_se
 
 
 def _in_a_repository(folder: str) -> bool:
-    """A cheap look, which spares everybody outside of git the start of a program.
+    """Return True if the folder is in a repository: a cheap check, which saves starting git outside one.
 
-    An empty ``.git``, which sandboxes of agents leave in ``/tmp``, is none: git looks further up as well.
+    An empty ``.git``, which sandboxes of agents leave in ``/tmp``, does not count: git looks further up as well.
     """
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -361,7 +362,7 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """The nearest process above that an agent does not start anew for every command."""
+    """Return the nearest process above that an agent does not restart for every command."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()
@@ -374,7 +375,7 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """(name, parent, whether it leads a session at a terminal, as a person's own shell does)."""
+    """Return (name, parent, True if it leads a session at a terminal, as a person's own shell does)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

@@ -1,4 +1,4 @@
-"""Task lists worked by several agents at once: the port of ``agent_harness.parallel``, and how such a run begins.
+"""Task lists with several agents at once: the port of ``agent_harness.parallel``, and the start of such a run.
 
-What workers do in a workspace is in ``protocols/tasklist/parallel/job.py``: jobs that are under way name that module.
+The work of a worker in a workspace is in ``protocols/tasklist/parallel/job.py``: running jobs name that module.
 """

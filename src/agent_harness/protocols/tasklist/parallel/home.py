@@ -1,4 +1,4 @@
-"""A task list as the coordinator of a parallel run asks it, and the only writer of it meanwhile.
+"""Task list for the coordinator of a parallel run, which is its only writer meanwhile.
 
 A task counts as completed once it has landed.
 """
@@ -59,10 +59,10 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListHome:
-    """The list in the project's folder, in the session of the coordinator."""
+    """List in the project's folder, in the session of the coordinator."""
 
     executor = EXECUTOR
-    checks_rejected = True  # by the validations of others
+    checks_rejected = True  # by the validations of other tasks
     input_files: tuple[str, ...] = ()
     input_folders: tuple[str, ...] = ("counts", "parallel")
     common: tuple[str, ...] = ()
@@ -75,7 +75,10 @@ class TaskListHome:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """``claimed`` is what claims say of the run; ``attempt`` what every attempt is told: agents, policy, limits."""
+        """Open the list; ``claimed`` is the run in its claims, ``attempt`` the settings of every attempt.
+
+        ``attempt`` has agents, policy and limits.
+        """
         self.push_target = push_target
         workspace = place_of(worker)
         assert workspace is not None
@@ -87,32 +90,35 @@ class TaskListHome:
         self._attempt = attempt
         state = worker.store.read()
         self._config_before = json_object(state.raw.get("session_config")) or {}
-        self._settings, self._sandbox = settings_of(state), state.config.sandbox  # no agent's change counts
+        self._settings, self._sandbox = settings_of(state), state.config.sandbox  # changes by an agent do not count
         self._proofs_before = proven.proofs_of(state.tasks)
         self._is_open = kind_for(settings_from(self._sandbox)) is None  # to every agent
         self._files = ListFiles(worker, state)
         self._script_before = _text_of(self._layout.init_script)
-        self.checks_each = self._settings.check is not None  # which no workspace knows of
+        self.checks_each = self._settings.check is not None  # workspaces do not have it
         self.own = workspace.exclude
         self.snapshot = None if self._layout.linked() else self._layout.parallel
         self._prefix = os.path.relpath(workspace.folder, workspace.git.top())
-        self._put_back: dict[str, str] = {}  # since the last time that somebody asked
+        self._put_back: dict[str, str] = {}  # since the last call of ``put_back``
         self._stamp: object = None  # of the file that this was read from
         self._state: State | None = None
         self._items: list[OpenItem] | None = None  # that may be worked on as the list is now
         self._renew_at = time.monotonic() + RENEW_SECONDS
 
-    # ---- what may be worked on
+    # ---- open items
 
     def items(self) -> list[OpenItem]:
-        """Tasks whose dependencies have landed, as ``harness task claim`` would give them; read as the list changes."""
+        """Return the tasks whose dependencies have landed, in the order of ``harness task claim``.
+
+        Read again on a change.
+        """
         state = self._list()
         if self._items is None:
             self._items = open_items(self._worker, state)
         return self._items
 
     def _list(self) -> State:
-        """The list as it is now, read as the file changes; nobody may change it."""
+        """Return the present list, read again if the file has changed; callers may not change it."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
@@ -121,17 +127,17 @@ class TaskListHome:
         return self._state
 
     def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
-        """As the store does, on a list that only commands have written."""
+        """Change the list as the store does, after it holds only the content that commands have written."""
         self._hold_list()
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Puts the list back where agents could write it, and somebody has without a command."""
+        """Restore the list if agents could write it, and somebody has without a command."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """The list, its log, its costs and its mark; nothing where agents cannot write them."""
+        """Restore the list, its log, its costs and its marker; do nothing if agents cannot write them."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -141,11 +147,11 @@ class TaskListHome:
         return found
 
     def note_touched(self, item: str, message: str) -> None:
-        """A line of the log."""
+        """Write a line of the log."""
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
-        """A halt, or a pause."""
+        """Return exit code and message of a halt or a pause, or None."""
         try:
             claim.refuse_rest(self._worker, self._list())
         except HarnessError as error:
@@ -153,7 +159,7 @@ class TaskListHome:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Tasks that failed for good, those that are neither that nor completed, and those with a question."""
+        """Return the tasks that failed for good, the other unfinished ones, and those with a question."""
         self._change(self._settle)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
@@ -167,7 +173,7 @@ class TaskListHome:
             change.touch(marked.task)
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """What the attempts say that they do: they do so in the list's own place."""
+        """Return what the attempts report about themselves in the list's own state folder."""
         items = {each.item for each in jobs}
         found = now.told(os.path.dirname(proven.ledger(self._layout)))
         return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
@@ -175,7 +181,7 @@ class TaskListHome:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Each task in progress, by the name of its slot; the job's id is the token of the claim."""
+        """Claim each task by the name of its slot; the job's id is the token of the claim."""
 
         def act(change: TaskListChange) -> None:
             for job in jobs:
@@ -198,12 +204,12 @@ class TaskListHome:
         self._change(act)
 
     def holds(self, job: str, item: str) -> bool:
-        """Whether the task is claimed by the job."""
+        """Return True if the task is claimed by the job."""
         task = self._list().by_id.get(item)
         return task is not None and task.status == "in_progress" and task.claim_token == job
 
     def keep(self) -> None:
-        """Renews the session and all claims of the run, once a minute."""
+        """Renew the session and all claims of the run, once a minute."""
         if time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + RENEW_SECONDS
@@ -222,7 +228,7 @@ class TaskListHome:
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
-        """These claims are of this process from now on, for half an hour at first; all others of such runs go back."""
+        """Take over these claims for this process, at first for half an hour; give back all others of such runs."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
@@ -241,10 +247,10 @@ class TaskListHome:
 
         self._change(act)
 
-    # ---- what a workspace is given
+    # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """The task, what proves the others, the last lines of the log, and how attempts are made."""
+        """Return the task, the checks of the others, the last lines of the log, and the settings of attempts."""
         state = self._list()
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
@@ -269,18 +275,21 @@ class TaskListHome:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Copies with the proofs that count: an agent can have written into the list."""
+        """Return copies with the recorded proofs: an agent can have written into the list."""
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
         return {**self._config_before, "concurrency_mode": "exclusive", "max_tasks_per_session": 0, "max_sessions": 0}
 
-    # ---- what comes back
+    # ---- results
 
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Costs, verdicts and transcripts once a job; then the task, unless somebody else has it meanwhile."""
+        """Take over costs, verdicts and transcripts once per job.
+
+        Then update the task, unless it has another owner by now.
+        """
         if result is None or result.get("id"):
             self._take_costs(job, item, result, spent_usd)
         if result is not None:
@@ -314,7 +323,7 @@ class TaskListHome:
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """The rows of a job, each once, and one for what it has spent beside: by an agent that was killed."""
+        """Add the rows of a job, each once, and one for its other spending: by an agent that was killed."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
@@ -325,7 +334,7 @@ class TaskListHome:
             status.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """A row of its own, unless the rows of the job say so much already."""
+        """Add a separate row, unless the rows of the job have that much already."""
         known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
         left = min(more_usd, spent_usd - status.paid(known))
         if left > LEAST_USD:
@@ -339,11 +348,11 @@ class TaskListHome:
         path = proven.ledger(self._layout)
         for each in result.get("verdicts") or []:
             verdict = ClaimVerdict.from_record(each)
-            if not verdict.accepted:  # what is accepted counts once it has landed
+            if not verdict.accepted:  # accepted work counts once it has landed
                 ledger.write(path, self._with_outputs(verdict, result))
 
     def _note_not_landed(self, job: str, result: JsonObject) -> None:
-        """The claim by which it was proven in its workspace, in the ledger as one that came to nothing."""
+        """Write the claim that was proven in its workspace into the ledger, as one that did not land."""
         fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         claim = next((each for each in reversed(claims) if each.accepted), None)
@@ -353,7 +362,7 @@ class TaskListHome:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """The same as a line of the project's: what its steps printed is beside the project's logs."""
+        """Return the verdict as a line of the project; the output of its steps is stored beside the project's logs."""
         printed = json_object(result.get("outputs")) or {}
         path = proven.ledger(self._layout)
         steps = []
@@ -372,7 +381,7 @@ class TaskListHome:
     # ---- landing
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """As git combines them; the list and its log are no part of a commit."""
+        """Merge with git; the list and its log are not part of a commit."""
         return merge_queue.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
@@ -383,7 +392,7 @@ class TaskListHome:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """The members' validations, those of ``unseen`` and of tasks that the change may break, and ``check``."""
+        """Return the validations of members, of ``unseen`` and of tasks that the change may break, and ``check``."""
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -396,7 +405,7 @@ class TaskListHome:
             met = completed_proofs.concerned(self._git, done, changed, needed=needed, besides=members, under_way=before)
             near = {*unseen}
         proofs = self._as_kept([*own, *(task for task in [*done, *broken] if task.id in near)])
-        known = {task.validation_command for task in proofs}  # what runs already need not run for another one
+        known = {task.validation_command for task in proofs}  # commands that run already
         proofs += [task for task in self._as_kept(met) if task.id not in near and task.validation_command not in known]
         checks = [{"name": task.id, "task": task.raw} for task in proofs if task.validation_command]
         if (members is not None or base != commit) and (command := self._settings.check):
@@ -405,11 +414,14 @@ class TaskListHome:
         return checks
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """The tasks, and the sandbox of their validations."""
+        """Return the tasks, and the sandbox of their validations."""
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def settle(self, landings: Sequence[LandedItem]) -> None:
-        """Completed, each with its commit and its verdict; a task that is no more the job's stays as it is."""
+        """Complete the landed tasks, each with its commit and verdict.
+
+        A task that the job no longer holds stays as it is.
+        """
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
@@ -440,10 +452,10 @@ class TaskListHome:
         self._change(act)
 
     def refuse_joined(self, commit: str) -> None:
-        """A commit holds nothing of the list."""
+        """Do nothing: a commit holds nothing of the list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Completed tasks name the new commits."""
+        """Update the commits of completed tasks to the new ones."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -454,11 +466,11 @@ class TaskListHome:
         self._change(act)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
-        """A line of the log."""
+        """Write a line of the log."""
         self._store.note(_PUSH_LINES.get(kind, "WARN"), message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """They are pending again."""
+        """Make these tasks pending again."""
 
         def act(change: TaskListChange) -> None:
             for item in items:
@@ -474,7 +486,7 @@ class TaskListHome:
         self._change(act)
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """They are proven no more, and each is a question for a person."""
+        """Mark these tasks as no longer proven, each with a question for a person."""
 
         def act(change: TaskListChange) -> None:
             for item in items:
@@ -483,7 +495,7 @@ class TaskListHome:
         self._change(act)
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Halts the list."""
+        """Halt the list."""
 
         def act(change: TaskListChange) -> None:
             if change.state.halt is None:
@@ -493,14 +505,14 @@ class TaskListHome:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """Ends the session; what could not be pushed pauses the list."""
+        """End the session; what could not be pushed pauses the list."""
         sessions.end(self._worker)
         if paused:
             sessions.pause(self._worker, paused, by="harness run")
 
 
 def open_items(worker: Worker, state: State) -> list[OpenItem]:
-    """The tasks that may be worked on now, in their order."""
+    """Return the tasks that may be worked on now, in their order."""
     found = selection.eligible(state, lambda each: progress.last_error_time(worker.layout, each))
     return [
         OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
@@ -509,7 +521,7 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
 
 
 def left_run(worker: Worker) -> LeftRun:
-    """What the list and its log say of a run that is dead."""
+    """Return the dead run that the list and its log describe."""
     tasks = leases.left_by_run(worker.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
     claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(worker.layout)
@@ -527,7 +539,7 @@ def _text_of(path: str) -> str | None:
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """What the agent reads of a rejected change."""
+    """Return the message to the agent about a rejected change."""
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
@@ -541,6 +553,6 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """A task that is open, so that its proof is protected, and that cannot be claimed in the workspace."""
+    """Return an open task, so that its proof is protected, that cannot be claimed in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

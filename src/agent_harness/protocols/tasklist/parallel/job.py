@@ -1,7 +1,6 @@
-"""What workers do for a task list in a workspace: today's run, with a list of its own in which one task can be claimed.
+"""Work of a worker for a task list in a workspace: a run on its own list, in which one task can be claimed.
 
-Or the validations of what is to land. A process of its own does it for each job, so nothing of the coordinator is
-imported here.
+Or the validations of a merge candidate. Each job has its own process, so nothing of the coordinator is imported here.
 """
 
 import os
@@ -33,14 +32,14 @@ KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """An attempt, or a run of validations, in a workspace that stands at the job's base."""
+    """Run an attempt, or validations, in a workspace that stands at the job's base."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Today's run on a list with this one task; what it wrote goes into the result."""
+    """Run on a list with this one task; return what it wrote as the result."""
     inputs = job.inputs
     layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
     _seed(layout, workspace, inputs)
@@ -81,7 +80,7 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
     spent = status.paid(costs)
     found = _status_of(ran, state, task)
     if found["status"] == REJECTED and ran["exit_code"] == 9 and spent < pot.elsewhere(job.id, spent):
-        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # others have used the money up
+        found |= {"status": PARTIAL, "reason": "budget", "uncounted": True}  # other attempts have used the money up
     return {
         **found,
         "task": task.copy(),
@@ -95,13 +94,13 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _say(line: str) -> None:
-    """Into the log of the workers."""
+    """Write to the log of the workers."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
-    """How the attempt ended, in the words of the run around it."""
+    """Return the end of the attempt in the words of the parallel run."""
     last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
     how = {"completed": ACCEPTED, "failed": REJECTED, "parked": REJECTED}.get(last["result"], PARTIAL)
     if how == ACCEPTED and task.status != "completed":
@@ -113,7 +112,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
-    """A list with the task, and with the proofs of the others; nothing of an earlier job is left of it."""
+    """Write a list with the task, and with the proofs of the others; remove that of earlier jobs."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -136,13 +135,13 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """The work to be fixed, in the files alone: the workspace itself stays at its base."""
+    """Check out the work to be fixed, in the files alone: the workspace itself stays at its base."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """The validations on the commit; those that fail once more on a fresh checkout before they say so."""
+    """Run the validations on the commit; failed ones run once more on a fresh checkout before they count."""
     inputs = job.inputs
     root = os.path.join(workspace.folder, inputs["prefix"])
     _lead_imports_to(root, job.lend)
@@ -158,9 +157,9 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
 
 
 def _lead_imports_to(root: str, lent: Iterable[str]) -> None:
-    """Makes this process's checks find what is installed from the project as the proofs in checkouts do.
+    """Make this process's checks find installed packages in the project, as the proofs in checkouts do.
 
-    A runner of another environment than the project's, which knows nothing of that, is led to it there as well.
+    A runner of another environment than the project's, which has no such setting, finds them there as well.
     """
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     roots = lending.mapped_in(Path(root), lent, os.environ.get("PATH", os.defpath)).roots
@@ -170,7 +169,7 @@ def _lead_imports_to(root: str, lent: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """The checks that fail with their exit codes, none where one did not end by itself; and what the first printed."""
+    """Return the failing checks with their exit codes, None if one did not end itself; and the first output."""
     failed: dict[str, int | None] = {}
     output = ""
     for each in checks:

@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a task list: from what was left to the answer of the coordinator."""
+"""``harness run --workers N`` on a task list, from earlier leftovers to the answer of the coordinator."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -41,11 +41,11 @@ def run_parallel(
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
 ) -> JsonObject:
-    """Works the list down with so many agents at once; the members of the answer are the coordinator's.
+    """Work off the list with several agents at once; return the coordinator's answer.
 
-    ``accounts`` are those of the agents, in their order; ``max_minutes`` are those of each attempt.
-    ``UnsafeTree`` where there is no branch to land on, or another work tree has it checked out. Raises what
-    ``sessions.start`` raises.
+    ``accounts`` are those of the agents, in their order; ``max_minutes`` are those of each attempt. Raise
+    ``UnsafeTree`` if there is no branch to land on, or another work tree has it checked out. Raise the errors of
+    ``sessions.start``.
     """
     worker = run.own_worker(worker)
     workspace, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
@@ -60,7 +60,7 @@ def run_parallel(
         begun = PreparedRun.of(wish, workspace.git, target, folder, refs=before.refs, say=say, stop=stop)
         session = sessions.start(worker)
         for found in session["recovered"]:
-            is_open = found["action"] == "resume"  # nobody here can compare its checkpoints with the files
+            is_open = found["action"] == "resume"  # no agent here can compare its checkpoints with the files
             done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
             say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
         if not wish.only_land:
@@ -100,18 +100,18 @@ def run_parallel(
 
 
 def _close_looks(folder: str, prefix: str) -> None:
-    """What is installed from now on is no agent's doing: attempts have left that open for the next of their slot."""
+    """Close the records of installed packages that attempts have left open for the next of their slot."""
     for workspace in workspaces.existing(os.path.join(folder, "places")):
         surroundings.close(os.path.join(workspace.folder, prefix), workspace.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
-    """How many attempts there may be: as many as are asked for, or as the sessions of so many workers have."""
+    """Return the maximum of attempts: the requested number, or that of the sessions of so many workers."""
     of_sessions = state.config.max_tasks * workers or None
     return min((each for each in (asked, of_sessions) if each is not None), default=None)
 
 
-# ---- before it begins ------------------------------------------------------------------------------------------------
+# ---- preview ---------------------------------------------------------------------------------------------------------
 
 
 def preview(
@@ -123,9 +123,9 @@ def preview(
     max_cost_usd: float | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """What ``run_parallel`` would begin with, why, and why not with the rest; changes nothing.
+    """Return the first jobs of ``run_parallel``, why, and why not the rest; change nothing.
 
-    ``elsewhere``: the workers would be those of other machines.
+    ``elsewhere``: the workers are on other machines.
     """
     workspace, state = place_of(worker), worker.store.read()
     kept = existing_folder(worker.layout.tasks, worker.layout.root)
@@ -161,7 +161,7 @@ def preview(
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """The same for a person."""
+    """Return the preview as lines for a person."""
     limits = found["limits"]
     most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
     return lines_of(found, f"{most}${limits['max_cost_usd']:.2f}")
