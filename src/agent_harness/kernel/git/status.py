@@ -310,8 +310,7 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """Return the kind of a path: ``file`` (also a link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``.
-    """
+    """Return the kind: ``file`` (also a link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``."""
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):
