@@ -42,9 +42,7 @@ _HARMLESS_LAST |= {"name", "path", "sock", "type", "uri", "url", "usage", "versi
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a variable, member or option of this name holds a secret: ``API_KEY``, ``dbPassword``,
-    ``--token``.
-    """
+    """Return True if a name says that its value is a secret: ``API_KEY``, ``dbPassword``, ``--token``."""
     return len(name) <= 200 and _is_secret_name(name)
 
 
@@ -126,9 +124,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return the spellings of these values in a text, the longest first: as they are, a line alone, within JSON or
-    Python.
-    """
+    """Return the spellings of these values in a text, the longest first: plain, by line, in JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}

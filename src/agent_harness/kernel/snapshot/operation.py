@@ -105,9 +105,7 @@ class Notes:
     intended: list[str] = field(default_factory=list)  # `git add -N`
     young_plain: dict[str, str] | None = field(default_factory=dict)  # entries to be read again; None: all of them
     young_full: dict[str, str] | None = field(default_factory=dict)
-    usual_modes: dict[str, int] = field(
-        default_factory=dict
-    )  # git's mode -> the usual permissions of such files
+    usual_modes: dict[str, int] = field(default_factory=dict)  # git's mode -> the usual permissions of such files
     modes: dict[str, int] = field(default_factory=dict)  # files with other permissions, which git would not restore
     printed: list[str] = field(default_factory=list)  # files that the harness printed into
     empty: list[str] = field(default_factory=list)  # folders without anything in them, which git does not know
