@@ -66,9 +66,7 @@ def wants_times() -> bool:
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True to colour: `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else if a terminal has
-    colours.
-    """
+    """Return True to colour: `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else by the terminal."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
