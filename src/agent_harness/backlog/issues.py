@@ -9,9 +9,9 @@ _RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, 
 
 
 def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
-    """The issues of a repository. An issue by somebody who may not write to it is left out unless ``anyone``.
+    """Return the issues of a repository, without those of authors who may not write to it, unless ``anyone``.
 
-    Whoever may open an issue could otherwise tell your agents what to do.
+    Otherwise anyone who can open an issue could give instructions to the agents.
     """
     sorter = Sorter()
     items = []

@@ -196,9 +196,7 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words from the program on, without keywords and assignments, and with variables in its name
-        expanded.
-        """
+        """Return the words from the program on, without keywords and assignments, with its name expanded."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
