@@ -1,5 +1,4 @@
-"""Trust for the harness's hooks in Codex, by Codex itself: it lists each hook with its hash, and stores the trusted
-ones.
+"""Trust for the harness's hooks in Codex, by Codex itself: it lists and stores their hashes.
 
 Codex silently skips a hook that is not trusted. The hash is Codex's own and is never computed here. Needs Codex 0.129
 or newer; an older one has no such check. Codex's entries for the harness's hooks are removed without Codex.

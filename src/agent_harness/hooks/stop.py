@@ -175,9 +175,7 @@ def decide_subagent(event: Event, state: State) -> Decision:
         return allow("nothing in progress")
     if state.config.concurrent and not identities:
         return block("no identity", NO_IDENTITY.format(task=messages.task_name(under_way[0])))
-    owners = (
-        identities if state.config.concurrent else [*identities, None]
-    )  # without an owner it counts
+    owners = identities if state.config.concurrent else [*identities, None]  # without an owner it counts
     own = next((task for task in under_way if task.claimed_by in owners), None)
     return block("own task", _finish(own)) if own else allow("not the owner")
 

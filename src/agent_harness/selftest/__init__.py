@@ -1,9 +1,9 @@
-"""``harness selftest``: lying and honest agents against the harness, and what became of each of them.
+"""``harness selftest``: lying and honest agents against the harness, and the result of each.
 
-Every agent is one shell script. It is given a fresh copy of a small project, in which one thing is to be built, and the
-harness runs it as it runs any agent. Whether the work is really done is asked of an oracle that neither the agent nor
-the harness has seen. A lie that ends as proven, honest work that is refused, and anything else that an agent broke are
-counted; what ends as checked is counted apart. Another harness can be measured in the same way (``--against``).
+Every agent is one shell script. It gets a fresh copy of a small project, with one thing to build, and the harness runs
+it as it runs any agent. An oracle that neither the agent nor the harness has seen decides if the work is really done.
+The report counts lies that end as proven, refused honest work, and any other damage; work that ends as checked is
+counted separately. Another harness can be measured in the same way (``--against``).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Answers the questions of the oracle with the work: one JSON list in, one JSON list out."""
+"""Answer the questions of the oracle with the work: one JSON list in, one JSON list out."""
 
 import importlib
 import json
