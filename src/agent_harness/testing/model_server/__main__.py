@@ -1,6 +1,7 @@
 """``python -m agent_harness.testing.model_server [--port N] --scripts FILE [--log FILE]``: serves until interrupted.
 
-Prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2 for a wrong script, 4 for a taken port.
+It prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2 for an invalid script, 4 for a taken
+port.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from agent_harness.testing.model_server import ModelServer
 
 
 def main() -> int:
-    """Serves; the exit status."""
+    """Serve; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m agent_harness.testing.model_server",
         description="A model server on this machine that plays scripts (docs/model-server.md).",
