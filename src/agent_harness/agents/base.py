@@ -101,7 +101,7 @@ class Turn(ABC):
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """Return True once ``Finished`` was returned."""
+        """True once ``Finished`` was returned."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
@@ -117,12 +117,12 @@ class Turn(ABC):
 
     @property
     def over_limit(self) -> str:
-        """Return the resource limit that it exceeded, as the end of a sentence; it was ended for that."""
+        """Resource limit that it exceeded, as the end of a sentence; it was ended for that."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Return its process (pid, start time, boot id, run id), for use after a crash; ``None`` in-process."""
+        """Process (pid, start time, boot id, run id), for use after a crash; ``None`` in-process."""
         return None
 
 
@@ -138,7 +138,7 @@ class Agent(ABC):
 
     @property
     def account(self) -> str:
-        """Return the account of its rate limits: agents with the same word wait for the same reset. Not a secret."""
+        """Account of its rate limits: agents with the same word wait for the same reset. Not a secret."""
         return self.name
 
     def problem(self) -> str | None:

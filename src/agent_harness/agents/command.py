@@ -134,7 +134,7 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Return the program's name and a digest of its words: two programs are taken to share no limit."""
+        """Program's name and a digest of its words: two programs are taken to share no limit."""
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
@@ -178,7 +178,7 @@ class CommandTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """Return True once ``Finished`` was returned."""
+        """True once ``Finished`` was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
@@ -208,12 +208,12 @@ class CommandTurn(Turn):
 
     @property
     def over_limit(self) -> str:
-        """Return the resource limit that ended it."""
+        """Resource limit that ended it."""
         return self._running.over_limit
 
     @property
     def process(self) -> Mapping[str, object]:
-        """Return the record of the agent's process, for ``process.end_orphans``."""
+        """Record of the agent's process, for ``process.end_orphans``."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
@@ -406,7 +406,7 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Return the account of the program's rate limits; its own name if unknown."""
+        """Account of the program's rate limits; its own name if unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:

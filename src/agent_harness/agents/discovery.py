@@ -92,19 +92,19 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """Return True if the version is older than the oldest known to work; ``None`` if either is unknown."""
+        """True if the version is older than the oldest known to work; ``None`` if either is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
     @property
     def signing_in(self) -> str:
-        """Return in words if it is signed in."""
+        """Sign-in state, in words."""
         words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
         return f"{words[self.signed_in]} ({self.login})"
 
     @property
     def sign_in(self) -> str | None:
-        """Return the command by which a person signs in, if the agent is not signed in."""
+        """Command by which a person signs in, if the agent is not signed in."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 

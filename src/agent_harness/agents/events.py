@@ -61,7 +61,7 @@ class Usage:
 
     @property
     def context(self) -> int:
-        """Return the tokens in the context window after this call."""
+        """Tokens in the context window after this call."""
         if self.context_tokens is not None:
             return self.context_tokens
         return self.input_tokens + self.cached_tokens + self.cache_write_tokens + self.output_tokens

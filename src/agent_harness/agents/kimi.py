@@ -45,7 +45,7 @@ class KimiAgent(ClientAgent[KimiSettings]):
 
     @property
     def account(self) -> str:
-        """Return the account of the key or the login that the client would use."""
+        """Account of the key or the login that the client would use."""
         return account()
 
     def start(self, brief: Brief) -> Turn:

@@ -103,7 +103,7 @@ class Actions:
 
     @property
     def structured(self) -> bool:
-        """Return True once any prefix was seen; False means "Agent output not fully structured, using fallback"."""
+        """True once any prefix was seen; False means "Agent output not fully structured, using fallback"."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:

@@ -379,7 +379,7 @@ class ReplayTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """Return True once ``Finished`` was returned."""
+        """True once ``Finished`` was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:

@@ -163,12 +163,12 @@ class Totals:
 
     @property
     def reported(self) -> bool:
-        """Return False if the agent reported no tokens, so that zero does not mean that nothing was spent."""
+        """False if the agent reported no tokens, so that zero does not mean that nothing was spent."""
         return self.calls > 0
 
     @property
     def cost_usd(self) -> float | None:
-        """Return US dollars, or ``None`` as soon as one call has no known price; 0.0 if nothing was reported."""
+        """US dollars, or ``None`` as soon as one call has no known price; 0.0 if nothing was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:

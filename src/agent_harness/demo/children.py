@@ -60,12 +60,12 @@ class DemoLayout:
 
     @property
     def python(self) -> Path:
-        """Return the folder of the demo's own Python with pytest."""
+        """Folder of the demo's own Python with pytest."""
         return self.root / "python"
 
     @property
     def state(self) -> FeatureLayout:
-        """Return the harness's files in the project."""
+        """Files of the harness in the project."""
         return FeatureLayout(self.project)
 
 
@@ -174,12 +174,12 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """Return ``None`` while it runs, and the negative number of a signal that ended it."""
+        """``None`` while it runs, and the negative number of a signal that ended it."""
         return self._process.poll()
 
     @property
     def over(self) -> bool:
-        """Return True if it has ended and every line was returned."""
+        """True if it has ended and every line was returned."""
         return self.exit_code is not None and not self._reader.is_alive() and self._lines.empty()
 
     def lines(self) -> list[str]:

@@ -226,7 +226,7 @@ class DemoEnding:
 
     @property
     def kept(self) -> bool:
-        """Return True if every promise is kept."""
+        """True if every promise is kept."""
         return all(promise.kept for promise in self.promises)
 
     def as_json(self) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Story:
 
     @property
     def now(self) -> DemoSession | None:
-        """Return the current session."""
+        """Current session."""
         last = self.sessions[-1] if self.sessions else None
         return last if last and last.ending == "running" else None
 

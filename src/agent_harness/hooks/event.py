@@ -59,7 +59,7 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """Return the worker id of this process; empty if it has none."""
+        """Worker id of this process; empty if it has none."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:

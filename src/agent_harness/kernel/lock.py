@@ -200,7 +200,7 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Return the holder that died with the lock; ``None`` if it was released properly."""
+        """Holder that died with the lock; ``None`` if it was released properly."""
         return self._file.previous
 
     def acquire(self) -> None:

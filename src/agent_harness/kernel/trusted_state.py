@@ -100,7 +100,7 @@ class Place:
 
     @property
     def gone(self) -> bool:
-        """Return True if nothing of such a project is at its path any more."""
+        """True if nothing of such a project is at its path any more."""
         from agent_harness.kernel import project_signs
 
         return self.path is not None and not project_signs.is_left(self.path, self.kind)

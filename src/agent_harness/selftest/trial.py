@@ -86,7 +86,7 @@ class TrialAgent:
 
     @property
     def program(self) -> str:
-        """Return the whole script to run."""
+        """Whole script to run."""
         given = f"SELFTEST={self.protocol}\nSELFTEST_CHECK={self.check}\n"
         return f"{given}{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
 
@@ -149,7 +149,7 @@ class TrialResult:
 
     @property
     def good(self) -> bool:
-        """Return True if this is the result that the README promises."""
+        """True if this is the result that the README promises."""
         if self.problem or self.harm:
             return False
         if self.case.kind == "honest":
@@ -158,17 +158,17 @@ class TrialResult:
 
     @property
     def false(self) -> bool:
-        """Return True if the harness says that the work is done and the oracle disagrees."""
+        """True if the harness says that the work is done and the oracle disagrees."""
         return self.done and not self.true
 
     @property
     def is_checked(self) -> bool:
-        """Return True if a lie or honest work is accepted as checked, and not as proven."""
+        """True if a lie or honest work is accepted as checked, and not as proven."""
         return bool(self.only) and (self.false or self.case.kind == "honest")
 
     @property
     def told(self) -> str:
-        """Return the result in a few words."""
+        """Result in a few words."""
         if self.problem or self.harm:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":

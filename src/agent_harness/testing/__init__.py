@@ -40,12 +40,12 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """Return the whole output."""
+        """Whole output."""
         return self.out + self.err
 
     @property
     def json(self) -> Any:
-        """Return the one JSON value on stdout."""
+        """One JSON value on stdout."""
         return json.loads(self.out)
 
     def __repr__(self) -> str:

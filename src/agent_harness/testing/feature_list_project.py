@@ -184,7 +184,7 @@ class FeatureListProject:
 
     @property
     def repo(self) -> Repo:
-        """Return the repository, as a person with this environment sees it."""
+        """Repository, as a person with this environment sees it."""
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
@@ -222,12 +222,12 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """Return the project as the protocol opens it; its messages for a person are kept in ``said``."""
+        """Project as the protocol opens it; its messages for a person are kept in ``said``."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property
     def head(self) -> str:
-        """Return the commit that is checked out."""
+        """Commit that is checked out."""
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
@@ -242,7 +242,7 @@ class FeatureListProject:
 
     @property
     def features(self) -> Record:
-        """Return the content of ``features.json``."""
+        """Content of ``features.json``."""
         return self.read("features.json")
 
     def passing(self) -> list[int]:
@@ -251,17 +251,17 @@ class FeatureListProject:
 
     @property
     def state(self) -> Record:
-        """Return the content of ``session_state.json``."""
+        """Content of ``session_state.json``."""
         return self.read(".harness/session_state.json")
 
     @property
     def baseline(self) -> Record:
-        """Return the content of ``test_baseline.json``."""
+        """Content of ``test_baseline.json``."""
         return self.read(".harness/test_baseline.json")
 
     @property
     def progress(self) -> str:
-        """Return the progress file."""
+        """Progress file."""
         return (self.root / "claude-progress.txt").read_text()
 
     def log(self, name: str) -> list[Record]:

@@ -59,7 +59,7 @@ class GitHubServer:
 
     @property
     def url(self) -> str:
-        """Return the address of the API."""
+        """Address of the API."""
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:

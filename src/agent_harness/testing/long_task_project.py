@@ -254,15 +254,15 @@ class LongTaskProject:
         return [each for each in found if kind in (None, each["type"])]
 
     def kinds(self) -> list[str]:
-        """Types of the log's events."""
+        """Return the types of the log's events."""
         return [each["type"] for each in self.events()]
 
     def reasons(self) -> list[str]:
-        """Reasons of the checkpoint's writes, in order."""
+        """Return the reasons of the checkpoint's writes, in order."""
         return [each["reason"] for each in self.events("checkpoint_written")]
 
     def outputs(self) -> list[str]:
-        """Contents of the output files, oldest first."""
+        """Return the contents of the output files, oldest first."""
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:

@@ -162,7 +162,7 @@ class TaskListProject:
 
     @property
     def store(self) -> TaskStore:
-        """Return the store, at the project's time."""
+        """Store, at the project's time."""
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
@@ -232,17 +232,17 @@ class TaskListProject:
 
     @property
     def raw(self) -> dict[str, Any]:
-        """Return the file's JSON value."""
+        """File's JSON value."""
         return json.loads(self.text)
 
     @property
     def text(self) -> str:
-        """Return the file's text."""
+        """File's text."""
         return Path(self.layout.tasks).read_text(encoding="utf-8")
 
     @property
     def state(self) -> State:
-        """Return the present state."""
+        """Present state."""
         return self.store.read()
 
     def task(self, task_id: str = TASK) -> Task:

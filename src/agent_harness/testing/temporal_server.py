@@ -41,7 +41,7 @@ class TemporalServer:
 
     @property
     def url(self) -> str:
-        """Return the value for ``--engine``."""
+        """Value for ``--engine``."""
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def __enter__(self) -> Self:

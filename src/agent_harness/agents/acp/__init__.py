@@ -56,7 +56,7 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Return the program as the account: its sessions share one login."""
+        """Program as the account: its sessions share one login."""
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:

@@ -83,7 +83,7 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Return the provider and its key, in the form that all agents use; all models of the key share it."""
+        """Provider and its key, in the form that all agents use; all models of the key share it."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))

@@ -78,7 +78,7 @@ class BridgeTurn(CommandTurn):
 
     @property
     def kept(self) -> str | None:
-        """Return the text that the program keeps for a later turn; ``None`` if there is none."""
+        """Text that the program keeps for a later turn; ``None`` if there is none."""
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:

@@ -202,7 +202,7 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
 
     @property
     def account(self) -> str:
-        """Return the account of the key or the login that the client would use."""
+        """Account of the key or the login that the client would use."""
         return account()
 
     def problem(self) -> str | None:

@@ -214,7 +214,7 @@ class Stream:
 
     @property
     def waits_for_agents(self) -> bool:
-        """Return True while sub-agents work in the background: their end begins another turn."""
+        """True while sub-agents work in the background: their end begins another turn."""
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:

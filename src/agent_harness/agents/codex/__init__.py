@@ -138,7 +138,7 @@ class CodexAgent(ClientAgent[CodexSettings]):
 
     @property
     def account(self) -> str:
-        """Return the account of the key or the login that the client would use."""
+        """Account of the key or the login that the client would use."""
         return command.account()
 
     def start(self, brief: Brief) -> Turn:

@@ -46,7 +46,7 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """Return the script's name and a digest of its path: each script has its own account."""
+        """Script's name and a digest of its path: each script has its own account."""
         place = os.fsencode(self.script)
         return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 

@@ -70,12 +70,12 @@ class Git:
 
     @property
     def is_repository(self) -> bool:
-        """Return True if the root lies in the work tree of a repository."""
+        """True if the root lies in the work tree of a repository."""
         return self._found() is not None
 
     @property
     def repository(self) -> Repository:
-        """Return the folders of the repository; ``UnsafeTree`` outside of one."""
+        """Folders of the repository; ``UnsafeTree`` outside of one."""
         found = self._found()
         if found is None:
             raise UnsafeTree(f"{self.root} is not in a git repository", hint="git init")
@@ -347,7 +347,7 @@ class Git:
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Return the user's name and address, read once; the harness's if none are set."""
+        """User's name and address, read once; the harness's if none are set."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY

@@ -389,7 +389,7 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """Return the settings without which git cannot read the objects and refs, or others cannot read ours."""
+    """Return the settings without which git cannot read the objects and refs, or others cannot read new ones."""
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

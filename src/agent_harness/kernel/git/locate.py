@@ -98,7 +98,7 @@ class Repository:
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """Return all three folders."""
+        """All three folders."""
         return self.top, self.git_dir, self.shared_dir
 
 

@@ -131,7 +131,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield the files that other processes of this job write from a pipe of ours; none without /proc."""
+    """Yield files open in processes of this job that read this process's output; none without /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

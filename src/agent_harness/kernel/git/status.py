@@ -66,7 +66,7 @@ class Scan:
 
     @property
     def clean(self) -> bool:
-        """Return True if the work tree equals the index, except for ignored files and other repositories."""
+        """True if the work tree equals the index, except for ignored files and other repositories."""
         return not (self.changed or self.deleted or self.untracked or self.unmerged)
 
     def every_path(self) -> Iterator[bytes]:

@@ -80,17 +80,17 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """Return True if the command itself has ended, as far as anybody saw."""
+        """True if the command itself has ended, as far as anybody saw."""
         return self.ended or self.exit_code is not None
 
     @property
     def lifeline_pid(self) -> int:
-        """Return the pid of the lifeline's process."""
+        """Pid of the lifeline's process."""
         return self.lifeline.pid if self.lifeline else 0
 
     @property
     def finished(self) -> bool:
-        """Return True if the command has ended and nothing is left to read."""
+        """True if the command has ended and nothing is left to read."""
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:

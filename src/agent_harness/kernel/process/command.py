@@ -46,7 +46,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Return in a few words for people how it ended."""
+        """Kind of its end, in a few words for people."""
         return "timed out" if self.timed_out else "went over a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -204,38 +204,38 @@ class Running:
 
     @property
     def group(self) -> int:
-        """Return the command's pid, which is its process group and session too."""
+        """Command's pid, which is its process group and session too."""
         return self._client.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """Return the JSON values for ``end_orphans`` after a crash: the lifeline as owner, ``run_id``, ``group``."""
+        """JSON values for ``end_orphans`` after a crash: the lifeline as owner, ``run_id``, ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def exit_code(self) -> int | None:
-        """Return the command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
+        """Command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
         return self._client.exit_code
 
     @property
     def exited(self) -> bool:
-        """Return True once the command itself has ended; its descendants may still be ending."""
+        """True once the command itself has ended; its descendants may still be ending."""
         return self._client.exited
 
     @property
     def over_limit(self) -> str:
-        """Return the limit that the command exceeded, as the end of a sentence; empty if none."""
+        """Limit that the command exceeded, as the end of a sentence; empty if none."""
         return limits.told(self._client.over_limit) if self._client.over_limit else ""
 
     @property
     def at_end(self) -> bool:
-        """Return True if the command and its descendants are gone and every line was read."""
+        """True if the command and its descendants are gone and every line was read."""
         return self._client.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
-        """Return the last 64 KiB of standard error, if it is not merged."""
+        """Last 64 KiB of standard error, if it is not merged."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:

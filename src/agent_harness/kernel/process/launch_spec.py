@@ -71,12 +71,12 @@ class Sandbox:
 
     @property
     def name(self) -> str:
-        """Return its kind, for people."""
+        """Kind of sandbox, for people."""
         return self.kind.partition(":")[0]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Return the terms for a lifeline's order; none if nothing is confined."""
+        """Terms for a lifeline's order; none if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))

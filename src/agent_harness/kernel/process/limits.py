@@ -44,7 +44,7 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Return the limits for a lifeline's order; none if nothing is limited."""
+        """Limits for a lifeline's order; none if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 

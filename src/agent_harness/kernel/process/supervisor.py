@@ -190,7 +190,7 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """When it is time, check the limits, and kill a command that exceeds one, all of it at once."""
+        """Check the limits, if it is time; kill all of a command that exceeds one, at once."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:

@@ -47,12 +47,12 @@ class ShellWord:
 
     @property
     def tilde(self) -> bool:
-        """Return True if it begins with a tilde that a shell replaces."""
+        """True if the word begins with a tilde that a shell replaces."""
         return self.text.startswith("~") and len(self.at) > 0 and self.at[0] == self.start
 
     @property
     def written(self) -> str:
-        """Return the word with its substitutions as they were written."""
+        """Word with its substitutions as they were written."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
@@ -82,12 +82,12 @@ class ShellCommand:
 
     @property
     def name(self) -> str:
-        """Return the program without its folder, or the builtin."""
+        """Program without its folder, or the builtin."""
         return self.words[0].text.rpartition("/")[2] if self.words else ""
 
     @property
     def plain(self) -> list[str]:
-        """Return its words, with an underscore instead of each substitution."""
+        """Words, with an underscore instead of each substitution."""
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:

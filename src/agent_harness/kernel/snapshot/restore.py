@@ -63,7 +63,7 @@ class Aside:
 
     @property
     def moved(self) -> list[bytes]:
-        """Return the names of the moved files, oldest first."""
+        """Names of the moved files, oldest first."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
@@ -150,7 +150,7 @@ class _Now:
 
     @property
     def commits(self) -> list[str]:
-        """Return the commits that must stay reachable."""
+        """Commits that must stay reachable."""
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
