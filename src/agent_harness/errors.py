@@ -18,7 +18,7 @@
     │   └── LimitInForce              5   every allowed agent's provider refuses for now
     ├── StateDamaged                  6   a state file does not parse
     ├── NothingEligible               7   no work can be started now
-    ├── NotOwner                      8   somebody else has the claim
+    ├── NotOwner                      8   the caller does not own the claim
     │   └── LeaseLost                 8   the lease ended and somebody else took the work
     ├── LimitReached                  9   budget, tasks or sessions are used up
     ├── TimedOut                    124   a command ran into its wall-clock limit
@@ -202,7 +202,7 @@ class NothingEligible(HarnessError):
 
 
 class NotOwner(HarnessError):
-    """Somebody else has the claim; nothing was changed."""
+    """The caller does not own the claim; nothing was changed."""
 
     exit_code = 8
     code = "not_owner"

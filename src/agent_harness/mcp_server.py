@@ -300,14 +300,14 @@ class StdioServer:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._write({"id": None, "error": {"code": PARSE_ERROR, "message": "this line is no JSON"}})
+            self._write({"id": None, "error": {"code": PARSE_ERROR, "message": "this line is not JSON"}})
             return
         for each in message if isinstance(message, list) else [message]:  # version 2025-03-26 has batches
             self._take(each)
 
     def _take(self, message: object) -> None:
         if not isinstance(message, dict) or not isinstance(message.get("method", ""), str):
-            self._write({"id": None, "error": {"code": INVALID_REQUEST, "message": "this is no message of JSON-RPC"}})
+            self._write({"id": None, "error": {"code": INVALID_REQUEST, "message": "this is not a JSON-RPC message"}})
         elif "method" in message and message.get("id") is not None:
             params = message.get("params")
             self._answer(message["id"], message["method"], params if isinstance(params, dict) else {})

@@ -113,7 +113,7 @@ WRONG: list[tuple[Any, Any, type[HarnessError], str]] = [
     ("command:''", None, UsageError, "names no program"),
     ("command:a 'b", None, UsageError, "cannot be split"),
     ("scripted", None, UsageError, "scripted:FILE"),
-    ("{kind: codex}", None, UsageError, "is no JSON object"),
+    ("{kind: codex}", None, UsageError, "is not a JSON object"),
     ('{"kind": "nope"}', None, ConfigurationError, "unknown kind of agent 'nope'"),
     (None, {"command": ["x"]}, ConfigurationError, "agent.kind is missing"),
     (None, {"kind": 3}, ConfigurationError, "agent.kind is missing"),

@@ -68,8 +68,8 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "github": ("the mirror of features as issues", ("github",)),
     "notify": ("messages to services by name", ("apprise",)),
     "otel": ("spans of sessions and verdicts", ("opentelemetry",)),
-    "serve": ("the window in the browser", ("starlette", "uvicorn")),
-    "temporal": ("workers of other machines", ("temporalio",)),
+    "serve": ("the view in the browser", ("starlette", "uvicorn")),
+    "temporal": ("workers on other machines", ("temporalio",)),
 }
 """Extra → its purpose, and the packages that it installs."""
 

@@ -41,7 +41,7 @@ class KimiAgent(ClientAgent[KimiSettings]):
     name = "kimi"
     capabilities = Capabilities()
     settings_class = KimiSettings
-    install = "Install it (uv tool install kimi-cli), or set its place: agent: {kind: kimi, program: …}"
+    install = "Install it (uv tool install kimi-cli), or set its path: agent: {kind: kimi, program: …}"
 
     @property
     def account(self) -> str:

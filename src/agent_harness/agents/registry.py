@@ -120,7 +120,7 @@ def _settings_in(text: str, source: str) -> Mapping[str, Any]:
         found = None
     if not isinstance(found, dict):
         hint = """--agent '{"kind": "codex", "network": true}'"""
-        raise UsageError(f"{source} {text!r} is no JSON object", hint=hint)
+        raise UsageError(f"{source} {text!r} is not a JSON object", hint=hint)
     return found
 
 

@@ -117,7 +117,7 @@ def _first(head: Mapping[str, Any]) -> Recorded:
 
 
 def _no_cassette(path: Path) -> ConfigurationError:
-    return ConfigurationError(f"{path} is no recording of a session", hint="ls .harness/logs/*.cassette.jsonl")
+    return ConfigurationError(f"{path} is not a recording of a session", hint="ls .harness/logs/*.cassette.jsonl")
 
 
 def _take(turn: Recorded, record: Mapping[str, Any]) -> None:
@@ -361,7 +361,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
     shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
     base = str(first.base)[:12]
     return UnsafeTree(
-        f"The recording began at commit {base}, where these files were other ones than here: {shown}",
+        f"The recording began at commit {base}, where these files were different: {shown}",
         hint=f"git worktree add -b replay ../replay {base}  # and replay it there",
     )
 

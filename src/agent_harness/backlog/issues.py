@@ -18,7 +18,7 @@ def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, wi
     for row in rows:
         name, title = f"#{row['number']}", one_line(row["title"])
         if not (anyone or row["trusted"]):
-            why = "by somebody who may not write to the repository (--anyone takes it)"
+            why = "the author has no write access to the repository (--anyone imports it)"
             sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))
             continue
         ranks = [rank for label in row["labels"] if (rank := _rank(label)) is not None]

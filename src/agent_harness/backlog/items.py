@@ -130,4 +130,4 @@ class Sorter:
         for name, first in needs.items():
             for need in [each for each in first if place[each] > place[name]]:
                 del first[need]
-                self.left_out.append(LeftOut(what=f"{name} waits for {need}", why="that would close a circle"))
+                self.left_out.append(LeftOut(what=f"{name} waits for {need}", why="that would close a cycle"))

@@ -70,7 +70,7 @@ def read(
     scope, items = READERS[form](text, file, sorter, tag)
     found = sorter.sorted([*items], with_done=with_done)
     if not (found or sorter.left_out):
-        raise Refused(f"{file} holds no item of work", hint=f"harness import {file} --from FORMAT")
+        raise Refused(f"{file} holds no items", hint=f"harness import {file} --from FORMAT")
     return Backlog(format=form, scope=scope, items=tuple(found), left_out=tuple(sorter.left_out))
 
 
@@ -78,7 +78,7 @@ def _file_in(folder: Path, here: Path | None) -> Path:
     places = [each for each in PLACES if each not in OWN] if folder.resolve() == here else PLACES
     found = [each for place in places for each in sorted(folder.glob(place)) if each.is_file()]
     if not found:
-        raise Refused(f"{folder} holds no list of work that is known here", hint="harness import FILE")
+        raise Refused(f"{folder} holds no known task list", hint="harness import FILE")
     if len(found) > 1:
         names = ", ".join(str(each.relative_to(folder)) for each in found[:6])
         raise UsageError(f"{folder} holds several lists: {names}", hint=f"harness import {found[0]}")
@@ -96,7 +96,7 @@ def _text(file: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Refused(f"{file} is no UTF-8 text", hint="harness import --help") from None
+        raise Refused(f"{file} is not UTF-8 text", hint="harness import --help") from None
 
 
 def _format(file: Path, text: str) -> str:
@@ -109,7 +109,7 @@ def _format(file: Path, text: str) -> str:
     raw = _json(text, file)
     found = next((form for form, is_one in _SHAPES if is_one(raw)), None)
     if found is None:
-        raise Refused(f"{file} is no list of work that is known here", hint=f"harness import {file} --from FORMAT")
+        raise Refused(f"{file} is not a known task list", hint=f"harness import {file} --from FORMAT")
     return found
 
 
@@ -135,14 +135,14 @@ def _json(text: str, file: Path) -> Any:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{file} is no JSON: {error}", hint="harness import --help") from None
+        raise Refused(f"{file} is not JSON: {error}", hint="harness import --help") from None
     return raw
 
 
 def _object(text: str, file: Path) -> JsonObject:
     raw = _json(text, file)
     if not isinstance(raw, dict):
-        raise Refused(f"{file} holds no list of work", hint="harness import --help")
+        raise Refused(f"{file} is not a task list", hint="harness import --help")
     return raw
 
 
@@ -151,7 +151,7 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
         if isinstance(each, dict):
             yield each
         else:
-            sorter.left_out.append(LeftOut(what=f"{what} {number}", why="it is no object"))
+            sorter.left_out.append(LeftOut(what=f"{what} {number}", why="it is not an object"))
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
@@ -266,7 +266,7 @@ def _beads(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
         try:
             rows.append(json.loads(line))
         except (ValueError, RecursionError):
-            raise Refused(f"{file}:{number} is no JSON", hint="bd export, then the same command") from None
+            raise Refused(f"{file}:{number} is not JSON", hint="bd export, then the same command") from None
     found = [*_objects(rows, sorter, "line")]
     parts: dict[str, list[str]] = {}
     for raw in found:
@@ -290,7 +290,7 @@ def _beads_items(found: list[JsonObject], parts: dict[str, list[str]], sorter: S
         for link in links:
             if (linked := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
                 what = f"{name} {linked} {link.get('depends_on_id')}"
-                sorter.left_out.append(LeftOut(what=what, why="no order of work follows from it"))
+                sorter.left_out.append(LeftOut(what=what, why="it does not order the work"))
         rank = raw.get("priority")
         yield BacklogItem(
             id=name,
@@ -487,7 +487,7 @@ _OF_FEATURES: _Members = {
 }
 _OF_TASKS: _Members = {
     "max_attempts": ("the number of attempts", (None, DEFAULT_MAX_ATTEMPTS)),
-    "on_failure": ("what is run after a failure", (None, {}, {"cleanup": None})),
+    "on_failure": ("the command after a failure", (None, {}, {"cleanup": None})),
     "touches": ("the files that it touches", (None, [])),
 }
 """Members of the harness's lists that no item has: their meaning, and their default values."""

@@ -36,7 +36,7 @@ def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
         if form == "markdown" and each.proof and _has_lines(each.proof):
             yield LeftOut(what=f"the command that proves {each.id}", why="a checklist has one line for it")
         if each.done and form == "longtask":
-            yield LeftOut(what=f"{each.id} {each.title}", why="proven here; a long task judges its criteria itself")
+            yield LeftOut(what=f"{each.id} {each.title}", why="proven here; a long task checks its criteria itself")
         elif each.done and form == "features" and not each.test_file:
             yield LeftOut(what=f"{each.id} {each.title}", why="proven here by a command; a feature is by its test file")
 
@@ -249,12 +249,12 @@ _CARRIED: dict[str, Collection[str]] = {
     "longtask": ("text", "steps", "proof"),
 }
 _WHY = {
-    "markdown": "a checklist has no place for it",
-    "taskmaster": "Task Master has no place for it",
-    "beads": "Beads has no place for it",
-    "prd": "prd.json has no place for it",
-    "speckit": "tasks.md has no place for it",
+    "markdown": "a checklist cannot hold it",
+    "taskmaster": "Task Master cannot hold it",
+    "beads": "Beads cannot hold it",
+    "prd": "prd.json cannot hold it",
+    "speckit": "tasks.md cannot hold it",
     "tasklist": "a task is proven by a command",
     "features": "a feature is proven by its test file",
-    "longtask": "a criterion of a long task has no place for it",
+    "longtask": "a criterion of a long task cannot hold it",
 }

@@ -65,7 +65,7 @@ def _folder(path: Path | None) -> Path:
             raise UsageError(f"{path} is in use; the demo wants a new or an empty folder", hint="harness demo")
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path} cannot be made: {error.strerror}", hint="harness demo") from None
+        raise UsageError(f"{path} cannot be created: {error.strerror}", hint="harness demo") from None
     return path.resolve()
 
 

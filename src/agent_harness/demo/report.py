@@ -328,12 +328,12 @@ def _program() -> str:
 def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     project = shlex.quote(str(ending.place.project))
     yield "the program", f"cd {project} && git log --oneline"
-    yield "where it stands", f"cd {project} && {_program()} status"
+    yield "status", f"cd {project} && {_program()} status"
     for session in ending.story.sessions:
         if session.rescue_ref:
             yield "taken away", f"git -C {project} log -p {session.rescue_ref}"
     yield "what happened", str(ending.place.state.log("events.jsonl"))
-    yield "who said what", str(ending.place.log)
+    yield "the log", str(ending.place.log)
     yield "the script", str(ending.place.script)
     yield "a real agent", with_a_real_agent(ending.place)
     yield "", "in an empty folder; YOUR-AGENT is any program that reads its task on stdin and edits the files there"

@@ -116,7 +116,7 @@ def _without(text: str, keys: set[str], path: str) -> str:
     for key in keys:
         del _noted(expected)[key]
     if _significant(_toml(made)) != _significant(expected):
-        raise _by_hand(path, "what Codex noted down of our hooks is not written as tables")
+        raise _by_hand(path, "the entries of the harness's hooks are not written as tables")
     return made
 
 
@@ -149,7 +149,9 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _by_hand(path: str, why: str) -> HarnessError:
-    return Refused(f"{path} is not edited: {why}", hint=f"take our hooks out of [hooks.state] of {path}")
+    return Refused(
+        f"{path} is not edited: {why}", hint=f"remove the hooks of agent-harness from [hooks.state] of {path}"
+    )
 
 
 def _needs_trust(hook: Mapping[str, Any]) -> bool:

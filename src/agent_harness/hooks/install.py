@@ -61,7 +61,7 @@ def package_folder() -> str:
 def command(script: str) -> str:
     """Return the shell command of one hook; it does nothing once its script or its interpreter is gone."""
     if not sys.executable:
-        raise Refused("This Python does not know where it is", hint="harness hooks print")
+        raise Refused("The path of this Python is unknown", hint="harness hooks print")
     path, python = (
         shlex.quote(os.path.join(package_folder(), "agent_harness", "plugin", "hooks", script)),
         shlex.quote(sys.executable),
@@ -330,7 +330,7 @@ def _object(text: str, path: str) -> JsonObject:
             f"{path} is not edited: {error}", hint="harness hooks print --client claude-code  # and add it by hand"
         ) from None
     if not isinstance(found, dict):
-        raise Refused(f"{path} is not edited: it holds no JSON object", hint="harness hooks print")
+        raise Refused(f"{path} is not edited: it is not a JSON object", hint="harness hooks print")
     return found
 
 

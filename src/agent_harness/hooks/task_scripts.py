@@ -130,5 +130,5 @@ def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> fl
         seconds = 0.0
     if 0 < seconds < float("inf"):
         return seconds
-    warnings.append(f"{name}={given[:40]!r} is no positive number of seconds; {default:g} is used")
+    warnings.append(f"{name}={given[:40]!r} is not a positive number of seconds; {default:g} is used")
     return default

@@ -67,9 +67,9 @@ _HINTS = {
     errno.EACCES: "check who owns it and what its mode allows",
     errno.EDQUOT: "free some of your quota, then run the same command again",
     errno.EFBIG: "a limit on the size of files is in force (ulimit -f); lift it, then run the same command again",
-    errno.EISDIR: "a folder is in its place; move it away",
+    errno.EISDIR: "a folder has this name; move it away",
     errno.ENOENT: "a folder on the way is missing, or a link leads to nothing",
-    errno.ELOOP: "it is a link where none may be; replace it by the file itself",
+    errno.ELOOP: "it may not be a link; replace it by the file itself",
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EPERM: "check who owns it and what its mode allows",
     errno.EROFS: "the disk is read-only; mount it for writing or work in another folder",
@@ -321,7 +321,7 @@ def disk_refusal(error: OSError) -> Refused | None:
 def _json_object(content: bytes, *, exact: bool = True) -> dict[str, Any]:
     value = jsontext.loads(content, exact=exact)
     if not isinstance(value, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 

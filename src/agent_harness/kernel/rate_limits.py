@@ -104,7 +104,7 @@ class RateLimit:
         }
 
     def __str__(self) -> str:
-        by = "no reset was told" if self.source in _GUESSED else f"said by its provider ({self.source})"
+        by = "the provider named no reset" if self.source in _GUESSED else f"said by its provider ({self.source})"
         return f"{self.account} is refused until {clock.timestamp(self.until)}, {by}, attempt {self.attempt}"
 
 

@@ -58,7 +58,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
         except (OSError, ValueError):
             pass
         raise NotAProject(
-            f"{PIN} names {pinned!r}, where no harness-tasks.json is",
+            f"{PIN} names {pinned!r}, which has no harness-tasks.json",
             hint=f"correct {PIN}, or unset it to look from the working directory upwards",
             reason="state_root_not_found",
         )

@@ -67,7 +67,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
             if only_read in (None, folder):
                 _note(folder, place, project)
             return folder, None if _base(folder) == usual_base() else _elsewhere(folder)
-    return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
+    return None, _elsewhere("the project; after a crash it is not trusted")
 
 
 def _note(folder: str, place: str, project: str) -> None:

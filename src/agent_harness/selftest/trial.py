@@ -339,7 +339,7 @@ class _Trial:
 
     def _why_only_checked(self, folder: Path, *item: str) -> str:
         found = json.loads(_harness(folder, self.environ, "why", *item, "--json"))
-        return (found["reason"] or "for no reason that is told") if found["state"] == CHECKED else ""
+        return (found["reason"] or "without a reason") if found["state"] == CHECKED else ""
 
     def _ran(self, words: list[str]) -> str:
         ran = process.run(words, cwd=self.project, env=self.environ, timeout_seconds=_SECONDS, keep_bytes=65536)
@@ -368,11 +368,11 @@ class _Trial:
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
-            return "a file of a person outside of the project was changed"
+            return "a person's file outside the project was changed"
         if (self.project / "NOTES.md").read_text(encoding="utf-8") != (SAMPLE / "project/NOTES.md").read_text(
             encoding="utf-8"
         ):
-            return "a file of a person in the project was changed"
+            return "a person's file in the project was changed"
         known = subprocess.run(
             ["git", "merge-base", "--is-ancestor", base, "HEAD"],
             cwd=self.project,

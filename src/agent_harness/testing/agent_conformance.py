@@ -31,7 +31,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "deaf": "ends well without reading its prompt, however long that is",
     "count": "calls a model twice, for 1000 uncached, 500 cached and 70 output tokens each, with a tool between",
     "listen": "says `ready`, works until the file `go-on` is in its folder, then repeats the word that it was told",
-    "noise": "prints bytes that are no UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
+    "noise": "prints bytes that are not UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
 }
 """Behaviours that ``make`` is asked for; it returns ``None`` for an impossible one, whose clauses are left out."""
 
@@ -185,7 +185,7 @@ def _goes_on(agent: Agent, brief: Brief) -> None:
     further = agent.start(replace(brief, conversation=turn.conversation, round=1))
     try:
         end = events_of(further)[-1]
-        demand(isinstance(end, Finished) and end.ok, f"the conversation is not gone on with: {end}")
+        demand(isinstance(end, Finished) and end.ok, f"the conversation is not resumed: {end}")
     finally:
         further.stop()
 
@@ -197,7 +197,7 @@ def _tells_no_secret(agent: Agent, brief: Brief) -> None:
         found = events_of(turn)
     finally:
         turn.stop()
-    demand(SECRET not in repr(found) + record + agent.account, "a secret of the environment is told")
+    demand(SECRET not in repr(found) + record + agent.account, "a secret of the environment is leaked")
 
 
 def _ends_with_finished(agent: Agent, brief: Brief) -> None:
@@ -282,7 +282,7 @@ def _survives_noise(agent: Agent, brief: Brief) -> None:
     demand("\0" not in text, "a NUL byte came through")
     text.encode("utf-8")
     end = found[-1]
-    demand(isinstance(end, Finished) and end.ok, f"noise is no failure: {end}")
+    demand(isinstance(end, Finished) and end.ok, f"noise is not a failure: {end}")
 
 
 CLAUSES: Mapping[str, tuple[str, Clause]] = {
@@ -290,17 +290,17 @@ CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "the prompt reaches the agent": ("answer", _passes_the_prompt_on),
     "usage is reported as declared": ("answer", _reports_usage_as_declared),
     "it does not pretend to steer or interrupt": ("answer", _refuses_what_it_cannot_do),
-    "a failure is told": ("fail", _tells_failure),
+    "a failure is reported": ("fail", _tells_failure),
     "waiting gives no event": ("hang", _waits_without_an_event),
     "stop ends every process, twice over": ("hang", _stops_everything),
     "a prompt that nobody reads harms nobody": ("deaf", _survives_an_unread_prompt),
     "malformed output is text": ("noise", _survives_noise),
-    "a conversation is gone on with, where that is declared": ("answer", _goes_on),
-    "no secret of the environment is told": ("answer", _tells_no_secret),
-    "an interrupt ends the turn, where that is declared": ("hang", _is_interrupted),
+    "a conversation is resumed, if that is declared": ("answer", _goes_on),
+    "no secret of the environment is leaked": ("answer", _tells_no_secret),
+    "an interrupt ends the turn, if that is declared": ("hang", _is_interrupted),
     "an agent that is killed has not ended well": ("hang", _dies_badly),
     "tokens are counted once": ("count", _counts_exactly),
     "a tool is called before it answers": ("count", _keeps_the_order),
-    "a message reaches the running turn, where that is declared": ("listen", _hears_a_message),
+    "a message reaches the running turn, if that is declared": ("listen", _hears_a_message),
 }
 """Clauses, each with the behaviour that shows it."""

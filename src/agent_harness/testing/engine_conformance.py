@@ -148,7 +148,7 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
             bench.wait(job)
     with _open(under) as bench:
         if bench.engine.known([job]) == {job.id: UNKNOWN}:
-            assert bench.engine.is_local, "jobs elsewhere go on without their home"
+            assert bench.engine.is_local, "jobs elsewhere continue without their coordinator"
             assert bench.result(job)["status"] == "accepted"
             return
         bench.submit(job)

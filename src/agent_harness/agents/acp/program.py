@@ -180,7 +180,7 @@ ENDINGS: Mapping[str, Finished] = {
     "cancelled": Finished(ok=False, message="interrupted"),
     "max_tokens": Finished(ok=False, message="the agent ran into its limit of tokens"),
     "max_turn_requests": Finished(ok=False, message="the agent ran into its limit of requests"),
-    "refusal": Finished(ok=False, message="the model refused to go on"),
+    "refusal": Finished(ok=False, message="the model refused to continue"),
 }
 """Results by the protocol's reason for the end of a turn."""
 

@@ -76,7 +76,7 @@ class ApiAgent(Agent):
         provider, model = settings.get("provider"), settings.get("model")
         if provider is not None and provider not in PROVIDERS:
             known = ", ".join(PROVIDERS)
-            raise ConfigurationError(f"agent.provider: {provider!r} is none of {known}", hint=HINT)
+            raise ConfigurationError(f"agent.provider: must be one of {known}, got {provider!r}", hint=HINT)
         if model is not None and (not isinstance(model, str) or not model.strip()):
             raise ConfigurationError("agent.model must be the name of a model", hint=HINT)
         return cls(provider, model, firm=False)

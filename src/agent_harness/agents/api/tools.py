@@ -198,7 +198,7 @@ def _wrong(schema: Json, given: Json) -> str | None:
     for name, value in given.items():
         known = schema["properties"].get(name)
         if known and value is not None and not isinstance(value, _TYPES[known["type"]]):
-            return f"The argument {name!r} is no {known['type']}."
+            return f"The argument {name!r} is not of type {known['type']}."
     return None
 
 
@@ -213,4 +213,4 @@ def _text_of(path: Path, errors: str = "strict") -> str:
 
 def _must_be_a_file(path: Path) -> None:
     if path.exists() and not path.is_file():
-        raise ValueError("this is no regular file")
+        raise ValueError("this is not a regular file")

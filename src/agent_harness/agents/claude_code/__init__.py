@@ -196,8 +196,7 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
     name = "claude-code"
     settings_class = ClaudeCodeSettings
     install = (
-        "Install it (npm install -g @anthropic-ai/claude-code), or set its place: "
-        "agent: {kind: claude-code, program: …}"
+        "Install it (npm install -g @anthropic-ai/claude-code), or set its path: agent: {kind: claude-code, program: …}"
     )
 
     @property

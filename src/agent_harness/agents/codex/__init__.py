@@ -134,7 +134,7 @@ class CodexAgent(ClientAgent[CodexSettings]):
 
     name = "codex"
     settings_class = CodexSettings
-    install = "Install it (npm install -g @openai/codex), or set its place: agent: {kind: codex, program: …}"
+    install = "Install it (npm install -g @openai/codex), or set its path: agent: {kind: codex, program: …}"
 
     @property
     def account(self) -> str:

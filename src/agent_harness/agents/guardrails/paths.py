@@ -115,7 +115,7 @@ def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
 def _one(path: str, place: WorkingFolder) -> str | None:
     target = _target(path, place.cwd)
     if any(_takes(target, whole) for whole in ("/", os.path.realpath(os.path.expanduser("~")), place.root)):
-        return "it removes the whole project, or what the project is in" if target != "/" else "it removes /"
+        return "it removes the whole project, or a folder around it" if target != "/" else "it removes /"
     inside = os.path.relpath(target, place.root).casefold().split("/") if within(target, place.root) else ()
     for name in KEPT:
         kept = os.path.join(place.root, name)
@@ -129,7 +129,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
     at_home = [folder for folder in folders if within(home, folder) and within(fixed, home)]
     if target not in folders and any(within(fixed, folder) for folder in folders if folder not in at_home):
         return None
-    return "it removes what is outside the project"
+    return "it removes files outside the project"
 
 
 def _target(path: str, cwd: str) -> str:

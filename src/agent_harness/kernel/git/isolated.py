@@ -242,8 +242,8 @@ def own_folder(repository: Repository) -> str:
         if os.path.islink(folder) or not os.path.isdir(folder):
             raise UnsafeTree(f"{folder} is not a folder", hint=f"move {folder} away") from None
     except OSError as error:
-        hint = "look who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
-        raise UnsafeTree(f"{folder} cannot be made: {error.strerror}", hint=hint) from None
+        hint = "check who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
+        raise UnsafeTree(f"{folder} cannot be created: {error.strerror}", hint=hint) from None
     return folder
 
 

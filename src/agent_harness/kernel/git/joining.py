@@ -109,7 +109,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
                 renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
             new = renamed[commit]
     except _Apart as apart:
-        return Joined(problem=f"{apart} does not go together with what is there")
+        return Joined(problem=f"{apart} conflicts with the remote")
     return Joined(tip=new, renamed=renamed)
 
 

@@ -117,7 +117,7 @@ def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | No
         if stat.S_ISDIR(found.st_mode):
             return None
         if not stat.S_ISREG(found.st_mode):
-            raise UnsafeTree(f"{os.fsdecode(path)} is no regular file", hint=f"ls -l {os.fsdecode(path)}")
+            raise UnsafeTree(f"{os.fsdecode(path)} is not a regular file", hint=f"ls -l {os.fsdecode(path)}")
         if found.st_size > most_bytes:
             raise AskGit
         with open(number, "rb", closefd=False) as file:
@@ -192,7 +192,7 @@ class Objects:
         """Return the id of the tree of a commit, or of a tree itself. ``GitFailed`` if there is none."""
         found = self.named(name, "tree")
         if found is None:
-            raise GitFailed("rev-parse", 128, f"fatal: {name} names no commit and no tree")
+            raise GitFailed("rev-parse", 128, f"fatal: {name} is not a commit or a tree")
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:

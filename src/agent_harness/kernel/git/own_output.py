@@ -126,7 +126,7 @@ def _name_of(stream: int) -> str:
 
     asked = getattr(fcntl, "F_GETPATH", None)
     if asked is None:
-        raise OSError(stream, "nothing tells the path of an open file here")
+        raise OSError(stream, "the path of an open file cannot be found on this system")
     return os.fsdecode(fcntl.fcntl(stream, asked, bytes(1024)).rstrip(b"\0"))
 
 

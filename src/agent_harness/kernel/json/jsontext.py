@@ -165,7 +165,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"the member {twice[:80]!r} stands twice in one object")
+        raise ValueError(f"the member {twice[:80]!r} occurs twice in one object")
     return found
 
 
@@ -184,7 +184,7 @@ class _Wholes(dict[str, float]):
 
 
 def _constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 class _Rules:
@@ -307,7 +307,7 @@ def _scalar(value: object) -> str:
 def _finite(number: float) -> str:
     if float("-inf") < number < float("inf"):
         return float.__repr__(number)
-    raise ValueError(f"{number} is no JSON number")
+    raise ValueError(f"{number} is not a JSON number")
 
 
 _PLAIN: dict[type, Callable[[Any], str]] = {

@@ -280,7 +280,7 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
     try:
         document = parse(content, name)
         if not isinstance(document.value, dict):
-            raise ValueError("it holds no JSON object")
+            raise ValueError("it is not a JSON object")
     except ValueError as error:
         raise files.damaged(path, str(error)) from None
     return document

@@ -183,7 +183,7 @@ def covers(kind: str | None) -> str:
             )
         case "landlock":
             return (
-                "agents and checks cannot write where they should not, and agents make nothing new at the top of the "
+                "agents and checks cannot write where they should not, and agents cannot add files at the top of the "
                 "home folder; the network of checks is open"
             )
     return (

@@ -20,7 +20,7 @@ def main() -> int:
         description="A model server on this machine that plays scripts (docs/model-server.md).",
     )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="0, the default, takes a free one")
-    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read anew for each request")
+    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read again for each request")
     parser.add_argument("--log", metavar="FILE", help="one JSON object a request is appended, keys masked")
     options = parser.parse_args()
     try:

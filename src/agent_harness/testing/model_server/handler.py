@@ -200,7 +200,7 @@ class Handler(BaseHTTPRequestHandler):
         protocol = next((protocol for end, protocol in PROTOCOLS.items() if place.endswith(end)), None)
         if body is None:
             self._record()
-            self._send_error_body(400, "the body is no JSON object")
+            self._send_error_body(400, "the body is not a JSON object")
         elif place.endswith("/messages/count_tokens"):
             self._record(body=body)
             self._send_json(200, {"input_tokens": estimated_tokens(body)})
@@ -334,7 +334,7 @@ def _chunks(line: Callable[[], bytes], read: Callable[[int], bytes]) -> bytes:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _line(event: Event) -> bytes:

@@ -222,7 +222,7 @@ def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
     except OSError as error:
         raise UsageError(f"{given} cannot be read: {error.strerror}", hint=DOCS) from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{given} is no JSON: {error}", hint=DOCS) from error
+        raise UsageError(f"{given} is not JSON: {error}", hint=DOCS) from error
     return _scripts(str(given), value)
 
 
@@ -271,7 +271,7 @@ def _pattern(where: str, value: object) -> re.Pattern[str]:
     try:
         return re.compile(cast("str", value))
     except (re.error, TypeError) as error:
-        raise _wrong(where, f"is no regular expression: {error}") from error
+        raise _wrong(where, f"is not a regular expression: {error}") from error
 
 
 def _wrong(where: str, problem: str) -> UsageError:
