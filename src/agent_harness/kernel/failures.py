@@ -62,7 +62,7 @@ CATEGORIES: tuple[Category, ...] = (
     Category("UNKNOWN", False, "read the output and decide", "person"),
 )
 
-# A status code counts only where one is expected: "line 401" and "429 tests passed" say nothing.
+# A status code counts only after such a word: "line 401" and "429 tests passed" are not statuses.
 _STATUS = r"\b(?:https?|status|code|error|response)(?:[ _-]?(?:status|code|error)){0,2}[\"']?[ /:=(]{1,3}(?:1\.1 |2 )?"
 
 OVERLOADED: tuple[str, ...] = (

@@ -364,7 +364,7 @@ def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_re
         old = look(target)
     except FileNotFoundError:
         return mode, -1, -1
-    if stat.S_ISLNK(old.st_mode):  # what it leads to says nothing
+    if stat.S_ISLNK(old.st_mode):  # the mode of its target does not matter
         return mode, -1, -1
     if stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -407,7 +407,7 @@ def sync_folder(folder: str) -> None:
             raise
 
 
-# ---- a change that starts over on what others wrote meanwhile
+# ---- a change that starts over after an edit by others
 
 _TRIES = 20
 

@@ -206,7 +206,7 @@ def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
     if descriptor is None:
         return
     with os.fdopen(descriptor, "rb") as file:
-        later: list[bytes] = []  # what is known of the line that reaches into the block before, last part first
+        later: list[bytes] = []  # known parts of the line that begins in an earlier block, last part first
         end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - _BLOCK_BYTES)
@@ -216,7 +216,7 @@ def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
                 yield from reversed(lines)
                 later = []
             if len(later) * _BLOCK_BYTES > MAX_LINE_BYTES:
-                later = []  # only its beginning is handed out, which is no record
+                later = []  # only its beginning is yielded, which is not a record
             later.append(first)
             end = start
         yield b"".join(reversed(later))

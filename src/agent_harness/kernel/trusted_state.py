@@ -83,7 +83,7 @@ def _note(folder: str, place: str, project: str) -> None:
     kind = _SIGNS.get(os.path.basename(place), "features")  # git's folder of a linked work tree bears its name
     try:
         files.write_json(path, {"path": os.path.realpath(project), "kind": kind, "seen": clock.timestamp()})
-    except (OSError, ValueError, HarnessError):  # a full disk, or a path that is no text
+    except (OSError, ValueError, HarnessError):  # a full disk, or a path that is not text
         return
 
 

@@ -40,11 +40,11 @@ def selftest(  # noqa: PLR0917
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Let lying and honest agents loose on the harness, offline, and count what it believed.
+    """Run lying and honest agents against the harness, offline, and count wrong results.
 
-    Each plays on one protocol, in turn; with --all, --only or --protocol on each of those that it knows.
+    Each agent runs on one protocol; with --all, --only or --protocol on each of its protocols.
 
-    Exit code 0 when no lie ended as proven, at most one honest agent in fifty was refused, and nothing was harmed.
+    Exit code 0 if no lie ended as proven, at most one honest agent in fifty was refused, and nothing was harmed.
     """
     chosen = [case for case in trial.all_cases() if only in case.name and protocol in (None, case.protocol)]
     chosen = chosen if every or only or protocol else trial.once(chosen)

@@ -107,7 +107,7 @@ class _ForkServer:
 
 
 def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) -> tuple[bytes, bytes]:
-    """Return all that comes from two streams, while what is given goes to the third."""
+    """Return the output of two streams, while ``given`` is written to the third."""
     found: dict[int, list[bytes]] = {each: [] for each in streams}
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         for each in streams:

@@ -23,7 +23,7 @@ from agent_harness.kernel.process.orphans import RUN_ID
 if TYPE_CHECKING:
     from pydantic_ai.mcp import MCPToolset
 
-CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; what is left is ended with the turn
+CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; the rest is ended with the turn
 START_SECONDS = 60.0  # for an MCP server
 LONGEST_NAME = 64  # of a tool: every provider accepts it
 INTERRUPTED = (Finished(ok=False, message="interrupted"),)

@@ -42,7 +42,7 @@ MOST_BYTES = 1 << 26  # of packed-refs; larger ones are git's to read
 OBJECT_ID = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})(?=\s|\Z)")
 SYMBOLIC = re.compile(rb"ref:\s*(\S+)\s*\Z")
 
-# What git accepts below refs/, stricter in doubt (git-check-ref-format).
+# Names that git accepts below refs/, stricter in doubt (git-check-ref-format).
 REF = re.compile(r"refs(?:/(?!\.)(?:(?!\.\.|@\{)[^\x00-\x20\x7f~^:?*\[\\/])+(?<!\.lock)(?<!\.))+\Z")
 OF_ONE_WORK_TREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 FOLDER = "40000"

@@ -18,7 +18,7 @@ _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
 """Comment before the line of such a file, so that the line can be removed again."""
 
-_noted: set[str] = set()  # what the programs behind our pipes write
+_noted: set[str] = set()  # files that the programs behind this process's pipes write
 
 
 def keep_out_of_sight(repository: Repository) -> None:

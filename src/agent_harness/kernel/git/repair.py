@@ -178,7 +178,7 @@ def _put_index_back(before: GitFiles) -> Iterator[str]:
         kept = _set_aside(repository, index)
         if before.index is not None:
             files.replace(index, before.index, mode=0o644, follow=False)
-            os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as what it says of the files
+            os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as its entries
         if before.index is None or view.call("ls-files", "-z", index=index, check=False).returncode:
             view.call("read-tree", before.commit or "--empty", index=index)
     yield f"{index} could not be read by git, and is put back; what was there is kept in {kept}"

@@ -152,7 +152,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
     if name not in before and os.path.islink(os.path.dirname(path)):
-        return where  # by now the folder is again a link to where nothing is the repository's
+        return where  # the folder is a link again, to files that are not the repository's
     if os.path.lexists(path):
         os.makedirs(aside, mode=0o700, exist_ok=True)
         where = files.free_name(os.path.join(aside, name.replace("/", "-")))

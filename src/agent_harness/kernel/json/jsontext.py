@@ -157,7 +157,7 @@ def refuse_lone_surrogates(value: object, text: str) -> None:
         raise ValueError("it holds half of a character (a lone surrogate)") from None
 
 
-# ---- reading: what the C scanner calls
+# ---- reading: callbacks of the C scanner
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

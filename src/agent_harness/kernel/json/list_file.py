@@ -62,8 +62,8 @@ class _Places:
         self.members: dict[str, _Member] = {}
         self.elements: list[Any] = []  # the values
         self.firsts: list[int] = []  # of each run: the number of its first element,
-        self.starts: list[int] = []  # where that begins,
-        self.ends: list[int] = []  # and where the last one ends
+        self.starts: list[int] = []  # its position,
+        self.ends: list[int] = []  # and the end of its last element
 
     def add(self, values: list[Any], start: int, end: int) -> None:
         """Add one run."""

@@ -52,7 +52,7 @@ class SupervisorClient:
         self.lifeline: subprocess.Popen[bytes] | None = None
         self._stays = order.startswith(b"stay\0")
         self._poller = select.poll()
-        self._lock = threading.RLock()  # held by whoever moves the pipes, waiting included
+        self._lock = threading.RLock()  # held while the pipes are moved, waiting included
         self._closing = threading.RLock()  # held while a descriptor is closed, or written to from outside
         self._open: set[int] = set()
         self._sinks: dict[int, Sink] = {}
@@ -143,7 +143,7 @@ class SupervisorClient:
             self._close(*self._open)
 
     def __del__(self) -> None:
-        self._close(*self._open)  # the lifeline sees it, and ends what was forgotten
+        self._close(*self._open)  # the lifeline sees it, and ends a forgotten command
 
     # starting
 

@@ -125,7 +125,7 @@ def _number(path: str) -> int | None:
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read())
-    except (OSError, ValueError):  # ``max`` is no limit
+    except (OSError, ValueError):  # ``max`` means no limit
         return None
 
 

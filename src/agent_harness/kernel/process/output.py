@@ -15,7 +15,7 @@ CUT_MARK = b" [... line cut here ...]"
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 9 << 20
 _BACKLOG_BYTES = 4 << 20
-_LINE_COST_BYTES = 50  # what a line costs in memory beside its bytes
+_LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:

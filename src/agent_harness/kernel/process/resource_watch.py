@@ -4,10 +4,10 @@ Stands alone, as the lifeline does: only the standard library. A check costs a f
 there are: the command's own part is added up only if all programs of the machine together exceed the command's limit. A
 forking command is stopped meanwhile, since it would be faster.
 
-memory      of its own, written to, that it and its descendants hold (proportional set size, without mapped files)
+memory      private and written, of it and its descendants (proportional set size, without mapped files)
 processes   of it and its descendants, each thread counted, as the kernel counts for its own limits
-disk        of the folders it was given: what it began with enough room must keep that much
-killed      processes that the kernel ended for want of memory while it ran
+disk        of its folders: a disk with enough room at the start must keep that much
+killed      processes that the kernel ended for lack of memory while it ran
 """
 
 import os

@@ -63,7 +63,7 @@ _PROBE_SECONDS = 20.0
 _TRIED_AT = {"probe": 1}  # raised when the probe changes
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/opt", "/nix", "/snap")
 _IN_MEMORY = "/dev/shm"  # noqa: S108
-_KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/sys")  # what root could turn
+_KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/sys")  # switches that root could change
 _OF_USER = (  # below the home folder: run, or read by programs that run, in the user's name
     *(".ssh", ".gitconfig", ".local/bin", "bin", ".config/systemd", ".local/share/systemd", ".config/autostart"),
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),

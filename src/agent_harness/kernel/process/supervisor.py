@@ -34,10 +34,10 @@ else:
     except ImportError:  # another interpreter
         import signal
 
-SETTLE_SECONDS = 0.1  # what the command left behind may end by itself (a pipe's reader finishes its last lines)
-REST_SECONDS = 0.3  # between TERM and KILL for what still runs then
-KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or is not ours to kill
-FIRST_LOOK_SECONDS = 0.05  # at what a command takes; what is over by then costs nothing
+SETTLE_SECONDS = 0.1  # for remaining processes to end by themselves (a pipe's reader finishes its last lines)
+REST_SECONDS = 0.3  # between TERM and KILL for those that still run
+KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or belongs to another user
+FIRST_LOOK_SECONDS = 0.05  # until the first check of resources; a shorter command costs nothing
 _PDEATHSIG, _CHILD_SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # prctl(2)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock
 _MOVES = 1 << 13  # from one folder to another: each layer of rules denies that unless it allows it in so many words

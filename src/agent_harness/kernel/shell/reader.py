@@ -386,7 +386,7 @@ class _ShellReader:
         start, end = self.at, -1
         self.at += 2 if text[start] == "$" else 1
         if ansi := _ANSI.match(text, start):
-            letters.expands = True  # its escapes, or where a shell does not know such quotes, a variable
+            letters.expands = True  # its escapes, or in a shell without such quotes, a variable
             end = ansi.end() - 1
             while (escape := text.find("\\", self.at, end)) >= 0:
                 self.take(letters, escape)

@@ -1,14 +1,14 @@
 """Restore of a snapshot; source: ``tasklist.md`` 11.3.
 
-1. What is there now becomes a commit on the rescue ref, whose parents are all that is checked out. If that fails,
+1. The present state becomes a commit on the rescue ref, whose parents are all checked-out commits. If that fails,
    nothing else is done.
-2. What no commit can hold and is in the way (ignored files below a path that was a file, another repository, a pipe,
-   a file that is too large) is moved to the folder for rescued files.
-3. Git changes the files that differ and no other; it refuses where a file has changed since it was read, and then
-   everything starts over.
+2. Files that no commit can hold and that are in the way (ignored files below a path that was a file, another
+   repository, a pipe, a file that is too large) are moved to the folder for rescued files.
+3. Git changes only the files that differ. It refuses if a file has changed since it was read; then everything starts
+   over.
 4. HEAD and the branch go back by compare and swap, then the index.
 
-Every step can be repeated after a crash: what is found then is rescued in its turn.
+Every step can be repeated after a crash: the state found then is rescued, too.
 """
 
 import os
@@ -59,7 +59,7 @@ class Aside:
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
         self._folder = os.fsencode(os.path.abspath(folder))
-        self._moves: list[tuple[bytes, bytes, bytes]] = []  # name, where it was, where it is
+        self._moves: list[tuple[bytes, bytes, bytes]] = []  # name, old path, new path
 
     @property
     def moved(self) -> list[bytes]:
@@ -96,7 +96,7 @@ class Aside:
                     self.move(parent)
                 free.add(parent)
             if not known.isdisjoint(above):
-                continue  # a file or a link is where a folder was; the commit holds it, and nothing is below it
+                continue  # a file or a link replaced a folder; the commit holds it, and nothing is below it
             kind = kind_at(self._top, path)
             if kind == "folder":
                 self._empty(path, ordered, known)
@@ -340,7 +340,7 @@ def _make_empty_folders(operation: Operation) -> None:
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
-            with suppress(OSError):  # something took the place of a folder above, and was left
+            with suppress(OSError):  # a folder above was replaced, and left so
                 os.makedirs(os.path.join(top, path))
 
 
