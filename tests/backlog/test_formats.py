@@ -360,7 +360,7 @@ def test_odd_members_are_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
         "story 1": "it is not an object",
         "story 2": "it is not an object",
         "a": "it has no title",
-        "b again": "its id is there twice",
+        "b again": "its id occurs twice",
         "b waits for 7": "there is no 7",
     }
 

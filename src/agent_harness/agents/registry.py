@@ -140,7 +140,7 @@ def words_of(text: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"the agent's command {text!r} cannot be split into words: {error}", hint=HINT) from error
     if not words or not words[0]:
-        raise UsageError(f"the agent's command {text!r} names no program", hint=HINT)
+        raise UsageError(f"the agent's command {text!r} is empty", hint=HINT)
     return words
 
 

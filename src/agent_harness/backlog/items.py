@@ -111,7 +111,7 @@ class Sorter:
             if not each.title:
                 self.left_out.append(LeftOut(what=each.id or "an entry", why="it has no title"))
             elif each.id in known:
-                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="its id is there twice"))
+                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="its id occurs twice"))
             else:
                 known[each.id] = each
         return [*known.values()]

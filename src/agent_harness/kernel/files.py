@@ -453,7 +453,7 @@ def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hin
             return attempt()
         except after:
             continue
-    raise Busy(f"{os.path.basename(path)} is being written by somebody without the lock", hint=hint)
+    raise Busy(f"{os.path.basename(path)} is being written by a program that does not take the lock", hint=hint)
 
 
 def _stamp(path: str) -> object:

@@ -72,7 +72,7 @@ class LockFile:
     def _holder_of(self, descriptor: int) -> str | None:
         if not try_lock(descriptor):
             return str(_named_in(descriptor) or "another process")
-        return None if self._is_at_its_place(descriptor) else "somebody who removed the lock file"
+        return None if self._is_at_its_place(descriptor) else "a process that removed the lock file"
 
     def confirm(self) -> bool:
         """Return True if this process still has the lock.

@@ -51,10 +51,10 @@ class LockDirectory:
             return None
         seen = _look(self.path)
         if seen is None:
-            return "somebody who is just leaving"
+            return "a process that is just ending"
         if seen.uid != os.geteuid():
             raise Refused(
-                f"{self.path} belongs to another user (uid {seen.uid}), so that nobody else can take the lock",
+                f"{self.path} belongs to another user (uid {seen.uid}), so that you cannot take the lock",
                 hint=f"ask that user to remove it: rm -r {self.path}",
                 reason="lock_denied",
             )
@@ -62,7 +62,7 @@ class LockDirectory:
         if holder:
             return holder
         _remove(self.path, seen)
-        return None if self._make() else "somebody who was faster"
+        return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
         """Return True if the directory is still this process's; if so, touch it, as a sign for other hosts."""

@@ -158,7 +158,7 @@ def forget(place: Place) -> None:
     ``Refused`` while the project exists, or if the project is unknown.
     """
     if place.path is None:
-        raise Refused(f"{place.folder} does not say whose it is", hint="look into it, and remove it yourself")
+        raise Refused(f"{place.folder} has no record of its project", hint="check its content, then remove it")
     if not place.gone:
         raise Refused(f"{place.path} is still a project; its state was kept", hint="harness uninstall --help")
     import shutil

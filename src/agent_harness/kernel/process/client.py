@@ -363,8 +363,8 @@ def _not_started(what: str) -> HarnessError:
 def _failure(step: str, number: str) -> HarnessError:
     reason = os.strerror(int(number))
     if step == "program":
-        return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it by hand to see why.")
+        return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it yourself to see the reason.")
     if step == "sandbox":
-        hint = "harness doctor  # says which there are; HARNESS_SANDBOX names another one, or off"
+        hint = "harness doctor  # lists the sandboxes; set HARNESS_SANDBOX to another one, or to off"
         return Refused(f"The command cannot be started in its sandbox: {reason}.", hint=hint)
     return Refused(f"The command cannot be started ({step}): {reason}.")

@@ -146,9 +146,11 @@ def write_order(
     try:
         order = os.fsencode("\0".join(fields))
     except UnicodeEncodeError as error:
-        raise Refused("The command or its environment holds a character that no program can be given.") from error
+        raise Refused(
+            "The command or its environment contains a character that cannot be passed to a program."
+        ) from error
     if order.count(b"\0") >= len(fields):
-        raise Refused("The command or its environment holds a NUL character.")
+        raise Refused("The command or its environment contains a NUL character.")
     return order
 
 

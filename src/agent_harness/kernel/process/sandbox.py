@@ -163,7 +163,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
     if kind is None and asked != "auto":
         raise Refused(
             f"no sandbox works here, and one is required ({asked})",
-            hint="harness doctor  # says why; `sandbox: auto` runs without one",
+            hint="harness doctor  # shows the reason; `sandbox: auto` runs without one",
         )
     return kind
 
