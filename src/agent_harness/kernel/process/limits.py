@@ -57,9 +57,9 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return the bytes of ``4 GiB``, ``500 MB``, ``50%`` (of the machine's memory) or a number; 0 for ``off``.
+    """Return the bytes of an amount: ``4 GiB``, ``50%`` of the machine's memory, a number; 0 for ``off``.
 
-    ``ValueError``.
+    ``ValueError`` for anything else.
     """
     if given in _OFF and given != "":
         return 0
@@ -130,7 +130,7 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if memory and processes are limited on this machine; room on the disks always is."""
+    """Return True if memory and processes can be limited on this machine; room on the disks always can."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
