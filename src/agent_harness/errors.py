@@ -1,4 +1,4 @@
-"""Every error a person can meet, drawn as a tree, with its exit code.
+"""Errors for people, as a tree, with their exit codes.
 
     HarnessError                      1   the work failed
     ├── VerificationFailed            1   the tests, or the rules around them, said no
@@ -10,22 +10,22 @@
     │   ├── PreflightFailed           4   a check before the session failed
     │   ├── UnsafeTree                4   git is in the middle of something, or cannot take a snapshot
     │   ├── ToolMissing               4   a program or an extra is not installed
-    │   └── NotAProject               4   no project of ours above this folder
+    │   └── NotAProject               4   no project in or above this folder
     ├── Busy                          5   somebody else holds it, or it is paused
     │   ├── LockBusy                  5   the lock was not free in time
-    │   ├── SessionHeld               5   somebody else's session is under way on the list
-    │   ├── Superseded                5   what somebody decided on has changed meanwhile
+    │   ├── SessionHeld               5   somebody else's session is running on the list
+    │   ├── Superseded                5   the decision was made on an older state
     │   └── LimitInForce              5   every allowed agent's provider refuses for now
     ├── StateDamaged                  6   a state file does not parse
     ├── NothingEligible               7   no work can be started now
-    ├── NotOwner                      8   the claim is not ours
+    ├── NotOwner                      8   the caller does not own the claim
     │   └── LeaseLost                 8   the lease ended and somebody else took the work
     ├── LimitReached                  9   budget, tasks or sessions are used up
     ├── TimedOut                    124   a command ran into its wall-clock limit
     └── Interrupted                 130   a person pressed Ctrl-C, or the process was told to end
 
-An error is for people: it carries one clear line, data, and the next command to type. A failure of the work is a
-recorded value with a category instead (``kernel/failures.py``).
+An error is for people: it has one clear line, data, and the next command to type. A failure of the work is a recorded
+value with a category instead (``kernel/failures.py``).
 """
 
 __all__ = [
@@ -57,11 +57,11 @@ __all__ = [
 
 
 class HarnessError(Exception):
-    """One clear line for a person, with the next command in ``hint`` and facts in ``data``."""
+    """Error with one clear line for a person, the next command in ``hint`` and facts in ``data``."""
 
     exit_code: int = 1
     code: str = "failed"
-    category: str | None = None  # of ``kernel/failures.py``, where the error is a failure of that kind
+    category: str | None = None  # of ``kernel/failures.py``, if the error is a failure of that kind
 
     def __init__(self, message: str, *, hint: str | None = None, **data: object) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class HarnessError(Exception):
         self.data = data
 
     def as_json(self) -> dict[str, object]:
-        """The ``error`` member of a ``--json`` answer."""
+        """Return the ``error`` member of a ``--json`` answer."""
         answer: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
         if self.category:
             answer["category"] = self.category
@@ -80,7 +80,7 @@ class HarnessError(Exception):
 
 
 class VerificationFailed(HarnessError):
-    """The harness ran the tests itself and they, or the rules around them, said no."""
+    """The tests that the harness ran itself, or the rules around them, rejected the work."""
 
     code = "verification_failed"
     category = "TEST_FAIL"
@@ -101,7 +101,7 @@ class PersonNeeded(HarnessError):
 
 
 class StartsUsedUp(PersonNeeded):
-    """An agent was started as often for one item as the bound allows; no crash or recovery takes a start back."""
+    """One item has used its allowed starts of an agent; no crash or recovery gives a start back."""
 
     code = "starts_used_up"
 
@@ -147,7 +147,7 @@ class ToolMissing(Refused):
 
 
 class NotAProject(Refused):
-    """No project of ours was found in this folder or above it."""
+    """There is no project in this folder or above it."""
 
     code = "not_a_project"
 
@@ -160,19 +160,19 @@ class Busy(HarnessError):
 
 
 class LockBusy(Busy):
-    """The lock was not free within the time given; ``data`` names the holder where it is known."""
+    """The lock was not free within the timeout; ``data`` names the holder if it is known."""
 
     code = "lock_busy"
 
 
 class Superseded(Busy):
-    """What was decided on is no longer as it was shown; nothing was changed."""
+    """The decision was made on an older state; nothing was changed."""
 
     code = "superseded"
 
 
 class SessionHeld(Busy):
-    """Somebody else's session is under way on the list; its ``code`` is that of its parent."""
+    """Somebody else's session is running on the list; its ``code`` is that of its parent."""
 
 
 class LimitInForce(Busy):
@@ -182,27 +182,27 @@ class LimitInForce(Busy):
 
 
 class NoRoom(LimitInForce):
-    """No provider refuses, but as many agents work as the machine or the account may have; ``until`` is not known."""
+    """No provider refuses, but the machine or the account has its maximum of agents; ``until`` is not known."""
 
     code = "no_room"
 
 
 class StateDamaged(HarnessError):
-    """A state file is missing, not UTF-8, not JSON or of the wrong shape; it was left as it is."""
+    """A state file is missing, not UTF-8, not JSON or of the wrong form; it was left as it is."""
 
     exit_code = 6
     code = "state_damaged"
 
 
 class NothingEligible(HarnessError):
-    """No work can be started now; the message says what everything waits for."""
+    """No work can be started now; the message gives the reason."""
 
     exit_code = 7
     code = "nothing_eligible"
 
 
 class NotOwner(HarnessError):
-    """The claim is not ours; nothing was changed."""
+    """The caller does not own the claim; nothing was changed."""
 
     exit_code = 8
     code = "not_owner"

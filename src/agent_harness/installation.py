@@ -1,6 +1,6 @@
-"""How this package came here, and so which command adds an optional part of it; source: ``faces.md`` FIX-3.
+"""Origin of this installation, and the command that adds an optional part; source: ``faces.md`` FIX-3.
 
-The distribution's name is not that of the import package: ``agent-harness`` in the public registry is a stranger's.
+The distribution's name is not that of the import package: ``agent-harness`` in the public registry is another project.
 """
 
 import json
@@ -18,9 +18,9 @@ DISTRIBUTION = "proven-harness"
 
 
 def command_for_extra(extra: str) -> str:
-    """The shell command that installs an optional part for the Python that runs now, from where we came from.
+    """Return the shell command that installs an optional part for this Python, from this package's origin.
 
-    What makes the environment anew is told the parts that are there as well, which it would take away.
+    A command that creates the environment again also names the parts that are installed, which it would remove.
     """
     match _installer():
         case "uv tool":
@@ -32,7 +32,7 @@ def command_for_extra(extra: str) -> str:
 
 
 def command_for_package(requirement: str) -> str:
-    """The shell command that adds another package to the environment that we run in."""
+    """Return the shell command that adds another package to this environment."""
     match _installer():
         case "uv tool":
             return f"uv tool install --with {shlex.quote(requirement)} {_requirement(*_installed_extras())}"
@@ -43,7 +43,7 @@ def command_for_package(requirement: str) -> str:
 
 
 def _installer() -> str:
-    """Who keeps this environment; the tools leave a receipt in it."""
+    """Return the tool that manages this environment, by its receipt."""
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").exists():
         return "uv tool"
@@ -51,13 +51,13 @@ def _installer() -> str:
 
 
 def _pip_install() -> str:
-    """Installs into the environment that runs now, whichever is first on PATH."""
+    """Return the command that installs into this environment, whichever is first on PATH."""
     python = shlex.quote(sys.executable or "python3")
     return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 
 
 def _installed_extras() -> set[str]:
-    """The optional parts of which every package is here."""
+    """Return the optional parts whose packages are all installed."""
     try:
         parted = [(each, re.search(r"extra == ['\"](\w+)", each)) for each in metadata.requires(DISTRIBUTION) or []]
     except metadata.PackageNotFoundError:
@@ -75,7 +75,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _requirement(*extras: str) -> str:
-    """Where we came from, as an installer takes it: a folder, an address, else the registry."""
+    """Return the origin of this package in an installer's form: a folder, an address, else the registry."""
     part = f"[{','.join(sorted({*extras}))}]" if extras else ""
     address, editable = _origin()
     if address.startswith("file:"):
@@ -85,7 +85,7 @@ def _requirement(*extras: str) -> str:
 
 
 def _origin() -> tuple[str, bool]:
-    """The address that the installer noted (PEP 610), and whether the folder itself is imported."""
+    """Return the address that the installer noted (PEP 610), and True if the folder itself is imported."""
     try:
         noted = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         address, version = noted.get("url", ""), noted.get("vcs_info") or {}

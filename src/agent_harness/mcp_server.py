@@ -1,11 +1,11 @@
-"""``harness mcp``: the verbs as tools of an MCP server on stdio, over the same methods of the front doors.
+"""``harness mcp``: the verbs as tools of an MCP server on stdio, over the same methods of the APIs.
 
-What a tool does is one call of a front door, its answer as JSON, its error as text with the next command. A call finds
-the project anew, so that the server outlives what becomes of it. Source: ``tasklist.md`` 13.3.
+A tool is one call of an API, with its answer as JSON, and its error as text with the next command. A call looks for the
+project again, so that the server outlives changes of it. Source: ``tasklist.md`` 13.3.
 
-Spoken is JSON-RPC, one message a line, without a library: the types of the reference library alone take a second of CPU
-to load, and clients begin to work without the tools of a server that is late; some ask for them only once. Source: the
-transport and the messages of modelcontextprotocol.io, versions 2024-11-05 to 2025-11-25.
+It speaks JSON-RPC, one message a line, without a library: the types of the reference library alone take a second of CPU
+to load. Clients begin to work without the tools of a late server; some ask for them only once. Source: the transport
+and the messages of modelcontextprotocol.io, versions 2024-11-05 to 2025-11-25.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MOST_ROWS = 200
 
 
 class CallFailed(Exception):
-    """A call that did not do what was asked: one JSON object as its text."""
+    """A call that failed: one JSON object as its text."""
 
 
 class McpTool:
-    """One row of the table: what a model reads of the tool, and the JSON schema of each argument."""
+    """One row of the table: the tool's description for a model, and the JSON schema of each argument."""
 
     def __init__(self, description: str, *required: str, **arguments: Mapping[str, Any]) -> None:
         self.description = description
@@ -48,14 +48,14 @@ class McpTool:
         self.arguments = arguments
 
     def as_json(self, name: str) -> dict[str, Any]:
-        """The tool as ``tools/list`` shows it."""
+        """Return the tool as ``tools/list`` shows it."""
         schema: dict[str, Any] = {"type": "object", "properties": self.arguments}
         if self.required:
             schema["required"] = list(self.required)
         return {"name": name, "description": self.description, "inputSchema": schema}
 
     def checked(self, given: object) -> dict[str, Any]:
-        """The arguments of a call as the schema wants them; ``null`` counts as not given. Raises ``UsageError``."""
+        """Return the checked arguments of a call; ``null`` counts as not given. Raises ``UsageError``."""
         if not isinstance(given, dict):
             raise UsageError("the arguments of a tool are one JSON object")
         named = {name: value for name, value in given.items() if value is not None}
@@ -120,11 +120,11 @@ TOOLS: Mapping[str, McpTool] = {
         limit={**_NUMBER, "default": 20},
     ),
 }
-"""Each is a method of ``ClientTools`` of the same name."""
+"""Tools, each a method of ``ClientTools`` of the same name."""
 
 
 class ClientTools:
-    """The tools of one client; the token of each claim is kept here, where the model need not carry it."""
+    """Tools of one client; the token of each claim is kept here, so that the model need not carry it."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
@@ -132,7 +132,7 @@ class ClientTools:
         self._one_at_a_time = threading.Lock()
 
     def call(self, name: str, arguments: object) -> str:
-        """The answer of a tool of ``TOOLS``, as JSON; raises ``CallFailed`` and nothing else."""
+        """Return the answer of a tool of ``TOOLS``, as JSON; raise only ``CallFailed``."""
         try:
             given = TOOLS[name].checked(arguments)
             return str(getattr(self, name)(**given))
@@ -140,22 +140,22 @@ class ClientTools:
             failed = error
         except CallFailed:
             raise
-        except Exception as error:  # a fault of ours ends the call, not the server
+        except Exception as error:  # a fault of the harness ends the call, not the server
             failed = HarnessError(f"Unexpected: {type(error).__name__}: {error}")
         raise CallFailed(_text({"ok": False, "error": failed.as_json()}))
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def status(self) -> str:
-        """Where the task list or the feature project stands."""
+        """Return the status of the task list or the feature project."""
         return self._answer(lambda: self._list().status() if self._kind() == "tasklist" else self._features())
 
     def next(self) -> str:
-        """What ``claim`` would take, or the next session's feature; changes nothing."""
+        """Return the task that ``claim`` would take, or the next session's feature; change nothing."""
         return self._answer(lambda: self._list().next() if self._kind() == "tasklist" else self._preview())
 
     def log_query(self, text: str = "", limit: int = 20) -> str:
-        """The newest rows of the logs in which every word of the text occurs, oldest first."""
+        """Return the newest rows of the logs that contain every word of the text, oldest first."""
         most = max(1, min(limit, MOST_ROWS))
         return self._answer(
             lambda: self._list_log(text, most) if self._kind() == "tasklist" else self._feature_log(text, most)
@@ -164,7 +164,7 @@ class ClientTools:
     # -- working on a task ---------------------------------------------------------------------------------------------
 
     def claim(self, task_id: str | None = None) -> str:
-        """Takes the next task, or this one."""
+        """Take the next task, or this one."""
 
         def act() -> JsonObject:
             answer = self._list().claim(task_id)
@@ -174,23 +174,23 @@ class ClientTools:
         return self._answer(act)
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> str:
-        """Records that a step is done, and renews the claim."""
+        """Record that a step is done, and renew the claim."""
         return self._answer(lambda: self._list(task_id).checkpoint(task_id, step, total, text))
 
     def validate(self, task_id: str) -> str:
-        """Runs what proves the task; a verdict that is not PASS is a failed call."""
+        """Run the task's check; a verdict that is not PASS is a failed call."""
         return self._answer(lambda: self._list(task_id).validate(task_id), is_good=lambda a: a["result"] == "PASS")
 
     def complete(self, task_id: str, message: str | None = None) -> str:
-        """Proves, commits and closes the task."""
+        """Prove, commit and close the task."""
         return self._answer(lambda: self._list(task_id).complete(task_id, message=message))
 
     def fail(self, task_id: str, category: str, message: str) -> str:
-        """Gives this attempt up; the work goes into a rescue."""
+        """Give up this attempt; the work goes into a rescue."""
         return self._answer(lambda: self._list(task_id).fail(task_id, category=category, message=message))
 
     def release(self, task_id: str, why: str) -> str:
-        """Gives the task back untried."""
+        """Give the task back untried."""
         return self._answer(lambda: self._list(task_id).release(task_id, why))
 
     # -- the project ---------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def _text(answer: Mapping[str, Any]) -> str:
 # ---- the server
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""What is spoken; for a client that wants another one, the last."""
+"""Versions of the protocol; the last is for a client that wants another one."""
 
 INSTRUCTIONS = """\
 A task list that is worked down until each task is proven. claim a task, work on it, checkpoint each larger step, and
@@ -262,7 +262,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 
 
 class RequestRefused(Exception):
-    """A request that gets an error as its answer."""
+    """A request whose answer is an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -270,9 +270,9 @@ class RequestRefused(Exception):
 
 
 def serve(folder: str | None) -> None:
-    """Serves one client until it closes its input; the calls that run then end first.
+    """Serve one client until it closes its input; running calls end first.
 
-    What is printed by anything else goes to stderr: a stray line would break the protocol.
+    Any other output goes to stderr: a stray line would break the protocol.
     """
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as output:
@@ -281,7 +281,7 @@ def serve(folder: str | None) -> None:
 
 
 class StdioServer:
-    """One client's server. Calls run beside the reading of messages, so that a ``ping`` is answered meanwhile."""
+    """Server of one client. Calls run in parallel with the reading of messages, so that a ``ping`` is answered."""
 
     def __init__(self, tools: ClientTools, requests: BinaryIO, answers: BinaryIO) -> None:
         self._tools, self._requests, self._answers = tools, requests, answers
@@ -289,7 +289,7 @@ class StdioServer:
         self._calls: list[threading.Thread] = []
 
     def run(self) -> None:
-        """Answers until the input ends."""
+        """Answer until the input ends."""
         for line in self._requests:
             if line.strip():
                 self._read(line)
@@ -300,14 +300,14 @@ class StdioServer:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._write({"id": None, "error": {"code": PARSE_ERROR, "message": "this line is no JSON"}})
+            self._write({"id": None, "error": {"code": PARSE_ERROR, "message": "this line is not JSON"}})
             return
         for each in message if isinstance(message, list) else [message]:  # version 2025-03-26 has batches
             self._take(each)
 
     def _take(self, message: object) -> None:
         if not isinstance(message, dict) or not isinstance(message.get("method", ""), str):
-            self._write({"id": None, "error": {"code": INVALID_REQUEST, "message": "this is no message of JSON-RPC"}})
+            self._write({"id": None, "error": {"code": INVALID_REQUEST, "message": "this is not a JSON-RPC message"}})
         elif "method" in message and message.get("id") is not None:
             params = message.get("params")
             self._answer(message["id"], message["method"], params if isinstance(params, dict) else {})
@@ -340,7 +340,7 @@ class StdioServer:
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
-        with self._writing, suppress(OSError):  # nobody reads any more: the input is about to end
+        with self._writing, suppress(OSError):  # the client does not read any more: its input is about to end
             self._answers.write(line)
             self._answers.flush()
 

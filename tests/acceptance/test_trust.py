@@ -204,7 +204,7 @@ def test_without_any_place_a_crash_is_still_recovered(calc: CalcProject) -> None
     calc.environ |= nowhere
     killed_at_work(calc)
     ran = calc.run([turn({"exit": 3}, times=9)])
-    assert "in the project, where one that a crash leaves behind is not believed" in ran.text
+    assert "in the project; after a crash it is not trusted" in ran.text
     assert "its record is only in the project" in ran.text
     not_accepted(calc, start)
 

@@ -121,10 +121,10 @@ def test_beads(tmp_path: Path) -> None:
     assert [each.priority for each in found.items] == [0, 0, None, None, 2]
     assert found.items[3].steps == ("it rings", "it stops")
     assert left_out(found) == {
-        "bd-5 discovered-from bd-2": "no order of work follows from it",
+        "bd-5 discovered-from bd-2": "it does not order the work",
         "bd-6 Gone": "tombstone there",
         "bd-7 Was": "done there",
-        "bd-4 waits for bd-3": "that would close a circle",
+        "bd-4 waits for bd-3": "that would close a cycle",
     }
 
 
@@ -331,13 +331,13 @@ def test_each_criterion_of_a_long_task_counts(tmp_path: Path, commands: list[str
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.json", "[1", "is no JSON"),
-        ("x.json", "{}", "is no list of work"),
-        ("x.json", "3", "is no list of work"),
-        ("x.json", "[]", "holds no item of work"),
-        ("x.json", "[" * 100_000, "is no JSON"),
-        ("x.jsonl", "{}\nnot json\n", "x.jsonl:2 is no JSON"),
-        ("x.md", "just prose", "holds no item of work"),
+        ("x.json", "[1", "is not JSON"),
+        ("x.json", "{}", "is not a known task list"),
+        ("x.json", "3", "is not a known task list"),
+        ("x.json", "[]", "holds no items"),
+        ("x.json", "[" * 100_000, "is not JSON"),
+        ("x.jsonl", "{}\nnot json\n", "x.jsonl:2 is not JSON"),
+        ("x.md", "just prose", "holds no items"),
     ],
 )
 def test_what_is_no_list_is_one_line(tmp_path: Path, name: str, content: str, said: str) -> None:
@@ -357,10 +357,10 @@ def test_odd_members_are_told_and_nothing_else_is_lost(tmp_path: Path) -> None:
     found = read(written(tmp_path, "prd.json", {"userStories": odd}))
     assert [each.title for each in found.items] == ["no id", "B"]
     assert left_out(found) == {
-        "story 1": "it is no object",
-        "story 2": "it is no object",
+        "story 1": "it is not an object",
+        "story 2": "it is not an object",
         "a": "it has no title",
-        "b again": "its id is there twice",
+        "b again": "its id occurs twice",
         "b waits for 7": "there is no 7",
     }
 
@@ -377,7 +377,7 @@ def test_a_folder_with_several_lists_is_asked_about(tmp_path: Path) -> None:
     written(tmp_path, "specs/1/tasks.md", SPECKIT)
     with pytest.raises(UsageError, match=r"prd\.json, specs/1/tasks\.md"):
         read(tmp_path)
-    with pytest.raises(Refused, match="no list of work"):
+    with pytest.raises(Refused, match="no known task list"):
         read(written(tmp_path, "empty/x", "").parent)
 
 

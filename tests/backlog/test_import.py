@@ -134,7 +134,7 @@ def test_issues_of_github(here: TaskListProject, hub: GitHubServer) -> None:
     hub.close_by_person(hub.write_by_person("Old", association="MEMBER"))
     found = here.harness("import", "github:acme/shop", "--yes", "--json").json
     assert [(each["id"], each["title"]) for each in found["new"]] == [("#1", "Fix the cart")]
-    assert "may not write" in found["left_out"][0]["why"]
+    assert "no write access" in found["left_out"][0]["why"]
     assert here.raw["tasks"][0]["priority"] == "P0"
     assert "It is empty." in here.raw["tasks"][0]["description"]
     more = here.harness("import", "https://github.com/acme/shop", "--label", "ready", "--anyone", "--dry-run", "--json")
@@ -260,7 +260,7 @@ def test_the_order_of_features_goes_along_and_what_does_not_is_told(tmp_path: Pa
     project = TaskListProject(tmp_path / "list", *jobs)
     assert [each["what"] for each in project.harness("export", "--json").json["left_out"]] == [
         "the number of attempts of 1 item",
-        "what is run after a failure of 1 item",
+        "the command after a failure of 1 item",
         "the files that it touches of 1 item",
         "the priority of 2 items",
         "the limit of that command of 2 items",

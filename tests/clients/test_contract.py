@@ -91,7 +91,7 @@ def test_the_contract_of_an_agent(client: Client, agent: Make) -> None:
         return agent()
 
     checked = check_agent(make)
-    assert "a message reaches the running turn, where that is declared" in checked
+    assert "a message reaches the running turn, if that is declared" in checked
     assert len(checked) == 14
 
 

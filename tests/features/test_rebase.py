@@ -49,7 +49,7 @@ def test_a_conflict_is_an_answer_and_leaves_the_repository_alone(tmp_path: Path)
     """UAH-379 C30."""
     git, base, tip = two_lines(tmp_path, "a.txt", "a.txt")
     joined = on_top_of(git, base, tip)
-    assert joined.problem == f"{tip[:10]} does not go together with what is there"
+    assert joined.problem == f"{tip[:10]} conflicts with the remote"
     assert git.operation_under_way() is None
     assert sh(tmp_path, "status", "--porcelain") == ""
 

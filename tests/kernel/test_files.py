@@ -233,7 +233,7 @@ def test_a_missing_file_is_missing(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"", "empty"), (b"\xff", "UTF-8"), (b"{}\0", "zero byte"), (b"[]", "no JSON object"), (b"{", "Expecting")],
+    [(b"", "empty"), (b"\xff", "UTF-8"), (b"{}\0", "zero byte"), (b"[]", "not a JSON object"), (b"{", "Expecting")],
 )
 def test_damage_names_the_file_and_the_reason(state: Path, content: bytes, why: str) -> None:
     state.write_bytes(content)
@@ -356,7 +356,7 @@ def test_restore_writes_through_a_link(folder: Path, state: Path) -> None:
     assert files.read_json(state) == {"old": True}
 
 
-@pytest.mark.parametrize(("backup", "why"), [(None, "there is none"), ("{", "Expecting"), ("[]", "no JSON object")])
+@pytest.mark.parametrize(("backup", "why"), [(None, "there is none"), ("{", "Expecting"), ("[]", "not a JSON object")])
 def test_without_a_valid_backup_nothing_is_done(state: Path, backup: str | None, why: str) -> None:
     state.write_text("{damaged")
     if backup is not None:

@@ -383,7 +383,7 @@ def test_rules_in_a_pipe_do_not_hang_us(repo: Repo, monkeypatch: pytest.MonkeyPa
     os.mkfifo(repo.path / "d" / ".gitignore")
     os.mkfifo(repo.path / ".git" / "info" / "attributes")
     monkeypatch.setenv("HARNESS_TIME_SCALE", "0.005")
-    with pytest.raises(UnsafeTree, match=r"d/\.gitignore is no regular file") as error:
+    with pytest.raises(UnsafeTree, match=r"d/\.gitignore is not a regular file") as error:
         Git(repo.path).status()
     assert error.value.hint
 

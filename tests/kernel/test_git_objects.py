@@ -292,7 +292,7 @@ def test_a_pipe_in_the_place_of_a_ref_makes_nobody_wait(place: str, repo: Repo) 
     path.unlink(missing_ok=True)
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
-    with pytest.raises(UnsafeTree, match="no regular file"):
+    with pytest.raises(UnsafeTree, match="not a regular file"):
         Git(repo.path).commit_of("HEAD")
 
 

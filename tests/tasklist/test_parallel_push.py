@@ -138,7 +138,7 @@ def test_a_push_that_cannot_be_says_why_and_changes_nothing_at_the_remote(tmp_pa
     ran = run(work, f"{WORKS}; echo $HARNESS_TASK_ID > a", 1, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"]) == (5, "landing_blocked"), ran
-    assert ("friday" if why == "refused" else "does not go together") in answer["message"]
+    assert ("friday" if why == "refused" else "conflicts with the remote") in answer["message"]
     assert (tip(workspace), work.task("a").status) == (before, "completed")
     assert work.repo.git("rev-parse", f"{work.task('a').completed_commit}") == work.repo.git("rev-parse", "HEAD")
 

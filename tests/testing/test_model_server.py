@@ -200,7 +200,7 @@ def test_scripts_may_change_while_the_server_runs(stack: ExitStack, tmp_path: Pa
     file.write_text("{")
     reply = ask(server, "messages", "SCRIPT:a")
     assert reply.status == 400
-    assert "is no JSON" in reply.value["error"]["message"]
+    assert "is not JSON" in reply.value["error"]["message"]
 
 
 class TestCommand:
@@ -218,7 +218,9 @@ class TestCommand:
             assert process.wait() == 0
         assert json.loads((tmp_path / "log.jsonl").read_text())["script"] == "a"
 
-    @pytest.mark.parametrize(("text", "problem"), [("{", "is no JSON"), ("[]", "must be an object"), (None, "No such")])
+    @pytest.mark.parametrize(
+        ("text", "problem"), [("{", "is not JSON"), ("[]", "must be an object"), (None, "No such")]
+    )
     def test_a_wrong_script_is_told_in_one_line(self, tmp_path: Path, text: str | None, problem: str) -> None:
         if text is not None:
             (tmp_path / "scripts.json").write_text(text)

@@ -62,8 +62,8 @@ def test_a_summary_goes_on_with_the_same_script() -> None:
     [
         ({"a": 7}, "scripts: a must be a list of steps"),
         ({"a": {"start": "x"}}, "scripts: a must be a list of steps"),
-        ({"a": {"start": "(", "steps": []}}, "scripts: a: start is no regular expression"),
-        ({"a": {"start": 1, "steps": []}}, "scripts: a: start is no regular expression"),
+        ({"a": {"start": "(", "steps": []}}, "scripts: a: start is not a regular expression"),
+        ({"a": {"start": 1, "steps": []}}, "scripts: a: start is not a regular expression"),
         ({"a": ["x", 7]}, "scripts: a: step 1 7 is not one of a text"),
         ({"a": [[None]]}, "scripts: a: step 0 None is not one of"),
         ({"a": [{"run": 1}]}, "scripts: a: step 0 {'run': 1} is not one of"),
@@ -71,7 +71,7 @@ def test_a_summary_goes_on_with_the_same_script() -> None:
         ({"a": [{"blocks": "x", "delay": 1}]}, "'delay' is not one of blocks, usage"),
         ({"a": [{"blocks": "x", "delay_seconds": "1"}]}, "'delay_seconds' is not a number"),
         ({"a": [{"error": 429}]}, "'error' is not an object such as"),
-        ({"a": [{"blocks": "x", "find": {"n": "("}}]}, "scripts: a: step 0: find n is no regular expression"),
+        ({"a": [{"blocks": "x", "find": {"n": "("}}]}, "scripts: a: step 0: find n is not a regular expression"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(scripts: dict[str, object], problem: str) -> None:

@@ -1,8 +1,8 @@
 """Any program can be an agent: the prompt comes on stdin, events go out on stdout (``docs/command-agent.md``).
 
 ``CommandAgent`` speaks the seam. ``CommandLineAgent`` is a client in print mode, or a line of shell, whose exit status
-alone says how it ended. What a client prints when it gives up is searched for a refusal of the provider.
-Source of the refusals: features.md UAH-374..375, C28.
+alone is its result. The last output of a failed client is searched for a refusal of the provider. Source of the
+refusals: features.md UAH-374..375, C28.
 """
 
 import os
@@ -28,20 +28,20 @@ from agent_harness.kernel.process.launch_spec import callers_environment
 from agent_harness.kernel.process.output import HeadTail
 
 SERVERS = "HARNESS_MCP_CONFIG"  # the variable that names the servers_file
-LINGER_SECONDS = 10.0  # how long a program may live on after its ``finished`` event
-BLOCK_CHARACTERS = 32_768  # lines that are there already are handed out together, up to about this much
+LINGER_SECONDS = 10.0  # time for a program to end after its ``finished`` event
+BLOCK_CHARACTERS = 32_768  # waiting lines are returned together, up to about this size
 ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate limit
 
 
 def line_of(data: bytes) -> str:
-    """A line of output as plain text; bytes that are not UTF-8 are replaced."""
+    """Return a line of output as plain text; bytes that are not UTF-8 are replaced."""
     return plain(data.decode("utf-8", "replace").strip("\r\n"))
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """A new file outside of the project, for us alone, that tells of the brief's MCP servers; ``None`` without any.
+    """Return a new private file outside of the project with the brief's MCP servers; ``None`` without any.
 
-    What servers are given does not belong on a command line. Whoever asks for it removes it when the turn is over.
+    Their variables must not be on a command line. The caller removes the file at the end of the turn.
     """
     if not brief.tools.mcp_servers:
         return None
@@ -52,10 +52,10 @@ def servers_file(brief: Brief) -> Path | None:
 
 
 def forget_servers_files(run_id: object) -> None:
-    """Removes what the turns of a run left that nobody could end: the harness was killed."""
+    """Remove the files of a run's turns that were never ended, since the harness was killed."""
     if isinstance(run_id, str) and run_id.isalnum():
         for path in Path(tempfile.gettempdir()).glob(f"{_prefix(run_id)}*.json"):
-            with suppress(OSError):  # somebody else's, in a folder that all share
+            with suppress(OSError):  # another user's, in the shared folder
                 path.unlink()
 
 
@@ -64,7 +64,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """The variables that the seam promises, and those of the brief."""
+    """Return the variables that the seam promises, and those of the brief."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -82,7 +82,7 @@ def environment_of(brief: Brief) -> dict[str, str]:
 
 @contextmanager
 def removed_on_error(servers: Path | None) -> Iterator[None]:
-    """Removes the ``servers_file`` of a turn that does not come to run."""
+    """Remove the ``servers_file`` of a turn that fails to start."""
     try:
         yield
     except BaseException:
@@ -92,14 +92,14 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Why a program cannot be started; a relative path is looked at only when the project is known."""
+    """Return the reason why a program cannot be started; a relative path is checked only in the project."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """The path of a program, looked for in the project where it is named by a path; raises ``ToolMissing``."""
+    """Return the path of a program, relative to the project if it has a slash; raise ``ToolMissing``."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -107,7 +107,7 @@ def found_program(program: str, brief: Brief, hint: str) -> str:
 
 
 class CommandAgent(Agent):
-    """Runs ``words`` once for each turn; a fix round is the program started again with the new prompt."""
+    """Agent that runs ``words`` once for each turn; a fix round is the program started again with the new prompt."""
 
     name = "command"
     capabilities = Capabilities(usage=True)
@@ -117,12 +117,12 @@ class CommandAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "CommandAgent":
-        """The agent of ``command:WORDS``."""
+        """Return the agent of ``command:WORDS``."""
         return cls(words_of(text))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CommandAgent":
-        """The agent of ``agent: {kind: command, command: [...]}``; the command may be one string, split into words."""
+        """Return the agent of ``agent: {kind: command, command: [...]}``; the command may be one string."""
         command = options.checked("command", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -134,16 +134,16 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """The program's name and a digest of its words: two programs share no limit as far as we know."""
+        """Program's name and a digest of its words: two programs are taken to share no limit."""
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
     def problem(self) -> str | None:
-        """Why the program cannot be started."""
+        """Return the reason why the program cannot be started."""
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the program in the project with the prompt on its stdin."""
+        """Start the program in the project with the prompt on its stdin."""
         found = found_program(
             self.words[0], brief, "Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml"
         )
@@ -167,22 +167,22 @@ class CommandTurn(Turn):
     """One run of the program."""
 
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
-        """``servers`` is the ``servers_file`` of the turn, which is removed at its end."""
+        """Set up the turn; ``servers`` is its ``servers_file``, which is removed at the end."""
         self._running = running
         self._servers = servers
         self._ready: deque[Event] = deque()
-        self._claimed: Finished | None = None  # what the program said about its end; its exit decides
+        self._claimed: Finished | None = None  # the program's own report of its end; its exit decides
         self._lingers_until = float("inf")
         self._last_lines: deque[str] = deque(maxlen=ERROR_LINES)
         self._ended = False
 
     @property
     def ended(self) -> bool:
-        """True once ``Finished`` was handed out."""
+        """True once ``Finished`` was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """The next event; lines of text that are there already come as one block."""
+        """Return the next event; waiting lines of text come as one block."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -198,7 +198,7 @@ class CommandTurn(Turn):
         return self._hand_out()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Ends the program and everything that it started."""
+        """End the program and everything that it started."""
         self._running.stop(grace_seconds)
         self._forget_servers()
 
@@ -208,16 +208,16 @@ class CommandTurn(Turn):
 
     @property
     def over_limit(self) -> str:
-        """Which limit of the machine ended it."""
+        """Resource limit that ended it."""
         return self._running.over_limit
 
     @property
     def process(self) -> Mapping[str, object]:
-        """The record of the process that holds the agent, for ``process.end_orphans``."""
+        """Record of the agent's process, for ``process.end_orphans``."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
-        """What one line of standard output says."""
+        """Return the event of one line of standard output."""
         return event_from_line(line_of(line))
 
     def _take(self, line: bytes) -> None:
@@ -240,7 +240,7 @@ class CommandTurn(Turn):
             self._ready.append(event)
 
     def _claim(self, end: Finished) -> None:
-        """Remembers what the program says about its end; it has a while to end."""
+        """Remember the program's report of its end, and limit the time until its exit."""
         self._claimed = end
         self._lingers_until = time.monotonic() + LINGER_SECONDS
 
@@ -256,7 +256,7 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Standard error is no part of the stream; its end is handed out as text before the turn ends."""
+        """Report the end of standard error as text before the turn ends; it is not part of the stream."""
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
             self._ready.append(Text("\n".join(["[standard error]", *lines])))
@@ -276,26 +276,25 @@ class CommandTurn(Turn):
 
 
 PATTERNS: tuple[str, ...] = (*REFUSED, *OVERLOADED, r"\brate[ _-]?limited\b")
-"""What clients print for "not now": one pattern a line, matched without regard to case."""
+"""Phrases of clients for a refusal: one pattern a line, case-insensitive."""
 
 _REFUSED = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), re.IGNORECASE)
-_LONGEST = 2000  # characters of a line that are looked at
+_LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """The refusal that the last matching line of a failed client's output states, or ``None``.
+    """Return the refusal in the last matching line of a failed client's output, or ``None``.
 
-    The wait and the moment of the reset are filled in where the line gives them with a unit or a time zone; a bare
-    time of day is not guessed at.
+    The wait and the reset are set if the line gives them with a unit or a time zone; a bare time of day is ignored.
     """
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
         if wants_money(line, now):
-            return None  # whoever hears how the turn ended asks a person
+            return None  # the receiver of the turn's end asks a person
         if _REFUSED.search(line) or names_limit(line, now):
             return _refusal(line.strip())
-        if names_limit(both := f"{line.strip()} {below}"[:_LONGEST], now):  # the reset stands in a line of its own
+        if names_limit(both := f"{line.strip()} {below}"[:_LONGEST], now):  # the reset is on a separate line
             return _refusal(both)
         below = line.strip() or below
     return None
@@ -312,25 +311,25 @@ def _refusal(line: str) -> RateLimited:
 
 
 Refusal = Callable[["Printed", int | None], RateLimited | None]
-"""The refusal of the provider that a failed client printed; the exit code is ``None`` when nobody saw its end."""
+"""Reader of the refusal in a failed client's output; the exit code is ``None`` if nobody saw its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a program has printed so far."""
+    """Output of a program so far."""
 
     stdout: HeadTail = field(default_factory=HeadTail)
     stderr: HeadTail = field(default_factory=HeadTail)
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """The refusal that the end of standard error states, else that of standard output."""
+    """Return the refusal at the end of standard error, else at the end of standard output."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """None: there is no provider behind the program."""
+    """Return ``None``: the program has no provider."""
     return None
 
 
@@ -343,7 +342,7 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """A turn that runs: the words of a program, or a line of shell. Raises ``ToolMissing`` and ``Refused``.
+    """Start a turn: the words of a program, or a line of shell. Raises ``ToolMissing`` and ``Refused``.
 
     ``servers`` is the ``servers_file`` of the turn, which is removed at its end.
     """
@@ -388,7 +387,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """One command line for every turn, in the environment of whoever calls the harness."""
+    """Agent with one command line for every turn, in the environment of the harness's caller."""
 
     def __init__(
         self,
@@ -407,10 +406,10 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Whose rate limits the program shares; its own name where it is not known."""
+        """Account of the program's rate limits; its own name if unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the program in the folder of the brief."""
+        """Start the program in the folder of the brief."""
         environment = callers_environment(brief.environment)
         return begin(self._run, brief, environment=environment, printed=self._printed, refusal=self._refusal)

@@ -1,7 +1,7 @@
-"""Which agents there are on this machine: programs, versions, sign-ins, extras; no network, no secret.
+"""Agents on this machine: programs, versions, sign-ins, extras; no network, no secret.
 
-Every program that is asked something is ended, with all that it started, when it does not answer in time. What cannot
-be seen without a network is unknown, and said so: whether a provider still accepts a key or a login.
+Every program that is started here is ended, with all its processes, if it does not answer in time. Facts that need a
+network are reported as unknown: for example, if a provider still accepts a key or a login.
 """
 
 import re
@@ -26,13 +26,13 @@ VERSION_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Where a program's sign-in shows: variables, then files (of the home, or below what a variable names)."""
+    """Signs of a program's sign-in: variables, then files (of the home, or below a folder in a variable)."""
 
     variables: tuple[str, ...] = ()
     home: str | None = None  # the variable that names the program's folder
     folder: str = ""  # else this one, below the home directory
     files: tuple[str, ...] = ()
-    asks: tuple[str, ...] = ()  # what the program itself is asked with, where it answers without a network
+    asks: tuple[str, ...] = ()  # words that make the program report its sign-in, if it can without a network
     sign_in: str = ""  # the command by which a person signs in
 
 
@@ -60,7 +60,7 @@ LOGINS: Mapping[str, Login] = {
 }
 
 OLDEST: Mapping[str, str] = {"claude": "2.1.197", "codex": "0.150.0"}
-"""Program → the oldest version with which the contract of an agent was seen to hold; of others it is unknown."""
+"""Program → the oldest version that meets the contract of an agent in tests; unknown for others."""
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "api": ("the api agent, and exact prices of models", ("pydantic_ai", "anthropic")),
@@ -68,23 +68,23 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "github": ("the mirror of features as issues", ("github",)),
     "notify": ("messages to services by name", ("apprise",)),
     "otel": ("spans of sessions and verdicts", ("opentelemetry",)),
-    "serve": ("the window in the browser", ("starlette", "uvicorn")),
-    "temporal": ("workers of other machines", ("temporalio",)),
+    "serve": ("the view in the browser", ("starlette", "uvicorn")),
+    "temporal": ("workers on other machines", ("temporalio",)),
 }
-"""Extra → what it is for, and the packages by which it shows."""
+"""Extra → its purpose, and the packages that it installs."""
 
 KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """One agent: what names it after ``--agent``, and what is known of it."""
+    """One agent: its name for ``--agent``, and the known facts."""
 
     spec: str
-    program: str | None  # its path; ``None`` for one that needs none, or that is not there
+    program: str | None  # its path; ``None`` if none is needed, or if it is missing
     version: str | None
     oldest: str | None  # the oldest version that is known to work; ``None``: unknown
-    login: str  # where its sign-in shows, or what it says of it, else "not seen"
+    login: str  # the sign of its sign-in, or its own report, else "not seen"
     signed_in: bool | None  # ``None``: unknown
     ready: bool
     problem: str | None
@@ -92,24 +92,24 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """Whether the version is older than the oldest that is known to work; ``None`` where either is unknown."""
+        """True if the version is older than the oldest known to work; ``None`` if either is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
     @property
     def signing_in(self) -> str:
-        """Whether it is signed in, in words."""
+        """Sign-in state, in words."""
         words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
         return f"{words[self.signed_in]} ({self.login})"
 
     @property
     def sign_in(self) -> str | None:
-        """The command by which a person signs in where it is not."""
+        """Command by which a person signs in, if the agent is not signed in."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
     def as_json(self) -> dict[str, Any]:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         return {**asdict(self), "can": list(self.can), "too_old": self.too_old}
 
 
@@ -122,14 +122,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
-    """Every agent that is driven by name, whether it is there or not; those that are there are started and asked."""
+    """Return every named agent, installed or not; installed ones are started to ask for their version."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
     return [_found(spec, name, environ) for spec, name in [*programs, ("api", "")]]
 
 
 def extras() -> list[dict[str, Any]]:
-    """The optional parts of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
+    """Return the optional parts of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
     return [
         {
             "name": name,
@@ -142,12 +142,12 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """The names of the variables that hold an API key; never what they hold."""
+    """Return the names of the variables that hold an API key, never their values."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Which agent a run without ``--agent`` takes and by whose word; ``problem`` when it could not start."""
+    """Return the agent of a run without ``--agent``, and the source of the choice; ``problem`` if it cannot start."""
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -158,7 +158,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """What is known of the agent; ``name`` is its program, empty for one that needs none and takes a key."""
+    """Return the facts about the agent; ``name`` is its program, empty for one that needs only a key."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -181,7 +181,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Whether the program is signed in, and by what that shows: a key, its own word, else a file that it keeps."""
+    """Return if the program is signed in, and by which sign: a key, its own report, else one of its files."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -202,7 +202,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """What the program says about its own sign-in; ``None`` when it says nothing that can be understood."""
+    """Return the program's report on its own sign-in; ``None`` if it cannot be understood."""
     said: list[bytes] = []
     try:
         process.run(
@@ -226,13 +226,13 @@ SAID: Mapping[bool, tuple[str, ...]] = {
     False: (r'"loggedIn": *false', r"^not logged in"),
     True: (r'"loggedIn": *true', r"^logged in", r"^api key configured"),
 }
-"""Whether it is signed in → how Claude Code 2.1.330 and Codex 0.169 say so, each at the beginning of a line."""
+"""Signed in or not → words of Claude Code 2.1.330 and Codex 0.169, each at the beginning of a line."""
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """The first line with a number in it that ``--version`` prints, no warning of the program's before it.
+    """Return the first line of ``--version`` with a number in it, except for warnings of the program.
 
-    ``None`` when the program fails, says nothing, or takes too long.
+    ``None`` if the program fails, prints nothing, or takes too long.
     """
     lines: list[bytes] = []
     take: Callable[[bytes], object] = lines.append

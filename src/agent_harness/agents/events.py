@@ -1,6 +1,6 @@
-"""The few events into which every agent client's stream is turned.
+"""Common events of all agent clients.
 
-Monitors, logs and protocols see these and never a client. Source: ``docs/architecture.md``.
+Monitors, logs and protocols see only these, never a client. Source: ``docs/architecture.md``.
 """
 
 import json
@@ -17,14 +17,14 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What the agent said: one line or one block, without its line end."""
+    """Text of the agent: one line or one block, without its line end."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """The agent asked for a tool. ``name`` is the client's word; ``input`` is as the client gave it."""
+    """Call of a tool by the agent. ``name`` is the client's word; ``input`` is as the client gave it."""
 
     name: str
     input: Mapping[str, object] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a tool answered; ``output`` may have been cut by the adapter."""
+    """Result of a tool; the adapter may have cut ``output``."""
 
     output: str = ""
     id: str | None = None
@@ -45,9 +45,9 @@ class Usage:
     """Tokens of one model call, never a running total.
 
     ``input_tokens`` are the uncached ones, ``cached_tokens`` those read from a cache, ``cache_write_tokens`` those
-    written to one; their sum with ``output_tokens`` is how much of the context window is filled, unless
-    ``context_tokens`` says it outright. ``model`` is the one that answered, where the client tells. With ``told_usd``
-    it is no call of its own: the client says what all calls have cost since it last said so.
+    written to one. Their sum with ``output_tokens`` is the used part of the context window, unless ``context_tokens``
+    gives it. ``model`` is the one that answered, if the client reports it. With ``told_usd`` it is not a call: the
+    client reports the cost of all calls since its last such report.
     """
 
     input_tokens: int = 0
@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """The provider refuses for now. Seconds to wait, or the ISO moment of the reset, where the client knows them."""
+    """Refusal of the provider for now: seconds to wait, or the ISO moment of the reset, if known."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -78,7 +78,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The agent ended its turn; ``ok`` says that the turn ended well, nothing about the work."""
+    """End of the agent's turn; ``ok`` says that the turn ended well, nothing about the work."""
 
     ok: bool = True
     message: str = ""
@@ -86,16 +86,16 @@ class Finished:
 
 
 CLIENT_TRIES_AGAIN = "[the provider did not answer"
-"""How a text begins that says of a client: it asks its provider once more by itself, and may be silent meanwhile."""
+"""Beginning of a text about a client that asks its provider again by itself, and may be silent meanwhile."""
 
 Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """The event that a JSON object of the command seam names by its ``type``; ``None`` when it names none.
+    """Return the event that a JSON object of the command seam names by its ``type``; ``None`` if unknown.
 
-    Wrong types never raise: a count that is not a number of tokens is 0, a text that is not a text is "". What comes
-    out can always be shown, and written as UTF-8 and as JSON: texts are ``plain``, deep nesting is cut.
+    Wrong types never raise: a count that is not a number of tokens is 0, a text that is not a text is "". The result
+    can always be shown, and written as UTF-8 and as JSON: texts are ``plain``, deep nesting is cut.
     """
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
@@ -103,18 +103,18 @@ def event_from(record: Mapping[str, object]) -> Event | None:
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """The JSON object of the command seam for an event: ``event_from`` makes the same event of it again."""
+    """Return the JSON object of the command seam for an event: the inverse of ``event_from``."""
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """One stdout line of the command seam: a JSON object with a known ``type`` is that event, all else is text."""
+    """Return the event of one stdout line: a JSON object with a known ``type``, else text."""
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 
 
 def object_of_line(line: str | bytes) -> dict[str, Any] | None:
-    """The JSON object that a line holds; ``None`` when it holds anything else."""
+    """Return the JSON object in a line; ``None`` if it holds anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -123,7 +123,7 @@ def object_of_line(line: str | bytes) -> dict[str, Any] | None:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """The value where it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -132,7 +132,7 @@ def _count(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """The text without terminal codes, control characters and lone surrogates, which JSON may carry and UTF-8 may not.
+    """Return the text without terminal codes, control characters and lone surrogates, which UTF-8 cannot carry.
 
     A carriage return inside it ends a line.
     """

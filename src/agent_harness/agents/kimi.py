@@ -1,4 +1,4 @@
-"""The ``kimi`` agent: one run of Kimi's print mode a turn. It tells nothing of its tokens and cannot be steered."""
+"""Agent kind ``kimi``: one run of Kimi's print mode a turn. It reports no tokens and cannot be steered."""
 
 import os
 from collections.abc import Iterable
@@ -16,40 +16,40 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """The command line of print mode, which approves every tool; the prompt comes on standard input."""
+    """Return the command line of print mode, which approves every tool; the prompt comes on standard input."""
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 
 
 def account() -> str:
-    """Whose limits the client shares: a key's, else those of its one login."""
+    """Return the account of the client's limits: that of a key, else of its one login."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KimiSettings(ClientSettings):
-    """The ``agent:`` section of a ``kimi`` agent."""
+    """Settings of a ``kimi`` agent in the ``agent:`` section."""
 
     kind = "kimi"
     program: str = PROGRAM
 
 
 class KimiAgent(ClientAgent[KimiSettings]):
-    """Drives the ``kimi`` command line."""
+    """Agent that drives the ``kimi`` command line."""
 
     name = "kimi"
     capabilities = Capabilities()
     settings_class = KimiSettings
-    install = "Install it (uv tool install kimi-cli), or set its place: agent: {kind: kimi, program: …}"
+    install = "Install it (uv tool install kimi-cli), or set its path: agent: {kind: kimi, program: …}"
 
     @property
     def account(self) -> str:
-        """The key or the login that the client would use."""
+        """Account of the key or the login that the client would use."""
         return account()
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the client in the project and gives it the prompt."""
+        """Start the client in the project and send the prompt."""
         self.demand()
         model = options.model(self.settings.model, brief, wins=self.settings.model_wins)
         servers = command.servers_file(brief)

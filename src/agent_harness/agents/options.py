@@ -1,6 +1,6 @@
-"""The settings of a kind of agent, read with one clear error for each mistake; and the name of a login, without it.
+"""Settings of a kind of agent, read with one clear error for each mistake; and an account name for a login.
 
-``ClientAgent`` is what the agents share that drive a client with settings of its own.
+``ClientAgent`` is the base of the agents that drive a client with its own settings.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from agent_harness.errors import ConfigurationError, ToolMissing
 
 
 def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Mapping[str, Any]:
-    """The settings as they are, once every name in them is known; raises ``ConfigurationError``."""
+    """Return the settings unchanged, if every name in them is known; raise ``ConfigurationError``."""
     names = tuple(known)
     unknown = sorted(set(settings) - set(names))
     if unknown:
@@ -27,7 +27,7 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """A text that is not empty, or ``None`` where the setting is not there."""
+    """Return a text that is not empty, or ``None`` if the setting is missing."""
     found = settings.get(name)
     if found is None:
         return None
@@ -37,7 +37,7 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """One of the allowed words."""
+    """Return one of the allowed words."""
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -45,7 +45,7 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A list of texts, empty where the setting is not there."""
+    """Return a list of texts, empty if the setting is missing."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
         raise ConfigurationError(f"agent.{name} must be a list of texts")
@@ -53,7 +53,7 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """A name for whom a provider counts requests: by the key, else by the folder of the login, else the provider.
+    """Return a name for the account of a provider: by the key, else the folder of the login, else the provider.
 
     The same key gives the same name, and the key cannot be found from it.
     """
@@ -63,14 +63,14 @@ def account(provider: str, *, key: str | None = None, place: str | None = None) 
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """The model of a turn: the agent's own if it ``wins``, else one chosen in the settings, else its own, if any."""
+    """Return the model of a turn: the agent's own if it ``wins``, else one chosen in the settings, else its own."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """True or false."""
+    """Return true or false."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -79,7 +79,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """What a person may set for every client: its place, and the model. ``own`` reads what one kind has beside them."""
+    """Settings of every client: its path, and the model. ``own`` reads the settings of one kind."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -88,14 +88,14 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """The settings of a mapping; raises ``ConfigurationError``."""
+        """Return the settings of a mapping; raise ``ConfigurationError``."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The members that only this kind has."""
+        """Return the members that only this kind has."""
         return {}
 
 
@@ -103,32 +103,32 @@ Chosen = TypeVar("Chosen", bound=ClientSettings)
 
 
 class ClientAgent(Agent, Generic[Chosen]):
-    """An agent that drives a client, a program of somebody else's; most can be spoken to while they work."""
+    """Agent that drives a client, a program of somebody else; most accept messages while they work."""
 
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
     settings_class: type[Chosen]
-    install: str  # what to do where the client is not there
+    install: str  # how to install a missing client
 
     def __init__(self, settings: Chosen | None = None) -> None:
         self.settings: Chosen = settings or self.settings_class()
 
     @classmethod
     def from_words(cls, text: str) -> Self:
-        """The agent of ``KIND`` or ``KIND:MODEL``."""
+        """Return the agent of ``KIND`` or ``KIND:MODEL``."""
         return cls(cls.settings_class(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """The agent of ``agent: {kind: KIND, ...}``; its class of settings has the names."""
+        """Return the agent of ``agent: {kind: KIND, ...}``; its class of settings has the names."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:
-        """Why the client cannot be started."""
+        """Return the reason why the client cannot be started."""
         if shutil.which(self.settings.program) is None:
             return f"the agent's program {self.settings.program!r} is not installed or not executable"
         return None
 
     def demand(self) -> None:
-        """Raises ``ToolMissing`` when the client cannot be started."""
+        """Raise ``ToolMissing`` if the client cannot be started."""
         if why := self.problem():
             raise ToolMissing(why, hint=None if shutil.which(self.settings.program) else self.install)

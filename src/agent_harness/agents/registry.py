@@ -1,4 +1,4 @@
-"""Which agent runs: a table from kind to class, imported on first use, and the order in which a choice is looked for.
+"""Choice of the agent: a table from kind to class, imported on first use, and the order of the sources.
 
 Order: the command line, ``HARNESS_AGENT``, ``agent:`` of the settings, the first client found on PATH.
 """
@@ -26,13 +26,13 @@ KINDS: Mapping[str, str] = {
 """Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
-"""What must follow the colon. Every other kind may stand alone; the text after its colon, then, is a model."""
+"""Kinds that need a text after the colon. For every other kind it is optional, and names a model."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
-"""Programs that are looked for on PATH when nothing was chosen, in this order, and the kind that drives each."""
+"""Programs to look for on PATH if nothing was chosen, in this order, and the kind that drives each."""
 
 PACKAGES: Mapping[str, str] = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
-"""What `npm install -g` takes for each of these programs."""
+"""Package of each of these programs for `npm install -g`."""
 
 HINT = "Try `harness demo`, or name a program as the agent: --agent 'command:python3 agent.py'"
 
@@ -44,7 +44,7 @@ def resolve(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> Agent:
-    """The agent to run; ``spec`` is the command line's choice, ``configured`` the settings' ``agent:``.
+    """Return the agent to run; ``spec`` is the command line's choice, ``configured`` the settings' ``agent:``.
 
     A file named by the settings is relative to ``root``; one named by ``spec`` or the environment, to the current
     folder. Raises ``UsageError`` or ``ConfigurationError`` with the next step; starts nothing.
@@ -71,10 +71,10 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """The agent to run, and behind it those that may take over while it is refused for now.
+    """Return the agent to run, followed by those that may take over while it is refused.
 
     ``specs`` are the command line's choices, in this order; without them the others are the settings'
-    ``agent.fallback``. Raises what ``resolve`` raises.
+    ``agent.fallback``. Raises the errors of ``resolve``.
     """
     if specs:
         return tuple(from_spec(spec, source="--agent") for spec in specs)
@@ -96,7 +96,7 @@ def _fallback(given: object, root: Path | None) -> Agent:
 
 
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
-    """The agent that ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}`` names.
+    """Return the agent of ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``.
 
     The last is the ``agent:`` section of a feature project's settings as JSON, for task lists too.
     """
@@ -120,12 +120,12 @@ def _settings_in(text: str, source: str) -> Mapping[str, Any]:
         found = None
     if not isinstance(found, dict):
         hint = """--agent '{"kind": "codex", "network": true}'"""
-        raise UsageError(f"{source} {text!r} is no JSON object", hint=hint)
+        raise UsageError(f"{source} {text!r} is not a JSON object", hint=hint)
     return found
 
 
 def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> Agent:
-    """The agent that the ``agent:`` section of the settings describes."""
+    """Return the agent of the settings' ``agent:`` section."""
     kind = configured.get("kind")
     if not isinstance(kind, str):
         raise ConfigurationError("agent.kind is missing", hint=f"agent: {{kind: one of {', '.join(KINDS)}, ...}}")
@@ -134,13 +134,13 @@ def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> 
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a command line, split as a shell would; raises ``UsageError`` for an open quote."""
+    """Return the words of a command line, split as a shell would; raise ``UsageError`` for an open quote."""
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"the agent's command {text!r} cannot be split into words: {error}", hint=HINT) from error
     if not words or not words[0]:
-        raise UsageError(f"the agent's command {text!r} names no program", hint=HINT)
+        raise UsageError(f"the agent's command {text!r} is empty", hint=HINT)
     return words
 
 
@@ -157,7 +157,7 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """What somebody with only the key of a provider can do."""
+    """Return the error with the next step for a person with only the key of a provider."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:
@@ -174,7 +174,7 @@ def _to_install() -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """The kind for a program's name, a name that has been written in another way, or one that is known to ``acp``."""
+    """Return the kind for a program's name, a misspelt kind, or a name known to ``acp``."""
     from difflib import get_close_matches
 
     by_program = {**{name: f"acp:{name}" for name in _module_of("acp").KNOWN}, **CLIENTS}

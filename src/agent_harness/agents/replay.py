@@ -1,26 +1,26 @@
-"""The replay agent plays a recorded session again, with the same events and the same changes of files.
+"""Replay agent: it plays a recorded session again, with the same events and the same changes of files.
 
-For trying a configuration of the harness without a model: budgets, verification, hooks and rules meet exactly what an
-agent once did. It talks to nobody and runs none of the recorded commands. The recorder stands in ``supervision``,
-which hears every agent.
+For tests of a configuration without a model: budgets, verification, hooks and rules get exactly the recorded actions of
+an agent. It uses no network and runs none of the recorded commands. The recorder is in ``supervision``, which gets the
+events of every agent.
 
 A cassette is one session of an agent as JSON lines, redacted, with times, readable after a crash.
 
     {"cassette": 1, "agent": "command", "session": 3, "base": "1f0c...", ...}           first line
     {"turn": 0, "began": "2026-...", "prompt_characters": 4211, "prompt_digest": "..."}   a turn begins
-    {"at": 0.412, "event": {"type": "text", "text": "..."}}                             what the agent said or did
-    {"at": 9.1, "told": "..."}                                                          what the harness told it
+    {"at": 0.412, "event": {"type": "text", "text": "..."}}                             words or actions of the agent
+    {"at": 9.1, "told": "..."}                                                          a message of the harness
     {"files": [{"path": "src/a.py", "was": "9ae1...", "mode": "100644", "text": "..."}], "commit": "..."}
-                                                                                        what it left in the tree
+                                                                                        its changes in the tree
     {"at": 12.7, "ended": "finished", "ok": true}                                       the turn is over
 
 ``at`` is seconds since the turn began. A file change without ``commit`` was not committed. A cassette that was cut off
-plays as far as it goes. ``base`` is the commit at which it began, ``was`` git's id of what a file held before: where a
-work tree holds something else in a file that the first turn changes, nothing is played (files that the harness itself
-keeps are no matter: ``kept``).
+plays as far as it goes. ``base`` is the commit at its start, ``was`` git's id of a file's previous content. If a file
+that the first turn changes has different content in a work tree, nothing is played (except for the harness's own files:
+``kept``).
 
-Of the files of a repository it holds what changed between two moments, read from git; ignored files, submodules and
-whatever lies outside of the repository are no part of it.
+It holds the changes of the repository's files between two moments, read from git. Ignored files, submodules and files
+outside of the repository are not part of it.
 """
 
 import base64
@@ -48,12 +48,12 @@ __all__ = ["ReplayAgent", "Recorded", "apply", "find", "read", "steps"]
 
 VERSION = 1
 NAME = "session-{session}.cassette.jsonl"
-"""How the cassette of a session is called in a folder of them."""
+"""Name of a session's cassette in a folder of them."""
 
 
 @dataclass(slots=True)
 class TreeStep:
-    """One step of what a turn did to the tree: files with their new content; a commit where there is a message."""
+    """One step of a turn's changes to the tree: files with their new content; a commit if there is a message."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -61,17 +61,17 @@ class TreeStep:
 
 @dataclass(slots=True)
 class Recorded:
-    """One turn on record."""
+    """One recorded turn."""
 
     events: list[tuple[float, Event]] = field(default_factory=list)
     changes: list[TreeStep] = field(default_factory=list)
-    ended: str | None = None  # why the turn was over; None when the recording was cut off
-    base: str | None = None  # of the first turn: the commit at which it began, where that was recorded
-    kept: tuple[str, ...] = ()  # files of the harness, which stand otherwise in every work tree
+    ended: str | None = None  # reason of the turn's end; None if the recording was cut off
+    base: str | None = None  # of the first turn: the commit at its start, if recorded
+    kept: tuple[str, ...] = ()  # files of the harness, which differ in every work tree
 
 
 def find(path: Path, session: int) -> Path:
-    """The cassette itself, or the one of this session in a folder of cassettes. ``ConfigurationError`` without one."""
+    """Return the cassette itself, or this session's in a folder of cassettes. ``ConfigurationError`` without one."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -81,10 +81,10 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """The turns of a cassette in their order. ``ConfigurationError`` when it is none, or of a later version."""
+    """Return the turns of a cassette in order. ``ConfigurationError`` if it is not one, or of a later version."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
-            return _turns(filter(None, map(object_of_line, lines)), path)  # without what a crash has torn
+            return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}", hint=f"ls -l {path}") from error
 
@@ -117,7 +117,7 @@ def _first(head: Mapping[str, Any]) -> Recorded:
 
 
 def _no_cassette(path: Path) -> ConfigurationError:
-    return ConfigurationError(f"{path} is no recording of a session", hint="ls .harness/logs/*.cassette.jsonl")
+    return ConfigurationError(f"{path} is not a recording of a session", hint="ls .harness/logs/*.cassette.jsonl")
 
 
 def _take(turn: Recorded, record: Mapping[str, Any]) -> None:
@@ -141,7 +141,7 @@ def _seconds(value: object) -> float:
     return number_below(value, 1e7) or 0.0
 
 
-# ---- what changed in the files of a repository
+# ---- changes of the files of a repository
 
 FILE_LIMIT_BYTES = 1_000_000
 TURN_LIMIT_BYTES = 8_000_000
@@ -150,9 +150,9 @@ _MODES = (_FILE, _PROGRAM, _LINK)
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """The records of what changed between two trees, commit by commit where the agent only added commits.
+    """Return records of the changes between two trees, commit by commit if the agent only added commits.
 
-    ``before`` and ``after`` are commits or trees of the work tree; the last record holds what was not committed. Files
+    ``before`` and ``after`` are commits or trees of the work tree; the last record holds the uncommitted changes. Files
     beyond the limits are named without content.
     """
     room = _Room(TURN_LIMIT_BYTES)
@@ -168,7 +168,7 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Does a step again, and commits it where it has a message; returns the paths without content in the recording.
+    """Repeat a step, and commit it if it has a message; return the paths without content in the recording.
 
     ``UnsafeTree`` for a path that leads out of the project, into git's own folder or through a link.
     """
@@ -189,7 +189,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """The files that a first turn writes over and that hold something else here than when it was recorded."""
+    """Return the files that a first turn overwrites and whose content differs from that at the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -215,7 +215,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Commits made since, oldest first; none where history was not simply added to."""
+    """Return the commits made since, oldest first; none if history was rewritten."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -249,7 +249,7 @@ def _content(data: bytes) -> dict[str, str]:
         return {"base64": base64.b64encode(data).decode()}
 
 
-# ---- doing it again
+# ---- the replay
 
 
 def _checked(git: Git, text: str) -> bytes:
@@ -301,11 +301,11 @@ def _bytes_of(record: Mapping[str, Any]) -> bytes | None:
 
 PACES = ("fast", "recorded")
 _NO_WAIT_SECONDS = 0.001
-"""For what a provider refused once; nobody refuses anything now."""
+"""Wait after a recorded refusal; no provider refuses now."""
 
 
 class ReplayAgent(Agent):
-    """Plays the cassette at ``path``, or the session's own one where ``path`` is a folder of cassettes."""
+    """Agent that plays the cassette at ``path``, or the session's own one if ``path`` is a folder of cassettes."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -316,12 +316,12 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ReplayAgent":
-        """The agent of ``replay:FILE``, relative to the current folder."""
+        """Return the agent of ``replay:FILE``, relative to the current folder."""
         return cls(Path(text).absolute())
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ReplayAgent":
-        """The agent of ``agent: {kind: replay, file: FILE}``; ``pace: recorded`` keeps the pauses of the recording."""
+        """Return the agent of ``agent: {kind: replay, file: FILE}``; ``pace: recorded`` keeps the recorded pauses."""
         options.checked("replay", settings, ("file", "pace"))
         file, pace = settings.get("file"), settings.get("pace", "fast")
         if not isinstance(file, str) or not file:
@@ -331,17 +331,17 @@ class ReplayAgent(Agent):
         return cls((root or Path.cwd()) / file, pace)
 
     def problem(self) -> str | None:
-        """Why nothing can be played."""
+        """Return the reason why nothing can be played."""
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """A folder's files may be other ones than those over which the recording began."""
+        """Return the error for a folder whose files differ from those at the start of the recording."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Plays the turn that has this round's number. ``ConfigurationError`` when there is no such recording.
+        """Play the turn with this round's number. ``ConfigurationError`` if there is no such recording.
 
-        ``UnsafeTree`` where a session would begin over other files than those that it was recorded over.
+        ``UnsafeTree`` if a session would begin with other files than those of the recording.
         """
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
@@ -361,7 +361,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
     shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
     base = str(first.base)[:12]
     return UnsafeTree(
-        f"The recording began at commit {base}, where these files were other ones than here: {shown}",
+        f"The recording began at commit {base}, where these files were different: {shown}",
         hint=f"git worktree add -b replay ../replay {base}  # and replay it there",
     )
 
@@ -379,11 +379,11 @@ class ReplayTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once ``Finished`` was handed out."""
+        """True once ``Finished`` was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """The next recorded event, at once or in its time."""
+        """Return the next recorded event, at once or at its time."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -400,7 +400,7 @@ class ReplayTurn(Turn):
         return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Ends the turn; what it had not yet changed stays as it is."""
+        """End the turn; later changes of files are not made."""
         if not self._ended:
             self._changes.clear()
             self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
@@ -414,7 +414,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Does the next steps again; what could not be done is told once, and whether that ends the turn badly."""
+        """Repeat the next steps; return the first problem, and True if it makes the turn fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

@@ -1,9 +1,9 @@
-"""Tokens and cost of a session: what was reported, what it cost where that is known, and what is not known.
+"""Tokens and cost of a session: reported tokens, the known part of the cost, and the unknown part.
 
-A price is never guessed. An agent that reports its own cost is believed, call by call or for all of them at the end of
-its turn. Else a call is priced by the maintained list genai-prices, where that is installed and knows the model, else
-by the list below, which is never below what the clients themselves count. Every other call counts as unpriced, and the
-cost of the whole is unknown. Source: features.md UAH-415..418, C58.
+A price is never guessed. The cost that an agent reports is used, for each call or for all of them at the end of its
+turn. Else a call is priced by the maintained list genai-prices, if that is installed and knows the model, else by the
+list below, which is never below the clients' own counts. Every other call counts as unpriced, and the cost of the whole
+is unknown. Source: features.md UAH-415..418, C58.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens; what a cache gives is not charged extra (UAH-418)."""
+    """Price in US dollars for a million tokens; cached input is not charged extra (UAH-418)."""
 
     input_usd: float
     output_usd: float
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """What so many tokens cost, in US dollars."""
+        """Return the cost of so many tokens, in US dollars."""
         return (input_tokens * self.input_usd + output_tokens * self.output_usd) / _MILLION
 
 
 SAMPLE_PRICE = Price(input_usd=3.0, output_usd=15.0)
-"""The two prices that the cost sample fixes: 145,000 in and 32,000 out are $0.92."""
+"""Prices of the cost sample: 145,000 in and 32,000 out are $0.92."""
 
 PRICES: Mapping[str, Price] = {"claude-sonnet-4": SAMPLE_PRICE}
-"""The models whose price is fixed here, whatever the price list says."""
+"""Models with a fixed price, whatever the price list says."""
 
 ASSUMED: Mapping[str, Price] = {
     name: Price(input_usd=given, output_usd=out)
@@ -70,18 +70,18 @@ ASSUMED: Mapping[str, Price] = {
         ("codex-mini", 1.5, 6.0),
     )
 }
-"""What the models of Claude Code and Codex cost where no list is installed, by the begin of their names."""
+"""Prices of Claude Code's and Codex's models without an installed list, by the beginning of their names."""
 
 _CACHE_READ, _CACHE_WRITE = 0.1, 2.0
-"""Of the input price, the dearest of the terms: a cache is kept for an hour."""
+"""Parts of the input price, at the most expensive terms: a cache is kept for an hour."""
 _LONG_INPUT, _LONG_TIMES = 200_000, (2.0, 1.5)
-"""Beyond so many tokens in, some models cost more; how many times, in and out."""
+"""Input tokens above which some models cost more, and the factors for input and output."""
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """US dollars of one model call: the agent's own figure, else the table's, else the list's; ``None``: unknown.
+    """Return US dollars of one model call: the agent's own figure, else the table's, else the list's.
 
-    ``model`` is the one that was asked for; the one that answered, where the agent tells, is the one that is paid for.
+    ``None``: unknown. ``model`` is the requested one; if the agent reports the one that answered, that one is priced.
     """
     if usage.cost_usd is not None:
         return usage.cost_usd
@@ -94,12 +94,12 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Whether calls of this model are priced by the list of this file, where the client does not tell their cost."""
+    """Return True if this file's list prices calls of this model when the client does not report their cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """The price of the family of a model, whatever stands before and behind the name: a provider, a date."""
+    """Return the price of a model's family, whatever comes before and after its name: a provider, a date."""
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -108,11 +108,11 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """The price of a call by ``ASSUMED``, at the dearest terms of its family."""
+    """Return the price of a call by ``ASSUMED``, at the most expensive terms of its family."""
     known = _family(model)
     if known is None:
         return None
-    read = 1.0 if "-pro" in model else _CACHE_READ  # which has no terms for what a cache gives
+    read = 1.0 if "-pro" in model else _CACHE_READ  # which has no discount for cached input
     taken = usage.input_tokens + read * usage.cached_tokens + _CACHE_WRITE * usage.cache_write_tokens
     is_long = usage.input_tokens + usage.cached_tokens + usage.cache_write_tokens > _LONG_INPUT
     more, more_out = _LONG_TIMES if is_long else (1.0, 1.0)
@@ -120,7 +120,7 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """The price of a call by the list, whose input tokens include what the cache gave and took.
+    """Return the price of a call by the list, whose input tokens include cache reads and writes.
 
     ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` name the provider too.
     """
@@ -144,7 +144,7 @@ def _listed(model: str, usage: Usage) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The sum of the model calls of a turn, a session or a feature."""
+    """Sum of the model calls of a turn, a session or a feature."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -156,28 +156,28 @@ class Totals:
     unpriced_input_tokens: int = 0
     unpriced_output_tokens: int = 0
     context_tokens: int = 0  # in the context window after the latest call
-    settled_usd: float = 0.0  # of ``priced_usd`` and what follows, what stood when the agent last told the cost of all
+    settled_usd: float = 0.0  # ``priced_usd`` and the following, as of the agent's last report of the whole cost
     settled_unpriced_calls: int = 0
     settled_unpriced_input_tokens: int = 0
     settled_unpriced_output_tokens: int = 0
 
     @property
     def reported(self) -> bool:
-        """False when the agent said nothing about its tokens, so that zero does not mean nothing was spent."""
+        """False if the agent reported no tokens, so that zero does not mean that nothing was spent."""
         return self.calls > 0
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars, or ``None`` as soon as one call has no known price; 0.0 when nothing was reported."""
+        """US dollars, or ``None`` as soon as one call has no known price; 0.0 if nothing was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """US dollars to hold against a budget: unpriced calls count at the stated assumed price."""
+        """Return US dollars for a comparison with a budget: unpriced calls count at the stated assumed price."""
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """The totals with one more model call, or with what the agent says that the last ones have cost."""
+    """Return the totals with one more model call, or with the agent's report of the cost of the last ones."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -198,7 +198,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """The totals once the agent has told the cost of all calls since it last did: its word is what counts."""
+    """Return the totals after the agent's report of the cost of all calls since its last one: that report wins."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -211,18 +211,18 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """The totals of two turns, the second after the first."""
+    """Return the totals of two turns, the second after the first."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """What ``left`` open items will cost, by what the ``proven`` ones of the same project have cost; never a guess.
+    """Return the expected cost of ``left`` open items, by the cost of the project's ``proven`` ones; never a guess.
 
-    ``per_item_usd`` and ``total_usd`` are the quartiles, half of the proven items lie between them. What was paid for
-    anything else (``spent_usd`` in all: rejected work, plans, cleanups) is shared out among the proven ones. Both are
-    ``None``, and ``unknown`` says why, where there is nothing to go by. A cost of nothing counts as not reported.
+    ``per_item_usd`` and ``total_usd`` are the quartiles: half of the proven items lie between them. All other cost (of
+    ``spent_usd`` in all: rejected work, plans, cleanups) is distributed over the proven ones. Both are ``None``, and
+    ``unknown`` gives the reason, if there is no basis. A cost of zero counts as not reported.
     """
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
@@ -236,7 +236,7 @@ def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tri
 
 
 def estimate_line(found: JsonObject, noun: str) -> str:
-    """The estimate for a person; ``noun`` is one item."""
+    """Return the estimate for a person; ``noun`` is one item."""
     left = found["items_left"]
     begin = f"Estimate for {left} open {noun}{'' if left == 1 else 's'}: "
     if found["unknown"]:
@@ -256,7 +256,7 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """What a client in print mode says it used, ``None`` where it does not say: input without what a cache gave."""
+    """Usage by a client in print mode, ``None`` for unreported members; input excludes cached tokens."""
 
     total_tokens: int  # input and output
     input_tokens: int | None = None
@@ -268,7 +268,7 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """A usage of these counts; ``None`` when input or output is no count of tokens."""
+    """Return a usage of these counts; ``None`` if input or output is not a count of tokens."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -282,7 +282,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """The JSON objects on lines of their own that contain a mark, the last one first."""
+    """Yield the JSON objects on separate lines that contain a mark, the last one first."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -293,7 +293,7 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """The object on a line; of a list of them, as ``--verbose`` makes it, the last one."""
+    """Return the object on a line; the last one of a list, which ``--verbose`` prints."""
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

@@ -1,1 +1,1 @@
-"""Lists of work that other programs keep: read into one form, and written from it. ``docs/import.md``."""
+"""Task lists of other programs: read into one form, and written from it. ``docs/import.md``."""

@@ -9,16 +9,16 @@ _RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, 
 
 
 def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
-    """The issues of a repository. An issue by somebody who may not write to it is left out unless ``anyone``.
+    """Return the issues of a repository, without those of authors who may not write to it, unless ``anyone``.
 
-    Whoever may open an issue could otherwise tell your agents what to do.
+    Otherwise anyone who can open an issue could give instructions to the agents.
     """
     sorter = Sorter()
     items = []
     for row in rows:
         name, title = f"#{row['number']}", one_line(row["title"])
         if not (anyone or row["trusted"]):
-            why = "by somebody who may not write to the repository (--anyone takes it)"
+            why = "the author has no write access to the repository (--anyone imports it)"
             sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))
             continue
         ranks = [rank for label in row["labels"] if (rank := _rank(label)) is not None]

@@ -1,7 +1,7 @@
-"""One item of work as every list of work has it, and a list of them in which nothing contradicts itself.
+"""One item of work in the common form, and a consistent list of items.
 
-An item is named by its ``key``, which is the same each time the list is read: that is what makes an import repeatable.
-Source: ``docs/import.md``.
+An item is named by its ``key``, which is the same each time the list is read: that makes an import repeatable. Source:
+``docs/import.md``.
 """
 
 import re
@@ -16,7 +16,7 @@ MOST_TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Something that the list holds and the import does not carry, and why."""
+    """Part of a list that the import leaves out, and the reason."""
 
     what: str
     why: str
@@ -24,16 +24,16 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogItem:
-    """One piece of work; what a list does not say is empty."""
+    """One item of work; members that a list does not give are empty."""
 
     id: str  # as its list names it
     title: str  # on one line
-    text: str = ""  # all that is said about it
-    steps: tuple[str, ...] = ()  # what must hold once it is done, in prose
+    text: str = ""  # its description
+    steps: tuple[str, ...] = ()  # acceptance criteria, in prose
     priority: int | None = None  # 0 comes first
     rank: int | None = None  # the lower, the sooner; items are listed in that order
-    needs: tuple[str, ...] = ()  # ids of items that are done before it
-    parts: tuple[str, ...] = ()  # ids of items that it consists of
+    needs: tuple[str, ...] = ()  # ids of items that must be done before it
+    parts: tuple[str, ...] = ()  # ids of its parts
     proof: str | None = None  # the command that proves it
     timeout_seconds: float | None = None  # of that command
     test_file: str | None = None  # the file of tests that prove it
@@ -43,7 +43,7 @@ class BacklogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """A list of work that was read: ``scope`` is what its ids are unique in, as the tag of a list or a repository."""
+    """A list of work that was read: ids are unique within ``scope``, such as a list's tag or a repository."""
 
     format: str
     scope: str
@@ -51,11 +51,11 @@ class Backlog:
     left_out: tuple[LeftOut, ...] = ()
 
     def key(self, item_id: str) -> str:
-        """How an item of this list is known where it was taken to."""
+        """Return the name of an item of this list in the importing project."""
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """The members for an answer in JSON."""
+        """Return the members for an answer in JSON."""
         return {
             "format": self.format,
             "scope": self.scope,
@@ -64,13 +64,13 @@ class Backlog:
 
 
 def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
-    """A text on one line, cut at a word where it is too long."""
+    """Return a text on one line, cut at a word if it is too long."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """The command that proves an item: its own, else the one for all, in which ``{id}`` stands for the item's id."""
+    """Return the command that proves an item: its own, else the common one, in which ``{id}`` is the item's id."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -78,15 +78,15 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Puts the items of one list in order, and notes what cannot be carried."""
+    """Sorter of the items of one list, with notes on those left out."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """The open items (with ``with_done`` all), every dependency on one of them, without a circle.
+        """Return the open items (with ``with_done`` all), with dependencies only on each other, without a cycle.
 
-        What an item consists of comes before it, and what it needs comes before its parts. A dependency on something
-        that is done is met. Linear in items and dependencies.
+        The parts of an item come before it, and its dependencies come before its parts. A dependency on a done item is
+        met. Linear in items and dependencies.
         """
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
@@ -111,7 +111,7 @@ class Sorter:
             if not each.title:
                 self.left_out.append(LeftOut(what=each.id or "an entry", why="it has no title"))
             elif each.id in known:
-                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="its id is there twice"))
+                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="its id occurs twice"))
             else:
                 known[each.id] = each
         return [*known.values()]
@@ -130,4 +130,4 @@ class Sorter:
         for name, first in needs.items():
             for need in [each for each in first if place[each] > place[name]]:
                 del first[need]
-                self.left_out.append(LeftOut(what=f"{name} waits for {need}", why="that would close a circle"))
+                self.left_out.append(LeftOut(what=f"{name} waits for {need}", why="that would close a cycle"))

@@ -1,10 +1,10 @@
-"""Reads lists of work that other programs keep; what a file is, is told from what it holds.
+"""Reader of task lists of other programs; the content of a file decides its format.
 
     taskmaster   tasks.json of Task Master, with tags or without       beads      issues.jsonl of Beads
     prd          prd.json of the Ralph family                          speckit    tasks.md of spec-kit
-    markdown     a checklist: ``- [ ] text``                           features, tasklist, longtask   our own three
+    markdown     a checklist: ``- [ ] text``                           features, tasklist, longtask   the harness's own
 
-A reader raises ``Refused`` for what it cannot read, and never guesses what proves an item. Source: ``docs/import.md``.
+A reader raises ``Refused`` for an unreadable list, and never guesses the proof of an item. Source: ``docs/import.md``.
 """
 
 import json
@@ -23,7 +23,7 @@ from agent_harness.kernel.json import JsonObject, number_below
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS
 
 MOST_BYTES = 64 * 1024 * 1024
-MOST_WAITED_FOR = 20  # of a section's tasks that stand beside one another, by each of the next section's
+MOST_WAITED_FOR = 20  # of a section's parallel tasks, by each task of the next section
 
 PLACES = (
     ".taskmaster/tasks/tasks.json",
@@ -40,23 +40,23 @@ PLACES = (
     "task.json",
     "[Tt][Oo][Dd][Oo].md",
 )
-"""Where such lists are kept, below a project's folder."""
+"""Paths of such lists, below a project's folder."""
 
 Found = tuple[str, Iterable[BacklogItem]]
-"""(what the ids are unique in, the items)."""
+"""(scope of the ids, items)."""
 
 
 OWN = ("features.json", "harness-tasks.json", "task.json")
-"""The state of our own projects."""
+"""State files of the harness's own projects."""
 
 
 def read(
     path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
 ) -> Backlog:
-    """The list in a file, or the one that a folder holds; ``wanted`` is its format where it is not to be told from it.
+    """Return the list in a file, or in a folder; ``wanted`` is its format if the content does not show it.
 
-    ``into`` is the project that it is read for: its own state is no list that it could take in. ``UsageError`` for a
-    folder with several lists; ``Refused`` for what cannot be read as a list of work.
+    ``into`` is the importing project: its own state cannot be imported. ``UsageError`` for a folder with several lists;
+    ``Refused`` for a file that is not a list of work.
     """
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
@@ -70,7 +70,7 @@ def read(
     scope, items = READERS[form](text, file, sorter, tag)
     found = sorter.sorted([*items], with_done=with_done)
     if not (found or sorter.left_out):
-        raise Refused(f"{file} holds no item of work", hint=f"harness import {file} --from FORMAT")
+        raise Refused(f"{file} holds no items", hint=f"harness import {file} --from FORMAT")
     return Backlog(format=form, scope=scope, items=tuple(found), left_out=tuple(sorter.left_out))
 
 
@@ -78,7 +78,7 @@ def _file_in(folder: Path, here: Path | None) -> Path:
     places = [each for each in PLACES if each not in OWN] if folder.resolve() == here else PLACES
     found = [each for place in places for each in sorted(folder.glob(place)) if each.is_file()]
     if not found:
-        raise Refused(f"{folder} holds no list of work that is known here", hint="harness import FILE")
+        raise Refused(f"{folder} holds no known task list", hint="harness import FILE")
     if len(found) > 1:
         names = ", ".join(str(each.relative_to(folder)) for each in found[:6])
         raise UsageError(f"{folder} holds several lists: {names}", hint=f"harness import {found[0]}")
@@ -96,7 +96,7 @@ def _text(file: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Refused(f"{file} is no UTF-8 text", hint="harness import --help") from None
+        raise Refused(f"{file} is not UTF-8 text", hint="harness import --help") from None
 
 
 def _format(file: Path, text: str) -> str:
@@ -109,7 +109,7 @@ def _format(file: Path, text: str) -> str:
     raw = _json(text, file)
     found = next((form for form, is_one in _SHAPES if is_one(raw)), None)
     if found is None:
-        raise Refused(f"{file} is no list of work that is known here", hint=f"harness import {file} --from FORMAT")
+        raise Refused(f"{file} is not a known task list", hint=f"harness import {file} --from FORMAT")
     return found
 
 
@@ -135,14 +135,14 @@ def _json(text: str, file: Path) -> Any:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{file} is no JSON: {error}", hint="harness import --help") from None
+        raise Refused(f"{file} is not JSON: {error}", hint="harness import --help") from None
     return raw
 
 
 def _object(text: str, file: Path) -> JsonObject:
     raw = _json(text, file)
     if not isinstance(raw, dict):
-        raise Refused(f"{file} holds no list of work", hint="harness import --help")
+        raise Refused(f"{file} is not a task list", hint="harness import --help")
     return raw
 
 
@@ -151,11 +151,11 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
         if isinstance(each, dict):
             yield each
         else:
-            sorter.left_out.append(LeftOut(what=f"{what} {number}", why="it is no object"))
+            sorter.left_out.append(LeftOut(what=f"{what} {number}", why="it is not an object"))
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Members of an item as one text, each below its heading; a heading that is empty is none."""
+    """Return members of an item as one text, each below its heading, if that is not empty."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -201,7 +201,7 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
 
 
 def _of_tags(file: str, tags: list[str]) -> str:
-    """The command that reads one of these tags."""
+    """Return the command that reads one of these tags."""
     one, *others = tags or ["NAME"]
     return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
@@ -252,7 +252,7 @@ def _taskmaster_item(
 
 
 _BEADS_NO_WORK = frozenset({"agent", "event", "gate", "merge-request", "message"})
-"""Types of issues by which programs of Beads talk to one another."""
+"""Types of issues with which programs of Beads communicate."""
 
 _BEADS_GONE = ("deferred", "tombstone", "pinned")
 _BEADS_FIRST = ("blocks", "conditional-blocks", "waits-for")
@@ -266,7 +266,7 @@ def _beads(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
         try:
             rows.append(json.loads(line))
         except (ValueError, RecursionError):
-            raise Refused(f"{file}:{number} is no JSON", hint="bd export, then the same command") from None
+            raise Refused(f"{file}:{number} is not JSON", hint="bd export, then the same command") from None
     found = [*_objects(rows, sorter, "line")]
     parts: dict[str, list[str]] = {}
     for raw in found:
@@ -290,7 +290,7 @@ def _beads_items(found: list[JsonObject], parts: dict[str, list[str]], sorter: S
         for link in links:
             if (linked := str(link.get("type") or "blocks")) not in (*_BEADS_FIRST, "parent-child"):
                 what = f"{name} {linked} {link.get('depends_on_id')}"
-                sorter.left_out.append(LeftOut(what=what, why="no order of work follows from it"))
+                sorter.left_out.append(LeftOut(what=what, why="it does not order the work"))
         rank = raw.get("priority")
         yield BacklogItem(
             id=name,
@@ -320,7 +320,7 @@ def _prd(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 def _prd_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
     stories = [*_objects(found, sorter, "story")]
     ranked = [each.get("priority") for each in stories]
-    if all(isinstance(each, int) for each in ranked):  # 1 comes first; the order of work, and not a class of it
+    if all(isinstance(each, int) for each in ranked):  # 1 comes first; an order of work, not a class of priority
         stories.sort(key=lambda each: each["priority"])
     for number, raw in enumerate(stories, 1):
         criteria = raw.get("acceptanceCriteria") or raw.get("acceptance_criteria") or raw.get("steps")
@@ -347,7 +347,7 @@ _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
-    """(indent, mark, text, heading above, lines below) of each box; what stands in a fenced block is none."""
+    """Yield (indent, mark, text, heading above, lines below) of each box outside of fenced blocks."""
     fence, heading = "", ""
     last: tuple[int, str, str, str, list[str]] | None = None
     for line in [*text.splitlines(), "# end"]:
@@ -374,12 +374,12 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
-    """One after the other; those with ``[P]`` stand beside one another, behind what comes before them.
+    """Yield the tasks in sequence; those with ``[P]`` are parallel to each other, after the preceding ones.
 
-    A section waits for the section before it. What names its dependencies waits for those as well.
+    A section waits for the previous section. A task also waits for its named dependencies.
     """
-    before: tuple[str, ...] = ()  # what the next one with [P] waits for
-    since: list[str] = []  # what the next one without waits for
+    before: tuple[str, ...] = ()  # dependencies of the next one with [P]
+    since: list[str] = []  # dependencies of the next one without
     section = None
     for _, mark, said, heading, below in _boxes(text):
         named = _SPECKIT_TEXT.match(said)
@@ -462,13 +462,13 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """A name for an item that has none: its words, below what it is part of; a second one of the kind is numbered."""
+    """Return a name for an item without one: its words, below its parent's name; duplicates are numbered."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
 
 
-# ---- our own three
+# ---- the harness's own lists
 
 
 def _features(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
@@ -487,10 +487,10 @@ _OF_FEATURES: _Members = {
 }
 _OF_TASKS: _Members = {
     "max_attempts": ("the number of attempts", (None, DEFAULT_MAX_ATTEMPTS)),
-    "on_failure": ("what is run after a failure", (None, {}, {"cleanup": None})),
+    "on_failure": ("the command after a failure", (None, {}, {"cleanup": None})),
     "touches": ("the files that it touches", (None, [])),
 }
-"""Members of our own lists that no item has: what they are, and the values that say nothing."""
+"""Members of the harness's lists that no item has: their meaning, and their default values."""
 
 
 def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> None:
@@ -501,7 +501,7 @@ def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> 
 
 
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    """In the order in which they would be worked on: by their priority, and those without one behind."""
+    """Yield the features in their order of work: by priority, those without one last."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
     _tell_uncarried(listed, _OF_FEATURES, sorter)
@@ -549,7 +549,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """A long task is one item; what proves it are the commands of its criteria, one after the other."""
+    """Return a long task as one item, proven by the commands of its criteria, one after the other."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []
@@ -574,7 +574,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """One command that succeeds where each of these does, alone; so none of them decides for another one."""
+    """Return one command that succeeds if each of these does alone, so that none affects another one."""
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

@@ -1,6 +1,6 @@
-"""Writes a list of work in the forms that other programs read, and in our own. Source: ``docs/import.md``.
+"""Writer of task lists in the forms of other programs and of the harness. Source: ``docs/import.md``.
 
-What is written is read again by ``reading.read`` as the same items, but for what ``not_carried`` tells.
+``reading.read`` reads the result as the same items, except for the losses that ``not_carried`` lists.
 """
 
 import json
@@ -22,12 +22,12 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """The text of a list of this form; ``name`` is the project's."""
+    """Return the text of a list of this form; ``name`` is the project's."""
     return WRITERS[form](name, items)
 
 
 def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
-    """What a list of this form has no place for."""
+    """Yield the members that a list of this form cannot hold."""
     for member, what in _MEMBERS.items():
         with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
         if with_it and member not in _CARRIED[form]:
@@ -36,7 +36,7 @@ def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
         if form == "markdown" and each.proof and _has_lines(each.proof):
             yield LeftOut(what=f"the command that proves {each.id}", why="a checklist has one line for it")
         if each.done and form == "longtask":
-            yield LeftOut(what=f"{each.id} {each.title}", why="proven here; a long task judges its criteria itself")
+            yield LeftOut(what=f"{each.id} {each.title}", why="proven here; a long task checks its criteria itself")
         elif each.done and form == "features" and not each.test_file:
             yield LeftOut(what=f"{each.id} {each.title}", why="proven here by a command; a feature is by its test file")
 
@@ -59,17 +59,17 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """A line of a text, so that it is read as nothing else: no item, heading, fence or proof."""
+    """Return a line of a text, escaped so that it is not an item, heading, fence or proof."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
 def _without_order(title: str) -> str:
-    """A title that names no dependency; the backslash is Markdown's own."""
+    """Return a title that names no dependency; the backslash is Markdown's own."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Task Master counts its tasks; the id that an item had is in its metadata."""
+    """Return a list for Task Master, which numbers its tasks; the original ids are in their metadata."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -133,7 +133,7 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """spec-kit names its tasks T001 and so on; one after the other, each waits for those that it names."""
+    """Return a list for spec-kit, with the names T001 and so on; each task waits only for its named ones."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
@@ -143,11 +143,11 @@ def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
     return "\n".join([*lines, ""])
 
 
-# ---- our own three
+# ---- the harness's own lists
 
 
 def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
-    """A task list of its own; it has no attempts, and no record of what was said of them."""
+    """Return a new task list, without attempts and log."""
     tasks: list[JsonObject] = []
     for each in items:
         rank = each.priority if each.priority in (0, 1, 2) else 1
@@ -161,7 +161,7 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """A feature is proven by its test file: one that has none gets the name of one, and is open."""
+    """Return a feature list; a feature is proven by its test file: one without gets a name for it, and is open."""
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
@@ -184,7 +184,7 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """One contract, of which each item is a criterion: decided by its command, else by a person."""
+    """Return one contract with a criterion for each item: decided by its command, else by a person."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])
@@ -249,12 +249,12 @@ _CARRIED: dict[str, Collection[str]] = {
     "longtask": ("text", "steps", "proof"),
 }
 _WHY = {
-    "markdown": "a checklist has no place for it",
-    "taskmaster": "Task Master has no place for it",
-    "beads": "Beads has no place for it",
-    "prd": "prd.json has no place for it",
-    "speckit": "tasks.md has no place for it",
+    "markdown": "a checklist cannot hold it",
+    "taskmaster": "Task Master cannot hold it",
+    "beads": "Beads cannot hold it",
+    "prd": "prd.json cannot hold it",
+    "speckit": "tasks.md cannot hold it",
     "tasklist": "a task is proven by a command",
     "features": "a feature is proven by its test file",
-    "longtask": "a criterion of a long task has no place for it",
+    "longtask": "a criterion of a long task cannot hold it",
 }

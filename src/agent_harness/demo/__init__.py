@@ -1,6 +1,6 @@
 """``harness demo``: a scripted agent builds a small program, and the harness catches its lie before your eyes.
 
-The demo from start to end: lay out the folder, run the harness, kill it once, start it again, tell how it ended.
+The demo from start to end: set up the folder, run the harness, kill it once, start it again, report the end.
 """
 
 import json
@@ -40,7 +40,7 @@ def demo(path: Path | None, plain: bool, as_json: bool) -> int:
 
 
 def prepare(path: Path | None) -> DemoLayout:
-    """A new demo folder, ready for ``harness init``; ``UsageError`` when ``path`` is in use."""
+    """Return a new demo folder, ready for ``harness init``; ``UsageError`` if ``path`` is in use."""
     place = DemoLayout(_folder(path))
     place.project.mkdir()
     place.script.write_text(bundled_script(), encoding="utf-8")
@@ -65,23 +65,23 @@ def _folder(path: Path | None) -> Path:
             raise UsageError(f"{path} is in use; the demo wants a new or an empty folder", hint="harness demo")
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path} cannot be made: {error.strerror}", hint="harness demo") from None
+        raise UsageError(f"{path} cannot be created: {error.strerror}", hint="harness demo") from None
     return path.resolve()
 
 
 _TICK_SECONDS = 0.05
-_LINGER_SECONDS = 0.6  # between the agent's first lines of code and the kill, so that both can be seen
+_LINGER_SECONDS = 0.6  # between the agent's first lines of code and the kill, so that both are visible
 _LIMIT_SECONDS = 900.0  # far more than a busy machine needs; nothing hangs for ever
 _HALF_WRITTEN = "src/shorty/cli.py"
 
 
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
-    """Runs the demo in a new folder, which is kept; the exit code is 0 only when everything ended as promised.
+    """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised.
 
     ``path`` must not exist or be empty; without it a folder below the system's temporary folder is made. ``plain``
-    prints lines instead of a live view, as happens anyway when stdout is not a terminal. ``as_json`` prints one object
-    on stdout and the lines on stderr. Raises ``UsageError`` for a folder that is in use and ``ToolMissing`` when git or
-    pytest is not there and cannot be had; nothing is started then, and no folder left.
+    prints lines instead of a live view, the default if stdout is not a terminal. ``as_json`` prints one object on
+    stdout and the lines on stderr. Raises ``UsageError`` for a folder that is in use and ``ToolMissing`` if git or
+    pytest is missing and cannot be installed; nothing is started then, and no folder is left.
     """
     children.require_git()
     place = prepare(path)
@@ -116,7 +116,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """The child processes of one demo, one after the other, watched."""
+    """Child processes of one demo, one after the other, watched."""
 
     place: DemoLayout
     view: DemoView
@@ -130,7 +130,7 @@ class Performance:
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Everything, to the end or to the first command that fails."""
+        """Run all commands, to the end or to the first failure."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
@@ -168,7 +168,7 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Id and description of each feature, once the plan is there."""
+        """Return id and description of each feature, once the plan exists."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
@@ -176,7 +176,7 @@ class Performance:
         return {f.id: printable(f.description, 60) for f in found if f.has_id}
 
     def _listen(self) -> None:
-        """Passes on what the agent of the session under way says."""
+        """Pass on the output of the current session's agent."""
         now = self.story.now
         if now and (self._transcript is None or self._transcript[0] != now.number):
             self._transcript = (now.number, Follow(Path(self.place.state.transcript(now.number))))
@@ -185,7 +185,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """The agent of the session to be killed has written half of its code a moment ago."""
+        """Return True if the agent of the session to be killed wrote half of its code some time ago."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

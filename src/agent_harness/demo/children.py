@@ -1,14 +1,14 @@
-"""Where one demo is played: its folder, and the child processes in it.
+"""Folder of one demo, and the child processes in it.
 
-These are real ``harness`` commands, each in a session of its own, so that ours to end and kill. The folder:
+These are real ``harness`` commands, each in a separate session, so that the demo can end and kill them. The folder:
 
 PATH/
   shorty/        the project that the agent builds; a git repository with .harness/ in it
-    SPEC.md      the specification it is built from
-  origin.git/    where the harness pushes what it accepts
-  agent.yaml     the script that the scripted agent plays
-  demo.log       every line that the harness printed
-  python/        a Python with pytest, where ours has none: installed by `uv tool` or pipx it is alone
+    SPEC.md      its specification
+  origin.git/    the remote for accepted work
+  agent.yaml     the script of the scripted agent
+  demo.log       all output of the harness
+  python/        a Python with pytest, if this one has none, as after `uv tool` or pipx
 """
 
 import os
@@ -60,22 +60,22 @@ class DemoLayout:
 
     @property
     def python(self) -> Path:
-        """Where there is a Python with pytest of the demo's own."""
+        """Folder of the demo's own Python with pytest."""
         return self.root / "python"
 
     @property
     def state(self) -> FeatureLayout:
-        """The files that the harness keeps in the project."""
+        """Files of the harness in the project."""
         return FeatureLayout(self.project)
 
 
 def sample() -> Traversable:
-    """The bundled specification and script."""
+    """Return the bundled specification and script."""
     return resources.files("agent_harness.demo") / "sample"
 
 
 def bundled_script() -> str:
-    """The scripted agent's whole script: one YAML list, joined from one file a feature."""
+    """Return the scripted agent's whole script: one YAML list, joined from one file for each feature."""
     parts = sorted((p for p in (sample() / "script").iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name)
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
@@ -86,22 +86,22 @@ _HAS_PYTEST = "import pytest, sys; sys.exit(pytest.version_tuple < (8, 4))"
 
 
 def require_git() -> None:
-    """``ToolMissing`` where there is no git."""
+    """Raise ``ToolMissing`` if git is missing."""
     if shutil.which("git") is None:
         raise ToolMissing("git is not installed", hint="install git, then: harness demo")
 
 
 def has_pytest() -> bool:
-    """Whether the Python that the built project's settings name can run its tests."""
+    """Return True if the Python of the built project's settings can run its tests."""
     env = environment()
     python = shutil.which("python3", path=env["PATH"]) or sys.executable
     return subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False).returncode == 0
 
 
 def add_python(place: DemoLayout) -> None:
-    """Makes a Python with pytest in the folder of the demo, which the children of the demo find first.
+    """Install a Python with pytest in the demo's folder; the demo's children find it first.
 
-    Fetched with uv where it is on PATH, else with pip. ``ToolMissing`` when it cannot be had; the folder is gone then.
+    Fetched with uv if it is on PATH, else with pip. ``ToolMissing`` if that fails; the folder is gone then.
     """
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
@@ -128,7 +128,7 @@ def add_python(place: DemoLayout) -> None:
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """The variables of every child: ours without settings of the harness; first on PATH is a Python with pytest."""
+    """Return the variables of every child, without the harness's settings; a Python with pytest is first on PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
     kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -139,7 +139,7 @@ def environment(place: DemoLayout | None = None) -> dict[str, str]:
 
 
 def git(folder: Path, *words: str) -> str:
-    """What plain ``git`` prints in ``folder``; ``HarnessError`` when it fails."""
+    """Return the output of plain ``git`` in ``folder``; ``HarnessError`` if it fails."""
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -174,16 +174,16 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """``None`` while it runs; the negative number of the signal that ended it."""
+        """``None`` while it runs, and the negative number of a signal that ended it."""
         return self._process.poll()
 
     @property
     def over(self) -> bool:
-        """It has ended and every line was handed out."""
+        """True if it has ended and every line was returned."""
         return self.exit_code is not None and not self._reader.is_alive() and self._lines.empty()
 
     def lines(self) -> list[str]:
-        """What it printed since the last call."""
+        """Return its output since the last call."""
         found = []
         while True:
             try:
@@ -192,19 +192,19 @@ class Child:
                 return found
 
     def kill(self) -> None:
-        """SIGKILL to this one process, as the kernel or a person would; its children are not touched."""
+        """Send SIGKILL to this one process, as the kernel or a person would; its children are not touched."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Ends it as Ctrl-C does, then harder; it is gone at return."""
+        """End it as Ctrl-C does, then harder; it is gone at return."""
         for way, patience in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             if self.exit_code is not None:
                 return
             self._process.send_signal(way)
             try:
                 self._process.wait(patience)
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # whoever presses Ctrl-C again is in a hurry
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: go on to the next signal
                 continue
 
     def _read(self) -> None:

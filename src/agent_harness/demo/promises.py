@@ -1,4 +1,4 @@
-"""Did the demo end as promised? Read from the finished project itself: its git, its features, its journal."""
+"""Promises of the demo, checked in the finished project itself: its git, its features, its journal."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from agent_harness.kernel import journal, owner
 from agent_harness.protocols.features.api import FeatureList
 
 LIE, HALF_DONE, KILLED, REGRESSION = 2, 3, 4, 5
-"""The features on whose way the agent lies, stops half-way, loses its harness, and breaks an older feature."""
+"""Features at which the agent lies, stops half-way, loses its harness, and breaks an older feature."""
 
 _CODES = "src/shorty/codes.py"
 _LIMIT_SECONDS = 300.0
@@ -22,7 +22,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """One thing that the demo promises, whether it is so, and what was seen."""
+    """One promise of the demo, True if it is kept, and the observation."""
 
     name: str
     kept: bool
@@ -31,7 +31,7 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class KilledRun:
-    """A finished project, and how the harness that was to be killed ended."""
+    """A finished project, and the exit code of the killed harness."""
 
     place: DemoLayout
     story: Story
@@ -39,7 +39,7 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Every promise, judged from the disk; a promise that cannot be judged is not kept."""
+    """Return every promise, checked on disk; a promise that cannot be checked is not kept."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
@@ -129,7 +129,7 @@ def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
 
 
 def _continued(sessions: list[DemoSession]) -> bool:
-    """The second session continued the first one's work and proved it."""
+    """Return True if the second session continued and proved the first one's work."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 

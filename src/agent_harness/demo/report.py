@@ -1,7 +1,7 @@
-"""What the demo shows.
+"""Views of the demo.
 
-While it runs: plain lines for logs, or a live picture for a terminal. Before it starts and after it ended: claims
-against verdicts, promises, where to look.
+While it runs: plain lines for logs, or a live view for a terminal. Before and after: claims against verdicts, promises,
+paths to look at.
 """
 
 import json
@@ -49,22 +49,22 @@ STYLES = {
 
 
 class DemoView(ABC):
-    """Is told what happens; ``tick`` comes several times a second."""
+    """Receiver of the demo's events; ``tick`` comes several times a second."""
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """The demo itself says something."""
+        """Show a note of the demo itself."""
 
     @abstractmethod
     def harness(self, line: str) -> None:
-        """The harness printed a line."""
+        """Show a line of the harness."""
 
     @abstractmethod
     def agent(self, line: str) -> None:
-        """The agent said, or its commands printed, a line."""
+        """Show a line of the agent or of its commands."""
 
     def tick(self, story: Story) -> None:
-        """Time passes; the story may have grown."""
+        """Update the view; the story may have grown."""
         return
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class DemoView(ABC):
 
 
 class Plain(DemoView):
-    """One line a happening: seconds since the start, who, what."""
+    """View with one line for each event: seconds since the start, source, text."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -100,7 +100,7 @@ class Plain(DemoView):
 
 
 class Picture(DemoView):
-    """The features with their state, the session under way with what the agent says, and what the harness decides.
+    """Live view: the features with their state, the current session with the agent's text, and the harness's decisions.
 
     It is as high as the terminal allows: long lines are cut, and old ones leave first.
     """
@@ -137,7 +137,7 @@ class Picture(DemoView):
         self._story = story
 
     def render(self) -> RenderableType:
-        """The picture of this moment."""
+        """Return the present content of the view."""
         features = len(self._story.titles) or 1
         left = self._console.height - features - 8  # the head, six lines of frames, and the cursor's line
         said = max(1, min(left // 3, 7))
@@ -170,7 +170,7 @@ class Picture(DemoView):
 
 
 def _frame(title: str, lines: Sequence[Text], height: int, style: str) -> Panel:
-    """The last lines, in a frame of always the same height."""
+    """Return the last lines, in a frame of constant height."""
     shown = list(lines)[-height:]
     shown += [Text("")] * (height - len(shown))
     return Panel(Group(*shown), title=title, title_align="left", border_style=style)
@@ -189,7 +189,7 @@ def _style_of(line: str) -> str:
 
 
 def console_for(*, plain: bool, to_stderr: bool = False) -> Console:
-    """Where tables go: as wide as the terminal, or 118 columns without colours."""
+    """Return the console for tables: as wide as the terminal, or 118 columns without colours."""
     out = sys.stderr if to_stderr else sys.stdout
     if plain:
         return Console(file=out, width=118, color_system=None, force_terminal=False, highlight=False)
@@ -210,7 +210,7 @@ _VERDICTS = {"verified": "true", "rejected": "FALSE", "regression": "BROKE OLDER
 
 @dataclass(frozen=True, kw_only=True)
 class DemoEnding:
-    """How one demo ended."""
+    """Result of one demo."""
 
     place: DemoLayout
     story: Story
@@ -220,17 +220,17 @@ class DemoEnding:
 
     @classmethod
     def of(cls, place: DemoLayout, promises: list[Promise], seconds: float) -> "DemoEnding":
-        """What the project in ``place`` tells, beside the judged promises."""
+        """Return the result of the project in ``place``, with the checked promises."""
         story = told(journal.read(place.state.log("events.jsonl")))
         return cls(place=place, story=story, promises=promises, seconds=seconds, cost_usd=_cost(place))
 
     @property
     def kept(self) -> bool:
-        """Whether every promise is kept."""
+        """True if every promise is kept."""
         return all(promise.kept for promise in self.promises)
 
     def as_json(self) -> dict[str, Any]:
-        """The object of ``--json``."""
+        """Return the object of ``--json``."""
         return {
             "ok": self.kept,
             "path": str(self.place.root),
@@ -247,7 +247,7 @@ class DemoEnding:
 
 
 def opening(console: Console, place: DemoLayout) -> None:
-    """What is going to happen, before it does."""
+    """Print an introduction."""
     console.print(Text("harness demo: an agent builds a URL shortener, feature by feature.", style="bold"))
     console.print(Text(SCRIPTED))
     console.print(Text("On the way it lies, stops half-way, breaks an older feature, and its harness is killed."))
@@ -255,14 +255,14 @@ def opening(console: Console, place: DemoLayout) -> None:
 
 
 def interrupted(console: Console, place: DemoLayout) -> None:
-    """Said after Ctrl-C."""
+    """Print the message after Ctrl-C."""
     console.print(
         Text(f"\nStopped; every process of the demo has ended. The folder is kept: {place.root}"), soft_wrap=True
     )
 
 
 def closing(console: Console, ending: DemoEnding) -> None:
-    """The tables at the end, and the lines to go on with."""
+    """Print the tables at the end, and the next commands."""
     console.print()
     console.print(_claims(ending.story.sessions, console.width))
     console.print(_promises(ending.promises))
@@ -287,11 +287,11 @@ def closing(console: Console, ending: DemoEnding) -> None:
 
 
 WIDE = 100
-"""Columns from which every text of the table of claims stands on one line or two."""
+"""Least width at which every text of the table of claims fits on one line or two."""
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Claims and verdicts: a table, or where that is too narrow a block a session with every number whole."""
+    """Return claims and verdicts: a table, or on a narrow terminal a block for each session with whole numbers."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
@@ -314,26 +314,26 @@ def _block(session: DemoSession) -> Iterator[RenderableType]:
 
 
 def with_a_real_agent(place: DemoLayout) -> str:
-    """The one line that has an agent that is no script build the same program."""
+    """Return the line that makes a real agent build the same program."""
     spec = shlex.quote(str(place.spec))
     ours = _program()
     return f"export HARNESS_AGENT='command:YOUR-AGENT'; {ours} init --spec {spec} && {ours} run --until-done"
 
 
 def _program() -> str:
-    """What a person types for the harness: its name, or where it lies when PATH does not have it, as after `make`."""
+    """Return the command name of the harness, or its path if PATH does not have it, as after `make`."""
     return "harness" if shutil.which("harness") else shlex.quote(str(Path(sys.executable).with_name("harness")))
 
 
 def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     project = shlex.quote(str(ending.place.project))
     yield "the program", f"cd {project} && git log --oneline"
-    yield "where it stands", f"cd {project} && {_program()} status"
+    yield "status", f"cd {project} && {_program()} status"
     for session in ending.story.sessions:
         if session.rescue_ref:
             yield "taken away", f"git -C {project} log -p {session.rescue_ref}"
     yield "what happened", str(ending.place.state.log("events.jsonl"))
-    yield "who said what", str(ending.place.log)
+    yield "the log", str(ending.place.log)
     yield "the script", str(ending.place.script)
     yield "a real agent", with_a_real_agent(ending.place)
     yield "", "in an empty folder; YOUR-AGENT is any program that reads its task on stdin and edits the files there"
@@ -344,7 +344,7 @@ def _justify(name: str) -> Any:
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """One row a claim; a session without a claim has one row."""
+    """Yield one row for each claim; one row for a session without a claim."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
@@ -380,7 +380,7 @@ def _promises(promises: list[Promise]) -> Table:
 
 
 def _cost(place: DemoLayout) -> float | None:
-    """What costs.yaml adds up to; the harness writes it in the JSON subset of YAML."""
+    """Return the total of costs.yaml; the harness writes it in the JSON subset of YAML."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]
     except (OSError, ValueError, LookupError, TypeError):

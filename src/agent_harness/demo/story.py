@@ -1,4 +1,4 @@
-"""What happened in a project, told from its events journal alone; and how such files are followed."""
+"""Story of a project, from its events journal alone; and a reader of growing files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +12,9 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Hands out each whole line of a growing file once; a file that is not there yet has none.
+    """Reader of each whole line of a growing file once; a missing file has none.
 
-    A file that shrank was started anew and is read from its beginning.
+    A file that shrank was replaced and is read from its beginning.
     """
 
     def __init__(self, path: Path) -> None:
@@ -22,7 +22,7 @@ class Follow:
         self._offset = 0
 
     def lines(self) -> list[str]:
-        """The lines that were completed since the last call, without their line ends."""
+        """Return the lines that were completed since the last call, without their ends."""
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, 2) < self._offset:
@@ -36,7 +36,7 @@ class Follow:
         return whole.decode("utf-8", "replace").splitlines()
 
     def records(self) -> list[dict[str, Any]]:
-        """The new lines that are JSON objects; all others are passed over."""
+        """Return the new lines that are JSON objects; skip all others."""
         return [record for record in map(_record, self.lines()) if record is not None]
 
 
@@ -64,7 +64,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """A line of a session's transcript as a watching person wants it; ``None`` for what only repeats or counts."""
+    """Return a transcript line for a watching person; ``None`` for a line that only repeats or counts."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -72,7 +72,7 @@ def spoken(line: str) -> str | None:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """One line of what somebody else wrote, fit for a terminal, cut at ``limit`` characters."""
+    """Return one line of foreign text, fit for a terminal, cut at ``limit`` characters."""
     line = one_line(str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -82,7 +82,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """The agent said that its feature is done; ``found`` is what the harness saw when it ran the tests itself."""
+    """A claim of the agent that its feature is done; ``found`` is the harness's own result of the tests."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -112,12 +112,12 @@ class Story:
 
     @property
     def now(self) -> DemoSession | None:
-        """The session under way."""
+        """Current session."""
         last = self.sessions[-1] if self.sessions else None
         return last if last and last.ending == "running" else None
 
     def hear(self, event: Record) -> None:
-        """Takes in one event; unknown types and fields change nothing."""
+        """Add one event; unknown types and fields change nothing."""
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):
@@ -128,7 +128,7 @@ class Story:
             step(self, found, event)
 
     def of(self, feature_id: int) -> list[DemoSession]:
-        """The sessions that worked on one feature."""
+        """Return the sessions that worked on one feature."""
         return [s for s in self.sessions if s.feature_id == feature_id]
 
     def _mark(self, session: DemoSession, word: str) -> None:
@@ -137,7 +137,7 @@ class Story:
 
 
 def told(events: Iterable[Record]) -> Story:
-    """The story of these events."""
+    """Return the story of these events."""
     story = Story()
     for event in events:
         story.hear(event)

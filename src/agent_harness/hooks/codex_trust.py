@@ -1,8 +1,7 @@
-"""Trusting our hooks in Codex, by Codex itself: it lists each hook with its hash, and writes the trusted ones down.
+"""Trust for the harness's hooks in Codex, by Codex itself: it lists and stores their hashes.
 
-Codex passes over a hook that is not trusted without a word. The hash is Codex's own and is never worked out here.
-Needs Codex 0.129 or newer; an older one has no such gate. What Codex has written down of our hooks is taken out again
-without it.
+Codex silently skips a hook that is not trusted. The hash is Codex's own and is never computed here. Needs Codex 0.129
+or newer; an older one has no such check. Codex's entries for the harness's hooks are removed without Codex.
 """
 
 from __future__ import annotations
@@ -26,28 +25,28 @@ if TYPE_CHECKING:
 __all__ = ["HINT", "MARK", "forget", "is_ours", "states", "trust"]
 
 MARK = "# agent-harness"
-"""Ends every command that is ours; a comment for the shell."""
+"""End of every command of the harness; a comment for the shell."""
 HINT = "harness hooks install --client codex --trust  # or type /hooks in Codex"
 TIMEOUT_SECONDS = 30.0
 MAX_BYTES = 16 << 20
 
 
 def is_ours(hook: object) -> bool:
-    """Whether an entry of a client's hooks was written by us."""
+    """Return True if the harness wrote this entry of a client's hooks."""
     text = hook.get("command") if isinstance(hook, dict) else None
     return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The hooks of ours that Codex finds in this file, as it lists them."""
+    """Return the harness's hooks that Codex finds in this file, as it lists them."""
     with _server(cwd, environ) as server:
         return _ours(server, file, cwd)
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Makes Codex trust our hooks in this file, and no other; whether it says that it does.
+    """Make Codex trust the harness's hooks in this file, and no other; return True if it reports them as trusted.
 
-    False when Codex does not read the file, as with a project that is not trusted itself.
+    False if Codex does not read the file, as with a project that is not trusted itself.
     """
     with _server(cwd, environ) as server:
         found = _ours(server, file, cwd)
@@ -60,10 +59,10 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
-    """Takes out of Codex's settings what it has written down of these hooks of the file; the keys that were there.
+    """Remove these hooks of the file from Codex's settings; return the removed keys.
 
-    A hook is (event, place of its group, place in the group). All other bytes of the settings stay, and so does
-    everything when they cannot be edited safely: ``Refused``. Source: `[hooks.state."FILE:stop:0:0"]` as Codex 0.169
+    A hook is (event, index of its group, index in the group). All other bytes of the settings stay, and so does
+    everything if they cannot be edited safely: ``Refused``. Source: `[hooks.state."FILE:stop:0:0"]` as Codex 0.169
     writes it.
     """
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
@@ -80,7 +79,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Key of a hook → what Codex has noted down of it."""
+    """Return Codex's record of each hook, by its key."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -92,12 +91,12 @@ def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool
 
 
 def _label(event: str) -> str:
-    """``SessionStart`` as it stands in a key: ``session_start``."""
+    """Return ``SessionStart`` in the form of a key: ``session_start``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """The settings without the tables of these hooks, nor the table around them where it holds nothing else."""
+    """Return the settings without the tables of these hooks, and without the outer table if it is then empty."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
@@ -109,7 +108,7 @@ def _without(text: str, keys: set[str], path: str) -> str:
         if not inside:
             kept.append(line)
         elif header and kept and not kept[-1].strip():
-            kept.pop()  # the line that parts it from what stands above
+            kept.pop()  # the blank line above it
     made = "\n".join(kept)
     if text.endswith("\n") and made and not made.endswith("\n"):
         made += "\n"
@@ -117,12 +116,12 @@ def _without(text: str, keys: set[str], path: str) -> str:
     for key in keys:
         del _noted(expected)[key]
     if _significant(_toml(made)) != _significant(expected):
-        raise _by_hand(path, "what Codex noted down of our hooks is not written as tables")
+        raise _by_hand(path, "the entries of the harness's hooks are not written as tables")
     return made
 
 
 def _significant(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without the tables of hooks where these are empty."""
+    """Return settings without empty tables of hooks."""
     hooks = settings.get("hooks")
     if isinstance(hooks, dict):
         rest = {name: value for name, value in hooks.items() if name != "state" or value}
@@ -131,7 +130,7 @@ def _significant(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _header(line: str) -> tuple[str, ...] | None:
-    """The names in the header of a table; ``None`` for any other line."""
+    """Return the names in the header of a table; ``None`` for any other line."""
     names: list[str] = []
     try:
         found: Any = _toml(line.strip()) if line.lstrip().startswith("[") else None
@@ -150,7 +149,9 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _by_hand(path: str, why: str) -> HarnessError:
-    return Refused(f"{path} is not edited: {why}", hint=f"take our hooks out of [hooks.state] of {path}")
+    return Refused(
+        f"{path} is not edited: {why}", hint=f"remove the hooks of agent-harness from [hooks.state] of {path}"
+    )
 
 
 def _needs_trust(hook: Mapping[str, Any]) -> bool:
@@ -185,7 +186,7 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """``codex app-server`` for a moment: one JSON message a line in both directions, all within one limit of time."""
+    """Short-lived ``codex app-server``: one JSON message a line in both directions, within one time limit."""
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -205,7 +206,7 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """The result of one request. ``Refused`` when Codex refuses it or does not answer in time."""
+        """Return the result of one request. ``Refused`` if Codex refuses it or does not answer in time."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:
@@ -217,11 +218,11 @@ class _Server:
             return message.get("result")
 
     def tell(self, method: str) -> None:
-        """Sends a message that has no answer."""
+        """Send a message that has no answer."""
         self._send({"method": method})
 
     def end(self) -> None:
-        """Ends the server and everything that it started."""
+        """End the server and everything that it started."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 with contextlib.suppress(OSError):

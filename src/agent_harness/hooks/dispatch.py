@@ -1,4 +1,4 @@
-"""Event in, answer out: finds the task list, asks the rule, writes down what the rule says, and never fails.
+"""Event in, answer out: find the task list, apply the rule, record its effects, and never fail.
 
 The order is fixed: the root, then the marker, and only then the state. Source: ``tasklist.md`` 3.2.
 """
@@ -52,7 +52,7 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """An unreadable log counts nothing: the limit of a session is no reason to stop a hook."""
+    """Return 0 for an unreadable log: the limit of a session is not a reason to stop a hook."""
     try:
         return ask()
     except (HarnessError, OSError):
@@ -60,7 +60,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Takes the marker away, and looks once more where the list asks for it."""
+    """Remove the marker, and start another review if the list asks for it."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -86,7 +86,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """The session under way, unless this client holds it: by the id of its session, or as one of its own programs."""
+    """Return the running session, unless this client holds it: by its session id, or as one of its own programs."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -101,7 +101,7 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
 
 
 def _is_above(pid: object) -> bool:
-    """Whether this process was started by that one, however indirectly."""
+    """Return True if that process started this one, however indirectly."""
     from agent_harness.kernel import owner
 
     above: int | None = os.getpid()
@@ -140,7 +140,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Counts a call that no turn of a person interrupts."""
+    """Count a call that no turn of a person interrupts."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -171,13 +171,13 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """The event that a word names, however a client spells it (``SessionStart``, ``session_start``)."""
+    """Return the event that a word names, in any client's spelling (``SessionStart``, ``session_start``)."""
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
 
 def run(name: str, event: Event) -> HookAnswer:
-    """The answer to one event; nothing at all where no task list is active."""
+    """Return the answer to one event; an empty one if no task list is active."""
     if event.environ.get("HARNESS_DISABLE"):
         return HookAnswer()
     root = find_root(event)
@@ -198,7 +198,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """A finished list has no marker any more; the session that finished it may have looks left."""
+    """Return the answer for a finished list without a marker: its last session may have reviews left."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -225,7 +225,7 @@ LOG_MEMBERS = (
 
 
 def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Adds one JSON line for the call to the file that ``HARNESS_HOOK_LOG`` names, for whoever wants to look on."""
+    """Append one JSON line for the call to the file in ``HARNESS_HOOK_LOG``."""
     path = event.environ.get("HARNESS_HOOK_LOG")
     if not path:
         return
@@ -239,7 +239,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Adds a line to a file that a client or a person named; where that cannot be done, nothing is."""
+    """Append a line to a file that a client or a person named; do nothing if that fails."""
     from agent_harness.kernel import files
 
     try:
@@ -253,7 +253,7 @@ def _add_line(path: str, line: str) -> None:
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Writes down what the decision says; what cannot be written changes no answer but that of a first damage."""
+    """Record the effects of the decision; a failed write changes only the answer to a first damage."""
     for effect in made.effects:
         if effect in ("forget", "damage"):
             from agent_harness.hooks.stop_limit import Stops
@@ -262,7 +262,7 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
             if effect == "forget":
                 stops.forget(event.session_id)
             elif not stops.write(event.session_id, {**stops.entry(event.session_id), "damaged": True}):
-                made.kind, made.effects = "allow", ()  # it could be said for ever
+                made.kind, made.effects = "allow", ()  # it could be repeated for ever
         elif effect == "finish":
             from agent_harness.kernel import files
 
@@ -272,7 +272,7 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
 
 
 def _tell_session(event: Event) -> None:
-    """Lets later commands of this session know its id."""
+    """Pass the id of this session to its later commands."""
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
@@ -282,7 +282,7 @@ def _tell_session(event: Event) -> None:
 
 
 def call(name: str) -> int:
-    """Answers the client that started this process; the exit status, 0 or 2, whatever happens."""
+    """Answer the client that started this process; return the exit status, always 0 or 2."""
     try:
         event = Event(read(0), os.environ)
         found = run(name, event)
@@ -298,7 +298,7 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Writes it all; a client that has gone away hears nothing."""
+    """Write all bytes; ignore a client that has gone away."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]
@@ -307,5 +307,5 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """The same, and ends the process at once: nothing of it needs to be taken down in order."""
+    """Answer as ``call``, and end the process at once: it needs no cleanup."""
     os._exit(call(name))

@@ -1,12 +1,12 @@
-"""What a client says when it calls a hook, read safely; the task list that it is about; and what the hook answers.
+"""Payload of a hook call, read safely; the task list that it concerns; and the hook's answer.
 
     allow      nothing, or a message to the person        exit 0
     block      the agent goes on, and reads why           exit 0, {"decision": "block", "reason": …}
     context    the agent reads this at its start          exit 0, {"hookSpecificOutput": …}
     keep       a teammate goes on, and reads why          exit 2, the text on stderr
 
-Codex takes no answer with a member that it does not know, and no client has ever known ``"decision": "allow"``; so each
-answer is exactly one of these. Source: ``tasklist.md`` 2, 3, 5; the clients as measured.
+Codex rejects an answer with an unknown member, and no client has ever known ``"decision": "allow"``; so each answer is
+exactly one of these. Source: ``tasklist.md`` 2, 3, 5; the clients as measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Effect = Literal["forget", "damage", "finish", "reflect", "session"]
 
 MAX_BYTES = 32 << 20
-"""A payload that is longer is not read."""
+"""Longest payload that is read."""
 
 
 class Event:
@@ -39,17 +39,17 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """A text member without the blanks around it; empty when it is absent."""
+        """Return a text member without the blanks around it; empty if it is absent."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """A member that is exactly true or false; ``None`` when it is neither."""
+        """Return a member that is exactly true or false; ``None`` if it is neither."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """The entries of a list member."""
+        """Return the entries of a list member."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -59,16 +59,16 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """The worker id of this process; empty when it has none."""
+        """Worker id of this process; empty if it has none."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Under which names this caller may own a task: its worker id, then these members. Empty ones name nobody."""
+        """Return the names under which this caller may own a task: its worker id, then these members, if not empty."""
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """The payload on standard input; empty when there is none, it is too long, or it is no JSON object."""
+    """Return the payload on standard input; empty if it is missing, too long, or not a JSON object."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -85,9 +85,9 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """The JSON object in these bytes; empty when they hold none.
+    """Return the JSON object in these bytes; empty if they hold none.
 
-    What a state file may not hold is passed over here: a client that cuts a text may leave half of a character.
+    Damage that a state file may not have is ignored here: a client that cuts a text may leave half of a character.
     """
     try:
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
@@ -97,7 +97,7 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """The folder of the task list that the call is about; ``None`` when there is none, or its pin is wrong."""
+    """Return the folder of the call's task list; ``None`` if there is none, or its pin is wrong."""
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
@@ -115,7 +115,7 @@ def _working_directory() -> str | None:
 
 
 class Decision:
-    """One decision: its kind, the text that goes with it, why it was taken, and what is to be written down."""
+    """One decision: its kind, its text, its reason, and the effects to record."""
 
     __slots__ = ("effects", "kind", "text", "why")
 
@@ -127,27 +127,27 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Lets the agent stop; the message is for the person."""
+    """Let the agent stop; the message is for the person."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Keeps the agent going with this as its next instruction."""
+    """Keep the agent going with this as its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Tells the agent this at the start of its session."""
+    """Give the agent this text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
 def keep(why: str, text: str) -> Decision:
-    """Keeps a teammate going."""
+    """Keep a teammate going."""
     return Decision("keep", text, why)
 
 
 class HookAnswer:
-    """What a hook writes, and the exit status: 0, or 2 for ``keep``."""
+    """Output of a hook, and its exit status: 0, or 2 for ``keep``."""
 
     __slots__ = ("code", "err", "out")
 
@@ -158,7 +158,7 @@ class HookAnswer:
 
 
 def answer(made: Decision) -> HookAnswer:
-    """The decision as the client reads it."""
+    """Return the decision in the client's form."""
     if made.kind == "keep":
         # A line on stdout as well: clients take "exit 2, no output, no such file" for a hook that is not there.
         return HookAnswer(b"HARNESS\n", f"{made.text}\n".encode("utf-8", "replace"), 2)

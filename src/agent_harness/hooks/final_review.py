@@ -1,6 +1,6 @@
-"""Another look at finished work, before the session that finished it may end; off unless the list asks for it.
+"""Another review of finished work, before the session that finished it may end; off unless the list asks for it.
 
-``.harness-reflect`` says in which session, and how many looks are left. Source: ``tasklist.md`` 6.5, 6.6.
+``.harness-reflect`` holds the session and its number of reviews left. Source: ``tasklist.md`` 6.5, 6.6.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """The first look, in the session that has just finished the list; ``None`` when it cannot be remembered."""
+    """Start the first review, in the session that has just finished the list; ``None`` if it cannot be stored."""
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}
@@ -45,7 +45,7 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """The next look, or the end of it; ``None`` when nothing is armed for this session."""
+    """Return the next review, or the end; ``None`` if none is stored for this session."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -57,7 +57,7 @@ def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
 
 def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decision | None:
     found = (_said(entry) for entry in _transcript(event.text("transcript_path")))
-    request = next((text for text in found if text), "")  # what the person asked for first, where that can be told
+    request = next((text for text in found if text), "")  # the person's first request, if known
     made = decide(armed, messages.cut(request, REQUEST))
     try:
         if made.kind != "block":
@@ -72,7 +72,7 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """One more look while one is left. Pure."""
+    """Return one more review while one is left. Pure."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -107,7 +107,7 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """What a person typed, if this entry is that: no tool result, no note of the client, no summary."""
+    """Return a person's text, if this entry is one: not a tool result, a note of the client, or a summary."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

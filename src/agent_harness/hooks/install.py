@@ -1,6 +1,6 @@
-"""The clients that hooks can be installed into; writes ours into their settings, and takes them out again.
+"""Clients with hooks: adding the harness's hooks to their settings, and removing them again.
 
-All that is not ours stays as it is. Both may be repeated. The file as it was before our first change is kept beside it.
+All other entries stay as they are. Both may be repeated. A copy of the file before the first change is kept beside it.
 Source: ``tasklist.md`` 3.1.
 """
 
@@ -40,7 +40,7 @@ SCRIPTS = {
 
 
 class HookClient:
-    """One client: its name, the events that it knows, where its hooks are written, and what else a person must know."""
+    """One client: its name, its events, the path of its hooks, and notes for a person."""
 
     __slots__ = ("events", "name", "place", "program")
 
@@ -52,16 +52,16 @@ class HookClient:
 
 
 def package_folder() -> str:
-    """The folder that holds the package."""
+    """Return the folder that holds the package."""
     import agent_harness
 
     return os.path.dirname(os.path.dirname(os.path.realpath(agent_harness.__file__)))
 
 
 def command(script: str) -> str:
-    """The shell command of one hook: nothing at all happens once its script or its interpreter is gone."""
+    """Return the shell command of one hook; it does nothing once its script or its interpreter is gone."""
     if not sys.executable:
-        raise Refused("This Python does not know where it is", hint="harness hooks print")
+        raise Refused("The path of this Python is unknown", hint="harness hooks print")
     path, python = (
         shlex.quote(os.path.join(package_folder(), "agent_harness", "plugin", "hooks", script)),
         shlex.quote(sys.executable),
@@ -70,7 +70,7 @@ def command(script: str) -> str:
 
 
 def groups(client: HookClient) -> dict[str, JsonObject]:
-    """Event → the entry that is ours."""
+    """Return the harness's entry for each event."""
     made: dict[str, JsonObject] = {}
     for event in client.events:
         hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
@@ -86,18 +86,21 @@ CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODE
 
 
 def named(name: str) -> HookClient:
-    """The client of that name; ``UsageError`` for any other."""
+    """Return the client of that name; ``UsageError`` for any other."""
     if name not in CLIENTS:
         raise UsageError(f"No client {name!r}: {', '.join(CLIENTS)}", hint="harness hooks install --client claude-code")
     return CLIENTS[name]
 
 
 KEPT = ".before-agent-harness"
-"""Added to the name of a file: what it held before our first change."""
+"""Suffix of the copy of a file from before the first change."""
 
 
 def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Registers our hooks with a client. ``Refused``, and nothing written, when its file cannot be edited safely."""
+    """Register the harness's hooks with a client.
+
+    ``Refused``, and nothing written, if its file cannot be edited safely.
+    """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -127,11 +130,11 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Takes our hooks out again; the file is byte for byte what it was before them.
+    """Remove the harness's hooks; the file is byte for byte as it was before them.
 
-    Where a person has changed it since, their changes stay, and the file as it was stays beside it (``kept``). A file,
-    and a folder, that we had made and that hold nothing else are removed, and so is what a killed command left. Nothing
-    stays of what Codex noted down to trust our hooks; ``trust_left`` says why where its settings cannot be edited.
+    If a person has changed it since, their changes stay, and the original copy stays beside it (``kept``). A file and a
+    folder that the harness created and that hold nothing else are removed, and so are the leftovers of a killed
+    command. Codex's trust of the hooks is removed; if its settings cannot be edited, ``trust_left`` gives the reason.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
@@ -164,9 +167,9 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """What the client has noted down of our hooks and was taken out, and why something was left where it was.
+    """Return the removed trust entries of the client, and the reason if some were left.
 
-    Before the hooks themselves: from them it is known which notes are ours.
+    To be called before the hooks are removed: they identify the entries.
     """
     if client is not CODEX or text is None:
         return [], None
@@ -183,20 +186,20 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Writes a file without our hooks, where its ``original`` is known with its very bytes."""
+    """Write a file without the harness's hooks; if its ``original`` is known, with exactly those bytes."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept))
         files.unlink(kept)
     elif original is None and jsontext.loads(after) == {}:
-        os.unlink(os.path.realpath(path))  # a link is a person's
+        os.unlink(os.path.realpath(path))  # a link belongs to a person
         _remove_empty(os.path.dirname(path))
     else:
         files.replace(path, after)
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """A file with our hooks put in and taken out again; ``None`` for one that held some of ours from the start."""
+    """Return a file after adding and removing the hooks; ``None`` if it had some from the start."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -208,7 +211,7 @@ def _remove_empty(folder: str) -> None:
 
 
 def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
-    """A file that we make in a project is of this machine: its repository ignores it, without a change to its files."""
+    """Make the repository ignore a file of this machine that the harness creates, without a change to tracked files."""
     from pathlib import Path
 
     from agent_harness.kernel.git import locate, own_output
@@ -223,7 +226,7 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Whether hooks of ours are registered there; false also for a file that cannot be read."""
+    """Return True if hooks of the harness are registered there; False also for an unreadable file."""
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -233,13 +236,13 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Whether there is something to take out: hooks of ours, or what a killed command left beside them."""
+    """Return True if there is something to remove: the harness's hooks, or leftovers of a killed command."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
 
 def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Whether the hooks registered there are other ones than ``install`` would write now."""
+    """Return True if the registered hooks differ from those that ``install`` would write now."""
     if not installed(client, scope, project, environ):
         return False
     path = named(client).place(scope, project, environ)
@@ -251,7 +254,7 @@ def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]
 
 
 def snippet(client: str) -> str:
-    """What ``install`` would add, as JSON for whoever pastes it."""
+    """Return the addition of ``install`` as JSON, for pasting."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
 
 
@@ -259,12 +262,12 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """The text with exactly one entry of ours an event; one that is right already stays where it is."""
+    """Return the text with exactly one entry of the harness for each event; a correct one stays in place."""
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
         own = [place for place, each in enumerate(listed) if _is_only_ours(each)]
-        if own:  # in place: clients know a hook by its place
+        if own:  # in place: clients identify a hook by its position
             if listed[own[0]] != group:
                 text = edit.put(text, ["hooks", event, own[0]], group)
         else:
@@ -273,9 +276,9 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """The text without entries of ours, but for the first one of each event in ``keep``; nor what they leave empty.
+    """Return the text without the harness's entries, except for the first of each event in ``keep``.
 
-    What stood in ``theirs``, the file before our first change, stays though it is empty.
+    Drop empty parents. A parent that was in ``theirs``, the file before the first change, stays although it is empty.
     """
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
@@ -297,7 +300,7 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """(event, place of the group, place of the hook in it, or None when the whole group is ours), in order."""
+    """Yield (event, index of the group, index of the hook, or None if the whole group is the harness's), in order."""
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
         for place, group in enumerate(listed if isinstance(listed, list) else []):
@@ -308,7 +311,7 @@ def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _places_of_others(text: str) -> list[tuple[str, int]]:
-    """Where the groups that are not ours stand; clients know a hook by its place."""
+    """Return the positions of all other groups; clients identify a hook by its position."""
     hooks = jsontext.loads(text).get("hooks")
     listed = [(event, groups) for event, groups in (hooks or {}).items() if isinstance(groups, list)]
     return [(event, place) for event, each in listed for place, group in enumerate(each) if not _is_only_ours(group)]
@@ -327,12 +330,12 @@ def _object(text: str, path: str) -> JsonObject:
             f"{path} is not edited: {error}", hint="harness hooks print --client claude-code  # and add it by hand"
         ) from None
     if not isinstance(found, dict):
-        raise Refused(f"{path} is not edited: it holds no JSON object", hint="harness hooks print")
+        raise Refused(f"{path} is not edited: it is not a JSON object", hint="harness hooks print")
     return found
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """The ``hooks`` member, of which each event is a list. ``Refused`` for any other shape."""
+    """Return the ``hooks`` member, in which each event is a list. ``Refused`` for any other form."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} is not edited: its `hooks` has another shape", hint="harness hooks print")
@@ -343,7 +346,7 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """The file to edit; a project's must lie in the project, links followed."""
+    """Return the file to edit; a project's must lie in the project, links followed."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -352,7 +355,7 @@ def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, 
 
 
 def _read(path: str) -> str | None:
-    """The text of a settings file; ``None`` when there is none. An empty file is an empty object."""
+    """Return the text of a settings file; ``None`` if there is none. An empty file is an empty object."""
     try:
         text = files.read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -363,14 +366,14 @@ def _read(path: str) -> str | None:
 
 
 def _put_aside(kept: str) -> None:
-    """What was kept of a file in which hooks of ours were once: not what the file was before the next ones."""
+    """Rename an older copy of a file that once had hooks: it is not the original of the next ones."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Whether the file is, byte for byte, what is kept of it: a killed command has not removed that any more."""
+    """Return True if the file equals its copy: a killed command could not remove the copy."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -378,20 +381,20 @@ def _is_left_over(path: str) -> bool:
 
 
 def _sweep(path: str) -> None:
-    """Temporary files of killed commands."""
+    """Remove temporary files of killed commands."""
     files.sweep(path)
     files.sweep(os.path.realpath(path) + KEPT)
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Where the package is need not be known once no client of this user has hooks of ours."""
+    """Remove the file with the package's path once no client of this user has hooks of the harness."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Replaces the file; where it is kept as it was before our first change."""
+    """Replace the file; return the path of the copy from before the first change."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -408,7 +411,7 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Other files of the same client that call our hooks too, which would then run twice."""
+    """Return other files of the same client with the hooks, which would then run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)
@@ -419,6 +422,6 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Where a copy of the plugin finds the package: two lines, the interpreter and the folder."""
+    """Return the file in which a copy of the plugin finds the package: two lines, interpreter and folder."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")

@@ -1,6 +1,6 @@
-"""Where the settings of agent clients are in which hooks may stand, and whether any of ours do.
+"""Paths of clients' settings that may hold hooks, and a test for the harness's hooks in them.
 
-For whoever only asks: nothing but the standard library is loaded, and nothing is parsed.
+For cheap checks: only the standard library is loaded, and nothing is parsed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     Scope = Literal["user", "project"]
 
 NAME = b"agent-harness"
-"""Stands in every hook and in the plugin's name."""
+"""Part of every hook and of the plugin's name."""
 MOST_BYTES = 1 << 20
 
 
 def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Its settings; a project's hooks go into its personal file, since they name paths of ours."""
+    """Return Claude Code's settings; a project's hooks go into its personal file, since they name local paths."""
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
     home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
@@ -29,13 +29,13 @@ def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> st
 
 
 def of_codex(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """``hooks.json``, which may hold nothing else; its hooks run only when a person has trusted them."""
+    """Return ``hooks.json``, which may hold nothing else; its hooks run only after a person has trusted them."""
     home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
     return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 
 
 def any_named(project: str, environ: Mapping[str, str]) -> bool:
-    """Whether settings of a client, for the user or this project, name hooks of ours or the plugin that has them."""
+    """Return True if settings of a client, for the user or this project, name the harness's hooks or plugin."""
     scopes: tuple[Scope, ...] = ("user", "project")
     paths = [place(scope, project, environ) for place in (of_claude_code, of_codex) for scope in scopes]
     return any(map(_is_named_in, [*paths, os.path.join(project, ".claude", "settings.json")]))

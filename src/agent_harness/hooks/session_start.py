@@ -1,4 +1,4 @@
-"""SessionStart: what the agent is told at the start of a session, after ``/clear`` and after a compaction.
+"""SessionStart: text for the agent at the start of a session, after ``/clear`` and after a compaction.
 
 Source: ``tasklist.md`` 4.
 """
@@ -23,16 +23,16 @@ __all__ = ["decide", "decide_damaged"]
 WHOLE = 8000
 LAST_LOG = 220
 NAMED = 5
-"""So many interrupted tasks and findings are named."""
+"""Limit on the named interrupted tasks and findings."""
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """What the agent is told when the state cannot be read."""
+    """Return the text for the agent if the state cannot be read."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """What the agent is told otherwise: where things stand, and what to do first.
+    """Return the text for the agent otherwise: the progress, and the first step.
 
     ``other`` is the lease of another session that is alive.
     """
@@ -59,7 +59,7 @@ def _counts(state: State) -> str:
 
 
 def _interrupted(state: State) -> list[str]:
-    """Tasks in progress, and the verb that takes each up again."""
+    """Return the tasks in progress, and the command that resumes each."""
     found = selection.in_progress(state)
     return [
         f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
@@ -69,7 +69,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Why nothing can be started, when that is so."""
+    """Return the reason why nothing can be started, if there is one."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
@@ -78,7 +78,7 @@ def _waiting(state: State) -> list[str]:
 
 
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
-    """The session lease, while somebody else holds it."""
+    """Return the session lease, while somebody else holds it."""
     if other is None:
         return []
     owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))

@@ -1,4 +1,4 @@
-"""Whether an agent (Stop), a subagent of its (SubagentStop) or a teammate (TeammateIdle) may end its turn.
+"""End of a turn: if an agent (Stop), its subagent (SubagentStop) or a teammate (TeammateIdle) may stop.
 
 The first row that fits decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """What the rule needs besides the state. The functions are asked only when a row needs them."""
+    """Facts for the rule besides the state. The functions are called only if a row needs them."""
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 
@@ -35,12 +35,12 @@ class StopFacts:
     ) -> None:
         self.now = now
         self.outcomes = outcomes  # of this session, by the log
-        self.count = count  # counts this call, and says where that leaves the session
-        self.unproven = unproven  # tasks that say they are completed, by somebody else's hand
+        self.count = count  # counts this call, and returns the new count of the session
+        self.unproven = unproven  # tasks marked as completed, but not by the harness
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """The answer when the state cannot be read: said to the agent once in a session, then to the person."""
+    """Return the answer for an unreadable state: for the agent once in a session, then for the person."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -48,7 +48,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """The answer for a state that can be read."""
+    """Return the answer for a readable state."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -57,7 +57,7 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Rows 4 to 6: the whole list waits, whatever is left."""
+    """Apply rows 4 to 6: the whole list waits, even with work left."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -78,7 +78,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Rows 8 to 10: what is left for this worker decides, within the guard."""
+    """Apply rows 8 to 10: the work left for this worker decides, within the limit of stops."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -106,7 +106,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Whether a task in progress keeps this worker: its own, nobody's, or one whose lease has expired."""
+    """Return True if a task in progress keeps this worker: its own, nobody's, or one whose lease has expired."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -153,7 +153,7 @@ def _stats(state: State) -> str:
     return f"STATS {messages.stats_line(state)}."
 
 
-# ---- a subagent goes on only while it owns a task itself
+# ---- a subagent continues only while it owns a task itself
 
 
 NO_IDENTITY = """\
@@ -163,19 +163,19 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Whether nothing of the state matters: it was kept once already, or the client runs it for itself."""
+    """Return True if the state does not matter: it was kept once already, or the client runs it for itself."""
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """The answer for a state that can be read. Pending work never keeps a subagent."""
+    """Return the answer for a readable state. Pending work never keeps a subagent."""
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
         return allow("nothing in progress")
     if state.config.concurrent and not identities:
         return block("no identity", NO_IDENTITY.format(task=messages.task_name(under_way[0])))
-    owners = identities if state.config.concurrent else [*identities, None]  # without an owner it is everybody's
+    owners = identities if state.config.concurrent else [*identities, None]  # without an owner it counts
     own = next((task for task in under_way if task.claimed_by in owners), None)
     return block("own task", _finish(own)) if own else allow("not the owner")
 
@@ -194,7 +194,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """The answer for a state that can be read; ``count`` counts this call when it would keep the teammate."""
+    """Return the answer for a readable state; ``count`` counts this call if it would keep the teammate."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

@@ -1,4 +1,4 @@
-"""How often a session may be kept going without progress: counted in ``.harness/stops.json``, and always finite.
+"""Limit on blocked stops of a session without progress: counted in ``.harness/stops.json``, and always finite.
 
 Every reset uses up something finite (attempts, completions, 50 checkpoints an attempt), so that the blocks of a session
 are at most the limit times that sum plus one, and never more than a thousand. Source: ``tasklist.md`` 6.3.
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["HARD_LIMIT", "LIMIT", "TEAMMATE_LIMIT", "Call", "Count", "Stops", "counted", "limit_from"]
 
 LIMIT = 7
-"""One below the cap of Claude Code, so that our message comes and not its warning."""
+"""One below the cap of Claude Code, so that the harness's message appears and not its warning."""
 
 TEAMMATE_LIMIT = 8
 HARD_LIMIT = 1000
-"""Blocks of one session, whatever progress it makes."""
+"""Limit on the blocks of one session, whatever its progress."""
 
 SAME_CALL_SECONDS = 2.0
 KEPT_SESSIONS = 200
@@ -34,20 +34,20 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """One call as the guard sees it. ``new_turn``: a person, or whoever drives the client, has spoken since."""
+    """One counted call. ``new_turn``: a person, or the program that drives the client, has sent a message since."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
     def __init__(self, signature: str, message: str, *, new_turn: bool, at: float, started_at: float | None) -> None:
         self.signature = signature
-        self.message = message  # a digest of what the agent said last
+        self.message = message  # a digest of the agent's last text
         self.new_turn = new_turn
         self.at = at  # seconds since 1970
-        self.started_at = started_at  # when this process began; None where the system does not say
+        self.started_at = started_at  # start of this process; None if the system does not say
 
 
 class Count:
-    """Where a session stands. ``reached``: let it go. ``recorded``: the count is on disk."""
+    """Count of a session. ``reached``: let it go. ``recorded``: the count is on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -59,7 +59,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """``HARNESS_MAX_BLOCKS`` within 3 to 50; 7 when it is absent or no number."""
+    """Return ``HARNESS_MAX_BLOCKS`` within 3 to 50; 7 if it is absent or not a number."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -67,10 +67,10 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """The entry of a session after this call, and where that leaves it. Pure.
+    """Return the entry of a session after this call, and its count. Pure.
 
-    Only a call that may still block is counted, so that a session that was let go stays so until it makes progress or
-    a new turn begins.
+    Only a call that may still block is counted, so that a released session stays released until it makes progress or a
+    new turn begins.
     """
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
@@ -90,9 +90,9 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Whether a hook that is registered twice was called twice for one stop.
+    """Return True if a hook that is registered twice was called twice for one stop.
 
-    Both calls then run side by side; the next stop can only come after the answer to this one.
+    Both calls then run at the same time; the next stop can only come after the answer to this one.
     """
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
@@ -109,9 +109,9 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """When this process began at the latest, in seconds since 1970; ``None`` where nothing says so.
+    """Return the latest possible start of this process, in seconds since 1970; ``None`` if unknown.
 
-    The system counts in hundredths of a second and leaves the rest out, so that one more is added.
+    The system counts whole hundredths of a second, so one more is added.
     """
     try:
         with open("/proc/self/stat", "rb") as file:
@@ -123,7 +123,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """The counts of all sessions. Reading never fails; ``write`` says whether it could."""
+    """Counts of all sessions. Reading never fails; ``write`` returns True if it succeeded."""
 
     __slots__ = ("_directory", "_path")
 
@@ -132,18 +132,18 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """What is known of one session; empty for a new one."""
+        """Return the record of one session; empty for a new one."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Counts one call of a session and writes that down; a count that cannot be written is not ``recorded``."""
+        """Count one call of a session and store it; a count that cannot be stored is not ``recorded``."""
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
 
     def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
-        """Replaces the entry of one session, or takes it out; whether that is on disk now."""
+        """Replace the entry of one session, or remove it; return True if that is on disk now."""
         sessions = self._read()
         sessions.pop(_short(key), None)
         if entry is not None:
@@ -156,7 +156,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """The session starts over at nothing; how often it was kept going in all stays known."""
+        """Reset the count of the session; the total number of its blocks stays."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})
@@ -174,7 +174,7 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Takes the place of the file by a rename; a link in its place is replaced, never followed."""
+        """Replace the file by a rename; a link in its place is replaced, never followed."""
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -203,14 +203,14 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """The key of a session; ids that are long or odd go by their digest."""
+    """Return the key of a session; long or odd ids become digests."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
 
 
 def digest(text: str) -> str:
-    """Tells the last words of an agent apart, at no cost."""
+    """Return a cheap digest of an agent's last words."""
     from binascii import crc32
 
     raw = text.encode("utf-8", "surrogatepass")
@@ -218,5 +218,5 @@ def digest(text: str) -> str:
 
 
 def now() -> float:
-    """Seconds since 1970, by the clock of this machine."""
+    """Return the seconds since 1970, by the clock of this machine."""
     return clock.now().timestamp()

@@ -1,4 +1,4 @@
-"""The claim and renew scripts: a payload and the environment in, exactly one JSON object out, exit status 0.
+"""Claim and renew scripts: a payload and the environment in, exactly one JSON object out, exit status 0.
 
 They need no marker. Source: ``tasklist.md`` 7.3.
 """
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["answer", "call_and_exit"]
 
 _ALIVE: list[object] = []
-"""What the end of the process frees sooner than Python does."""
+"""Objects that the end of the process frees sooner than Python does."""
 
 LEASE_SECONDS = 1800.0
 LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Why the script refuses, in the words of its interface."""
+    """Refusal of the script, in the words of its interface."""
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Prints the answer of ``claim`` or ``renew`` and ends the process with status 0."""
+    """Print the answer of ``claim`` or ``renew`` and end the process with status 0."""
     text = jsontext.line(answer(name, Event(read(0), os.environ)))
     content = f"{text}\n".encode("utf-8", "replace")
     try:
@@ -43,7 +43,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """The answer to one call; whatever goes wrong is its ``error``."""
+    """Return the answer to one call; any failure is its ``error``."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
@@ -120,7 +120,7 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """A finite positive number of seconds; the default, and a warning, for anything else."""
+    """Return a finite positive number of seconds; the default, and a warning, for anything else."""
     given = event.environ.get(name)
     if not given:
         return default
@@ -130,5 +130,5 @@ def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> fl
         seconds = 0.0
     if 0 < seconds < float("inf"):
         return seconds
-    warnings.append(f"{name}={given[:40]!r} is no positive number of seconds; {default:g} is used")
+    warnings.append(f"{name}={given[:40]!r} is not a positive number of seconds; {default:g} is used")
     return default

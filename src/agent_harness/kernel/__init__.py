@@ -1,4 +1,4 @@
-"""Seven promises on the standard library; the kernel knows no protocol.
+"""Shared base of all packages: seven promises, on the standard library alone. No protocol is imported here.
 
 1. state survives a crash  2. history is append-only  3. one owner at a time  4. any step can be undone, and nothing is
 lost by undoing  5. order respects dependencies  6. every failure has a name and a next step  7. no command hangs, and

@@ -1,4 +1,4 @@
-"""Time: aware UTC datetimes, their ISO text, and one factor on every wait."""
+"""Times: aware UTC datetimes, their ISO text, and one factor on every wait."""
 
 import os
 import time
@@ -28,28 +28,28 @@ __all__ = [
 
 
 def now() -> datetime:
-    """The present moment, aware, in UTC."""
+    """Return the present moment, aware, in UTC."""
     return datetime.now(UTC)
 
 
 def moment(seconds: float) -> datetime:
-    """The moment so many seconds after the start of 1970, as file times count; aware, in UTC."""
+    """Return the moment ``seconds`` after the start of 1970, as in file times; aware, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
-    """ISO 8601 in UTC with a final ``Z``: ``2026-01-31T09:30:00Z``; milliseconds on request."""
+    """Return ISO 8601 text in UTC with a final ``Z``: ``2026-01-31T09:30:00Z``; milliseconds on request."""
     text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")
     return text.replace("+00:00", "Z")
 
 
 def local(at: datetime) -> str:
-    """The moment as the clock on the wall shows it here: ``2026-01-31 10:30:00 CET``."""
+    """Return the moment in local time: ``2026-01-31 10:30:00 CET``."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def parse(text: object) -> datetime | None:
-    """The moment an ISO text names; offsets and fractions pass, naive values are UTC, anything else is ``None``."""
+    """Return the moment of an ISO text; ``None`` for anything else. A value without an offset is in UTC."""
     if not isinstance(text, str):
         return None
     try:
@@ -60,7 +60,7 @@ def parse(text: object) -> datetime | None:
 
 
 def time_scale() -> float:
-    """The factor of ``HARNESS_TIME_SCALE`` on every wait; 1.0 when it is absent or not a positive number."""
+    """Return the ``HARNESS_TIME_SCALE`` factor on every wait; 1.0 if it is absent or not a positive number."""
     try:
         scale = float(os.environ.get("HARNESS_TIME_SCALE", "1"))
     except ValueError:
@@ -69,10 +69,10 @@ def time_scale() -> float:
 
 
 def scaled(seconds: float) -> float:
-    """A wait of so many seconds, after ``HARNESS_TIME_SCALE``."""
+    """Return ``seconds`` times ``HARNESS_TIME_SCALE``."""
     return seconds * time_scale()
 
 
 def sleep(seconds: float) -> None:
-    """Waits for so many seconds, after ``HARNESS_TIME_SCALE``."""
+    """Wait ``seconds`` times ``HARNESS_TIME_SCALE``."""
     time.sleep(max(0.0, scaled(seconds)))

@@ -1,4 +1,4 @@
-"""Digests from the interpreter itself: ``hashlib`` takes longer to load than a hook may take in all."""
+"""Digests from the interpreter itself: loading ``hashlib`` takes longer than the whole time of a hook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["blake2b", "sha256"]
 
 
 def blake2b(content: bytes, size: int) -> str:
-    """BLAKE2b of so many bytes, in hexadecimal."""
+    """Return BLAKE2b of ``size`` bytes, in hexadecimal."""
     try:
         from _blake2 import blake2b as make
     except ImportError:  # another interpreter
@@ -15,7 +15,7 @@ def blake2b(content: bytes, size: int) -> str:
 
 
 def sha256(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return SHA-256 in hexadecimal."""
     try:
         from _sha256 import sha256 as make  # pyrefly: ignore[missing-import]  # Python 3.11
     except ImportError:

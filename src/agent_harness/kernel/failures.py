@@ -1,4 +1,4 @@
-"""Every failure has a name and a next step: the categories, and the words by which a text gives one away.
+"""Failure categories, each with a name and a next step, and the patterns that recognise them in a text.
 
 A failure is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11.
 """
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 Row = tuple[str, tuple[str, ...]]
-"""A name, and the patterns by which a text gives it away."""
+"""A name, and the patterns that recognise it in a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One kind of failure: whether trying again can help, what is done about it, and by whom."""
+    """One kind of failure: if a retry can help, the next step, and who takes it."""
 
     name: str
     retryable: bool
@@ -49,20 +49,20 @@ CATEGORIES: tuple[Category, ...] = (
     Category("TEST_FAIL", True, "read the output of the tests and try another way", "agent"),
     Category("TIMEOUT", True, "end every process of it, clean up, roll back and try again", "harness"),
     Category("DEPENDENCY", False, "skip it, and whatever needs it", "harness"),
-    Category("SESSION_TIMEOUT", True, "look at what the session left and go on from there", "harness"),
+    Category("SESSION_TIMEOUT", True, "check the result of the session and continue from there", "harness"),
     Category("RATE_LIMIT", True, "wait as long as the provider says", "harness"),
     Category("OVERLOADED", True, "wait 30 s, three times; then pause", "harness"),
     Category("AUTH", False, "stop; log in again or correct the key", "person"),
-    Category("NETWORK", True, "try three times; then go on without it or pause", "harness"),
+    Category("NETWORK", True, "try three times; then continue without it or pause", "harness"),
     Category("BUDGET", False, "stop; decide whether to spend more", "person"),
-    Category("CONTEXT_LIMIT", True, "commit what is there and go on in a fresh session", "harness"),
-    Category("MISSING_CONTEXT", False, "supply what is missing", "person"),
-    Category("GIT", False, "bring the branch into order; nothing is forced", "person"),
+    Category("CONTEXT_LIMIT", True, "commit the work and continue in a new session", "harness"),
+    Category("MISSING_CONTEXT", False, "supply the missing information", "person"),
+    Category("GIT", False, "repair the branch; nothing is forced", "person"),
     Category("DISK_FULL", False, "free some space", "person"),
     Category("UNKNOWN", False, "read the output and decide", "person"),
 )
 
-# A status code counts only where one is expected: "line 401" and "429 tests passed" say nothing.
+# A status code counts only after such a word: "line 401" and "429 tests passed" are not statuses.
 _STATUS = r"\b(?:https?|status|code|error|response)(?:[ _-]?(?:status|code|error)){0,2}[\"']?[ /:=(]{1,3}(?:1\.1 |2 )?"
 
 OVERLOADED: tuple[str, ...] = (
@@ -95,7 +95,7 @@ MONEY: tuple[str, ...] = (
     r"\bpayment[ _](?:is )?required\b",
     rf"{_STATUS}402\b",
 )
-"""Phrases of an account without money: no wait mends it, a person has to."""
+"""Phrases of an account without money: waiting does not help, a person must act."""
 
 _LIMIT = re.compile(r"\b(?:limits?|usage|quota)\b", re.IGNORECASE)
 _USED_UP = re.compile(r"\b(?:reached|hit|exceeded|exhausted|used up|out of)\b", re.IGNORECASE)
@@ -222,18 +222,18 @@ _LONGEST = 65_536
 
 
 def category(name: str) -> Category:
-    """The category of this name; ``UNKNOWN`` when there is none."""
+    """Return the category of this name; ``UNKNOWN`` if there is none."""
     return next((each for each in CATEGORIES if each.name == name), CATEGORIES[-1])
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """The category that the last 64 KiB of a text give away, else the one named."""
+    """Return the category that the last 64 KiB of a text match, else the one in ``otherwise``."""
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """The name of the first row that has a match anywhere in the text, and where that is; ``None`` when none has."""
+    """Return name and position of the first row with a match in the text; ``None`` if no row matches."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -241,7 +241,7 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Whether a line states a limit that is used up and, so that it can be read, when that ends.
+    """Return True if a line reports a used-up limit and, in a readable form, when it ends.
 
     The name of the limit does not matter: each provider has its own, and new ones.
     """
@@ -249,12 +249,12 @@ def names_limit(line: str, now: datetime) -> bool:
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Whether a line says that an account is without money; one that says when it ends is a limit."""
+    """Return True if a line says that an account is without money. A line with an end time is a limit instead."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """The rows of these categories, in the order of the table, each under the name that is given for it."""
+    """Return the rows of these categories, in the order of the table, each under its name in ``names``."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

@@ -1,11 +1,11 @@
-"""State files that survive a crash: read whole, replaced whole, with the state before the last write kept beside them.
+"""State files that survive a crash: read whole, replaced whole, with a backup of the previous state beside them.
 
 A reader needs no lock: it sees the old file or the new one. A process that is killed leaves at most a temporary file,
 which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
-The lock of a store excludes whoever takes it. A person with an editor takes none, nor does a script of theirs: so
-``change`` compares the file with how it stood when it was read, right before the new one takes its place, and a change
-of what others have edited starts over on what they wrote. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
+The lock of a store excludes only those who take it; a person with an editor does not, nor does a script. So ``change``
+compares the file with its state when it was read, right before the new one replaces it. If somebody has edited it, the
+change starts over from their version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _HINTS = {
     errno.EACCES: "check who owns it and what its mode allows",
     errno.EDQUOT: "free some of your quota, then run the same command again",
     errno.EFBIG: "a limit on the size of files is in force (ulimit -f); lift it, then run the same command again",
-    errno.EISDIR: "a folder is in its place; move it away",
+    errno.EISDIR: "a folder has this name; move it away",
     errno.ENOENT: "a folder on the way is missing, or a link leads to nothing",
-    errno.ELOOP: "it is a link where none may be; replace it by the file itself",
+    errno.ELOOP: "it may not be a link; replace it by the file itself",
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EPERM: "check who owns it and what its mode allows",
     errno.EROFS: "the disk is read-only; mount it for writing or work in another folder",
@@ -77,7 +77,7 @@ _HINTS = {
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """The whole content. ``FileNotFoundError`` when missing, ``StateDamaged`` when it is no file or far too large."""
+    """Return the whole content. ``FileNotFoundError`` if missing, ``StateDamaged`` if not a file or far too large."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -91,9 +91,9 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
-    """The JSON object in a file, numbers in their own spelling. ``FileNotFoundError``, ``StateDamaged`` as above.
+    """Return the JSON object of a file, numbers in their own spelling. Errors as ``read_bytes``.
 
-    ``exact=False`` is for looking only (``jsontext.loads``).
+    ``StateDamaged`` if not JSON. ``exact=False`` is for reading only (``jsontext.loads``).
     """
     content = read_bytes(path)
     try:
@@ -103,7 +103,7 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
 
 
 def read_json_if_any(path: AnyPath) -> dict[str, Any]:
-    """The same, and an empty one where there is none that can be read: for what may be gone, or anybody's."""
+    """Return the JSON object of a file; an empty one if it cannot be read."""
     try:
         return read_json(path)
     except (OSError, HarnessError):
@@ -111,7 +111,7 @@ def read_json_if_any(path: AnyPath) -> dict[str, Any]:
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
-    """What is another one as soon as a file was replaced or written; ``None`` where there is none to be seen."""
+    """Return a value that changes when a file is replaced or written; ``None`` if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -120,7 +120,10 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
 
 
 def is_inside(folder: str, path: str) -> bool:
-    """Whether no link is on the way from a folder to the ``path`` below it; the folder itself may be reached by one."""
+    """Return True if no link lies between a folder and the ``path`` below it.
+
+    The folder itself may be reached by a link.
+    """
     below = os.path.relpath(path, folder)
     return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below)
 
@@ -133,12 +136,12 @@ def replace(
     before: Callable[[], object] | None = None,
     follow: bool = True,
 ) -> None:
-    """Puts a new content in place of the old, whole or not at all, and durably.
+    """Replace the content of a file, whole or not at all, and durably.
 
-    A link keeps and its target is written; without ``follow`` the file takes the place of the link, as it must where
-    somebody else may have put one. Mode and owner stay; ``mode`` sets another one. ``before`` is called right
-    before the change becomes visible; when it raises, the old content stays. ``Refused`` when the disk says no. No
-    temporary file is left behind.
+    A link stays and its target is written; without ``follow`` the file replaces the link, as it must if somebody else
+    may have put one there. Mode and owner stay; ``mode`` sets another one. ``before`` is called right before the change
+    becomes visible; if it raises, the old content stays. ``Refused`` when the disk says no. No temporary file is left
+    behind.
     """
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
@@ -165,7 +168,7 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = True,
 ) -> None:
-    """Replaces a state file; with ``backup`` its present content goes to ``<path>.bak`` first, unless it is damaged."""
+    """Replace a state file; with ``backup``, first copy its content to ``<path>.bak``, unless it is damaged."""
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -176,9 +179,9 @@ def write_json(
 
 
 def restore(path: AnyPath) -> str | None:
-    """Puts the valid ``<path>.bak`` in place of a damaged file. ``StateDamaged``, and nothing done, when there is none.
+    """Replace a damaged file by its valid ``<path>.bak``; without one raise ``StateDamaged`` and change nothing.
 
-    The damaged file is kept; its new name is returned, or ``None`` when it was missing.
+    The damaged file is kept; its new name is returned, or ``None`` if it was missing.
     """
     backup = f"{os.fspath(path)}.bak"
     try:
@@ -193,9 +196,9 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Removes the temporary files that killed writers of this file and its backup left behind; how many.
+    """Remove the temporary files that killed writers of this file and its backup left; return their number.
 
-    A file and a backup that one of them left as one file of two names are two files again. Call it under the lock.
+    Separate a file and a backup that such a writer left as hard links of one file. Call it under the lock.
     """
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
@@ -211,7 +214,7 @@ def sweep(path: AnyPath) -> int:
 
 
 def _part(target: str, backup: str) -> None:
-    """Whoever edits the one in place may not edit the other."""
+    """Separate two names of one file, so that an edit of one in place does not change the other."""
     try:
         is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
@@ -221,10 +224,10 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Makes room for a file of the harness below ``root``, which may be there already; a link is never followed.
+    """Make room for a file of the harness below ``root``, which may exist already; never follow a link.
 
-    A link in its place or on the way to it is taken away; what is no folder on the way, or no file in its place (a
-    folder, a pipe), is kept under another name beside it.
+    Remove a link at the path or on the way to it. Rename anything else that is in the way (a file instead of a folder;
+    a folder or a pipe instead of the file), and keep it beside.
     """
     for folder in folders_between(root, path):
         if os.path.islink(folder):
@@ -239,20 +242,20 @@ def own_place(path: str, root: str) -> None:
 
 
 def drop_links(path: str, root: str) -> None:
-    """Takes away each link on the way from ``root`` to ``path``, and in its place; nothing is made."""
+    """Remove each link between ``root`` and ``path``, and at ``path``; create nothing."""
     for each in (*folders_between(root, path), path):
         if os.path.islink(each):
             os.unlink(each)
 
 
 def folders_between(root: str, path: str) -> list[str]:
-    """The folders below ``root`` that lead to ``path``, the outermost first."""
+    """Return the folders below ``root`` that lead to ``path``, the outermost first."""
     names = os.path.relpath(os.path.dirname(path), root).split(os.sep)
     return [os.path.join(root, *names[: n + 1]) for n in range(len(names)) if names != [os.curdir]]
 
 
 def free_name(wanted: str) -> str:
-    """This path, or the same with a number behind it where something is there already."""
+    """Return this path, or the same with a number appended if it exists already."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -261,12 +264,12 @@ def free_name(wanted: str) -> str:
 
 
 def temporary_name(target: str) -> str:
-    """A name beside the target that no other process takes, and by which ``sweep`` knows whose it is."""
+    """Return a name beside the target that no other process uses; ``sweep`` reads the owner's pid from it."""
     return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
 
 
 def unlink(path: str) -> None:
-    """Removes a name, if it can be removed."""
+    """Remove a name, if possible; raise nothing."""
     try:
         os.unlink(path)
     except OSError:
@@ -274,14 +277,14 @@ def unlink(path: str) -> None:
 
 
 def damaged(path: AnyPath, why: str) -> StateDamaged:
-    """The error for a file that cannot be used; names the backup where there is one."""
+    """Return the error for a file that cannot be used; it names the backup if there is one."""
     backup = f"{os.fspath(path)}.bak"
     hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
     return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
 
 
 def digest(path: AnyPath) -> str | None:
-    """SHA-256 of the content in hexadecimal; ``None`` when the file is missing."""
+    """Return SHA-256 of the content in hexadecimal; ``None`` if the file is missing."""
     from hashlib import file_digest
 
     try:
@@ -294,7 +297,7 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """A descriptor of a regular file, never of a pipe or a folder (``StateDamaged``); other errors as ``os.open``."""
+    """Return a descriptor of a regular file. ``StateDamaged`` for a pipe or a folder; other errors as ``os.open``."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -303,13 +306,13 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """The error for a person when the disk says no; ``done`` is what cannot be done with the file (``written``)."""
+    """Return the error for a person when the disk says no; ``done`` is the refused action (``written``)."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
 
 def disk_refusal(error: OSError) -> Refused | None:
-    """The error for a person where the disk said no to a file that nobody needs to know of; ``None`` for any other."""
+    """Return the error for a full or read-only disk, without the name of the file; ``None`` for any other error."""
     if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
         return None
     return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
@@ -318,7 +321,7 @@ def disk_refusal(error: OSError) -> Refused | None:
 def _json_object(content: bytes, *, exact: bool = True) -> dict[str, Any]:
     value = jsontext.loads(content, exact=exact)
     if not isinstance(value, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 
@@ -332,7 +335,7 @@ def _back_up(path: AnyPath) -> None:
 
 
 def _put_aside(target: str) -> str | None:
-    """Gives a damaged file a second, free name beside it; ``None`` when there is no such file."""
+    """Rename a damaged file to a free name beside it and return that; ``None`` if there is no such file."""
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
@@ -350,18 +353,18 @@ def _put_aside(target: str) -> str | None:
 
 
 def _itself(path: AnyPath) -> str:
-    """The path with all links resolved but the last."""
+    """Return the path with all links resolved but the last."""
     folder, name = os.path.split(os.fspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Mode, user and group that the new file gets; -1 leaves a user or group as it comes."""
+    """Return mode, user and group of the new file; -1 leaves a user or group unchanged."""
     try:
         old = look(target)
     except FileNotFoundError:
         return mode, -1, -1
-    if stat.S_ISLNK(old.st_mode):  # what it leads to says nothing
+    if stat.S_ISLNK(old.st_mode):  # the mode of its target does not matter
         return mode, -1, -1
     if stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -392,7 +395,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Makes durable what names there are in a folder, where the file system can. ``OSError`` when the disk says no."""
+    """Make the names in a folder durable, if the file system can. ``OSError`` when the disk says no."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -404,7 +407,7 @@ def sync_folder(folder: str) -> None:
             raise
 
 
-# ---- a change that starts over on what others wrote meanwhile
+# ---- a change that starts over after an edit by others
 
 _TRIES = 20
 
@@ -421,11 +424,11 @@ def change(
     write: Callable[[C, Callable[[], None]], object],
     hint: str,
 ) -> T:
-    """What ``act`` returns for what ``read`` gave, once ``write`` has written it. Call it under the lock.
+    """Run ``read``, ``act`` and ``write``, and return the result of ``act``. Call it under the lock.
 
-    ``write`` calls its second argument right before anything becomes visible, which raises ``EditedMeanwhile`` when the
-    file is no longer the one that was read. All three run again then, so ``read`` and ``act`` have no other effect.
-    What they raise drops everything. ``Busy`` as ``repeated``.
+    ``write`` calls its second argument right before anything becomes visible; that raises ``EditedMeanwhile`` if the
+    file is no longer the one that was read. All three run again then, so ``read`` and ``act`` must have no other
+    effect. Any other exception drops everything. ``Busy`` as in ``repeated``.
     """
 
     def attempt() -> T:
@@ -444,17 +447,17 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """What ``attempt`` returns, made again after this error; ``Busy`` when the writers of the file never rest."""
+    """Return the result of ``attempt``, repeated after this error; ``Busy`` after 20 tries."""
     for _ in range(_TRIES):
         try:
             return attempt()
         except after:
             continue
-    raise Busy(f"{os.path.basename(path)} is being written by somebody without the lock", hint=hint)
+    raise Busy(f"{os.path.basename(path)} is being written by a program that does not take the lock", hint=hint)
 
 
 def _stamp(path: str) -> object:
-    """What changes when somebody writes a file; ``None`` when there is none."""
+    """Return a value that changes when somebody writes a file; ``None`` if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""Work and what it needs: what is ready, blocked, missing, in a circle, and in which order it can be done.
+"""Dependency graph of items: ready, blocked and missing ones, cycles, and a possible order.
 
 ``work`` maps an item to the items it depends on. Everything is linear in items and dependencies (``cycles`` also in the
-length of its answer) and nothing recurses, so that 100,000 items in one chain are no problem. A dependency that is no
-item of ``work`` counts as unknown. Source: ``tasklist.md`` 7.1.
+length of its answer) and nothing recurses, so that 100,000 items in one chain are possible. A dependency that is not in
+``work`` counts as unknown. Source: ``tasklist.md`` 7.1.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Items that are not done and whose dependencies all are, in the order given."""
+    """Return items that are not done and whose dependencies all are, in the order given."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Each item with a dependency that is no item."""
+    """Return each item with a dependency that is not an item."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Items that cannot be done since something they need, however indirectly, failed: item -> the nearest such id.
+    """Return the items that a failed dependency blocks, however indirectly: item -> the nearest failed id.
 
-    What is done needs nothing any more: leave it out of ``work``.
+    Leave done items out of ``work``: they need nothing any more.
     """
     users = _users(work)
     front = [item for item in users if item in failed]
@@ -44,7 +44,7 @@ def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
 
 
 def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
-    """Items that need this one, however indirectly, in the order given; never itself."""
+    """Return the items that need this one, however indirectly, in the order given; never itself."""
     users = _users(work)
     front, seen = [of], {of}
     for item in front:
@@ -55,7 +55,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """The items, each after everything it needs, else in the order given. A circle is cut where it is closed."""
+    """Return the items, each after its dependencies, else in the order given. A cycle is cut where it closes."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -76,7 +76,7 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Paths along dependencies that start and end at the same item; every item of any circle is on one of them.
+    """Return paths along dependencies that start and end at the same item; they cover every item of any cycle.
 
     They come in the order given, and no path visits an item twice.
     """
@@ -97,7 +97,7 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
 
 
 def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
-    """Who needs an item, also an unknown one."""
+    """Return the items that need an item, also an unknown one."""
     users: dict[K, list[K]] = {item: [] for item in work}
     for item, needs in work.items():
         for need in needs:
@@ -106,7 +106,7 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Sets of items that all need one another (Kosaraju's algorithm); knots and their items in the order given."""
+    """Yield sets of items that all need one another (Kosaraju's algorithm); sets and items in the order given."""
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:
@@ -125,7 +125,7 @@ def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Ite
 
 
 def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
-    """For each member but the root, the one before it on a shortest path along the links from the root."""
+    """Return, for each member but the root, its predecessor on a shortest path along the links from the root."""
     before: dict[K, K] = {}
     front = [root]
     for item in front:
@@ -144,7 +144,7 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Walks from the item towards the root, and in turns back along a path from the root, until the two ways meet."""
+    """Join the path from the item to the root with a path back, at the first item that both contain."""
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

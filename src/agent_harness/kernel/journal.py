@@ -1,6 +1,6 @@
-"""Histories that only grow: JSON records or text, one line and one write each.
+"""Append-only histories: JSON records or text, one line and one write each.
 
-A line torn by a crash stays as it is, the next one starts on a line of its own, and readers pass over what is no
+A line torn by a crash stays as it is, the next record starts on a new line, and readers skip a line that is not a
 record. Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Follower", "News", "append", "append_line", "backwards", "newest", "read", "tail", "tail_lines"]
 
 MAX_LINE_BYTES = 16 << 20
-"""Longer lines were not written by us; readers pass over them."""
+"""Longer lines are not the harness's; readers skip them."""
 
 _BLOCK_BYTES = 64 << 10
 _CUT = "…".encode()
@@ -33,7 +33,7 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Adds one record as one line; makes the folder when it is missing. ``Refused`` when the disk says no.
+    """Append one record as one line; create the folder if missing. ``Refused`` when the disk says no.
 
     ``durable``: it is on the disk when this returns.
     """
@@ -41,7 +41,7 @@ def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Adds one line of text, line ends and control characters escaped, cut to so many bytes with its newline."""
+    """Append one line of text, with line ends and control characters escaped, cut to so many bytes with its newline."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -49,45 +49,45 @@ def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
 
 
 def read(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """The records, oldest first, one at a time; a missing file has none."""
+    """Yield the records, oldest first, one at a time; a missing file has none."""
     return _records(_lines(path))
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """The last so many records, oldest first; costs the same however long the history is."""
+    """Return the last ``count`` records, oldest first, at a cost that does not depend on the length."""
     return _last(newest(path), count)
 
 
 def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """The records from the last to the first; each is read when it is asked for."""
+    """Yield the records from the last to the first; each is read on demand."""
     return _records(_lines_backwards(path))
 
 
 def tail_lines(path: AnyPath, count: int) -> list[str]:
-    """The last so many lines that are not empty, oldest first."""
+    """Return the last ``count`` lines that are not empty, oldest first."""
     return _last((line for line in backwards(path) if line.strip()), count)
 
 
 def backwards(path: AnyPath) -> Iterator[str]:
-    """The lines from the last to the first; each is read when it is asked for."""
+    """Yield the lines from the last to the first; each is read on demand."""
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
 class News:
-    """What has come to a history since it was read last."""
+    """New records of a history since the last read."""
 
     __slots__ = ("anew", "damaged", "records")
 
     def __init__(self, records: list[dict[str, Any]], *, damaged: int = 0, anew: bool = False) -> None:
         self.records = records
         self.damaged = damaged  # lines that hold no record
-        self.anew = anew  # it was replaced, cut or taken away: what was read before counts no more
+        self.anew = anew  # it was replaced, cut or removed: earlier records no longer count
 
 
 class Follower:
-    """Reads a history as it grows, each record once; a look at one that has not grown is one call of the system.
+    """Reader of a growing history, each record once; a check without news is one system call.
 
-    A last line that is not ended yet waits until it is.
+    A last line without an end waits until it is complete.
     """
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
@@ -95,11 +95,11 @@ class Follower:
     def __init__(self, path: str) -> None:
         self.path = path
         self._offset = 0
-        self._file: object = None  # which file that is an offset of
+        self._file: object = None  # the file of that offset
         self._stamp: object = None
 
     def news(self) -> News:
-        """The records since the last call. ``Refused`` or ``StateDamaged`` for what is no file that can be read."""
+        """Return the records since the last call. ``Refused`` or ``StateDamaged`` if the file cannot be read."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])
@@ -125,7 +125,7 @@ class Follower:
         return News(records, damaged=len(lines) - len(records), anew=anew and began)
 
     def _is_another(self, found: os.stat_result, descriptor: int) -> bool:
-        """Whether what the offset was about is there no more."""
+        """Return True if the file of the offset was replaced or cut."""
         before, self._file = self._file, (found.st_dev, found.st_ino)
         grown = self._file == before and found.st_size >= self._offset
         return not (grown and (not self._offset or os.pread(descriptor, 1, self._offset - 1) == b"\n"))
@@ -163,7 +163,7 @@ def _ends_a_line(descriptor: int, end: int) -> bool:
 
 
 def _write(descriptor: int, line: bytes) -> int:
-    """Writes the line and returns where it ended; more than one write only when the disk fills up in between."""
+    """Write the line and return its end; more than one write only when the disk fills up in between."""
     while line:
         line = line[os.write(descriptor, line) :]
     return os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -201,12 +201,12 @@ def _lines(path: AnyPath) -> Iterator[bytes]:
 
 
 def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
-    """The lines from the last to the first, without their ends."""
+    """Yield the lines from the last to the first, without their ends."""
     descriptor = _open_to_read(path)
     if descriptor is None:
         return
     with os.fdopen(descriptor, "rb") as file:
-        later: list[bytes] = []  # what is known of the line that reaches into the block before, last part first
+        later: list[bytes] = []  # known parts of the line that begins in an earlier block, last part first
         end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - _BLOCK_BYTES)
@@ -216,7 +216,7 @@ def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
                 yield from reversed(lines)
                 later = []
             if len(later) * _BLOCK_BYTES > MAX_LINE_BYTES:
-                later = []  # only its beginning is handed out, which is no record
+                later = []  # only its beginning is yielded, which is not a record
             later.append(first)
             end = start
         yield b"".join(reversed(later))

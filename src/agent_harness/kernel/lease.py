@@ -1,7 +1,7 @@
-"""Ownership with an end: who may rely on a claim until when, and from when on somebody else may take it.
+"""Ownership with an end: when a holder may rely on a claim, and when somebody else may take it.
 
-Between the two lies the grace on either side of the end, so that clocks that differ by up to the grace never let two
-holders rely on one claim. Source: ``tasklist.md`` 10.2.
+Between the two lies the grace on either side of the end. Clocks that differ by up to the grace never let two holders
+rely on one claim. Source: ``tasklist.md`` 10.2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Lease", "expired", "grace_seconds", "must_stop", "new_token", "renewed"]
 
 LONGEST_SECONDS = 31 * 86_400.0
-"""No lease is longer."""
+"""Longest lease."""
 
 
 class Lease:
@@ -31,40 +31,40 @@ class Lease:
         self.token = token  # fresh for every claim
         self.claimed_at = claimed_at
         self.expires_at = expires_at
-        self.seconds = seconds  # the length it was given for, which its grace goes by
+        self.seconds = seconds  # its length, which determines its grace
 
     def __repr__(self) -> str:
         return f"Lease({self.holder!r}, until {self.expires_at.isoformat()})"
 
 
 def new_token() -> str:
-    """A claim token that nobody else has: 32 hexadecimal digits."""
+    """Return a claim token that nobody else has: 32 hexadecimal digits."""
     return os.urandom(16).hex()
 
 
 def grace_seconds(lease: Lease) -> float:
-    """The difference between clocks that does no harm: 2 % of the lease, at least 30 s."""
+    """Return the harmless difference between clocks: 2 % of the lease, at least 30 s."""
     return max(30.0, 0.02 * _length(lease.seconds))
 
 
 def expired(lease: Lease, now: datetime) -> bool:
-    """Whether somebody else may take the work: the grace after the end is over."""
+    """Return True if somebody else may take the work: the grace after the end is over."""
     return now - timedelta(seconds=grace_seconds(lease)) >= lease.expires_at
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Whether the holder may no longer rely on it: the grace before the end has begun.
+    """Return True if the holder may no longer rely on it: the grace before the end has begun.
 
-    A lease that is short itself gives up a third of its length, and keeps the use of the rest.
+    A short lease gives up a third of its length, and keeps the use of the rest.
     """
     margin = min(grace_seconds(lease), _length(lease.seconds) / 3)
     return now + timedelta(seconds=margin) >= lease.expires_at
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """The lease with its end moved forward, never back, also when the clock jumped back.
+    """Return the lease with its end moved forward, never back, also if the clock jumped back.
 
-    ``LeaseLost`` when it had expired: the work may already be somebody else's.
+    ``LeaseLost`` if it had expired: the work may already be somebody else's.
     """
     if expired(lease, now):
         raise LeaseLost(
@@ -79,5 +79,5 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
 
 
 def _length(seconds: float) -> float:
-    """A length that can be reckoned with, whatever stood in the state; what is no length is none."""
+    """Return a usable length, whatever the state holds; 0 for one that is not positive."""
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else 0.0

@@ -1,9 +1,9 @@
-"""One owner at a time: the kernel's lock on a file in the root, then the directory that shell scripts look at.
+"""One owner at a time: the kernel's lock on a file in the root, then the directory for shell scripts.
 
-What it does not promise: ``/tmp`` belongs to one host and often to one container, so the directory excludes nobody
-else; only the file in the root does. Where the disk knows no ``flock``, a directory inside the root stands in for it,
-and a holder on another host counts as dead 120 s after its last ``verify``. A process that was stopped for minutes may
-have lost the lock: pass ``verify`` as ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9.
+Limits: ``/tmp`` belongs to one host and often to one container, so the directory excludes nobody else; only the file in
+the root does. On a disk without ``flock``, a directory inside the root replaces it, and a holder on another host counts
+as dead 120 s after its last ``verify``. A process that was stopped for minutes may have lost the lock: pass ``verify``
+as ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. ``previous`` is who held the lock before and died with it, known once the lock is ours."""
+    """One lock file. ``previous`` is the holder that died with the lock, known once this process has it."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -54,7 +54,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """``None`` when the lock is ours now, else who holds it. ``OSError`` where the disk knows no ``flock``."""
+        """Take the lock and return ``None``, else return its holder. ``OSError`` if the disk has no ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -72,16 +72,19 @@ class LockFile:
     def _holder_of(self, descriptor: int) -> str | None:
         if not try_lock(descriptor):
             return str(_named_in(descriptor) or "another process")
-        return None if self._is_at_its_place(descriptor) else "somebody who removed the lock file"
+        return None if self._is_at_its_place(descriptor) else "a process that removed the lock file"
 
     def confirm(self) -> bool:
-        """Whether the lock is still ours. A lock file that was deleted under us is made again, if nobody else did."""
+        """Return True if this process still has the lock.
+
+        A deleted lock file is created again, unless another one exists.
+        """
         if self._descriptor < 0:
             return False
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Frees the lock; the file stays, empty. Safe to repeat."""
+        """Free the lock; the file stays, empty. Safe to repeat."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -89,7 +92,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Who holds the lock now; ``None`` when nobody does. Takes nothing. ``OSError`` as above."""
+        """Return the holder of the lock; ``None`` if it is free. Does not take it. ``OSError`` as in ``try_take``."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -103,7 +106,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """The time of the disk that the file lies on, which all hosts share, in seconds since 1970."""
+        """Touch the file and return the time of its disk, which all hosts share, in seconds since 1970."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -143,7 +146,7 @@ class LockFile:
 
 
 def _sign(descriptor: int) -> None:
-    """Writes who we are, for people; a full disk does not stop us."""
+    """Write this process's identity for people; ignore a full disk."""
     text = jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode()
     try:
         os.pwrite(descriptor, text, 0)
@@ -167,7 +170,7 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """The lock was taken away while it was held, from a process that was stopped for minutes; nothing was written."""
+    """The lock was lost while it was held, by a process that was stopped for minutes; nothing was written."""
 
 
 class Lock:
@@ -197,11 +200,11 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Who held the lock before and died with it; ``None`` when it was released in order."""
+        """Holder that died with the lock; ``None`` if it was released properly."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Takes the lock. ``LockBusy`` names the holder after the timeout; ``Refused`` when it can never be had."""
+        """Take the lock. ``LockBusy`` names the holder after the timeout; ``Refused`` if it can never be taken."""
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -214,12 +217,12 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Gives the lock back, as far as it is still ours. Safe to repeat."""
+        """Release the lock, if this process still has it. Safe to repeat."""
         while self._held:
             self._held.pop().release()
 
     def verify(self) -> None:
-        """``LockLost`` when the lock is no longer ours; nothing may be written then."""
+        """Raise ``LockLost`` if this process no longer has the lock; nothing may be written then."""
         if self._held and all(part.confirm() for part in self._held):
             return
         raise LockLost(
@@ -252,13 +255,13 @@ class Lock:
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
-    """The directory by which shell scripts lock this root: its name holds a digest of the resolved path."""
+    """Return the directory by which shell scripts lock this root: its name holds a digest of the resolved path."""
     key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Who holds the lock on a root now, for messages; ``None`` when nobody does or it cannot be seen."""
+    """Return the holder of the lock on a root, for messages; ``None`` if it is free or cannot be seen."""
     path = os.path.join(os.path.realpath(root), file)
     try:
         return LockFile(path).holder()
@@ -266,14 +269,14 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
         return LockDirectory(f"{path}.d").holder() if error.errno in _NO_FLOCK else None
 
 
-# ---- the kernel's lock on any open file or folder: one holder at a time, freed at any death of it
+# ---- the kernel's lock on any open file or folder: one holder at a time, freed when it dies
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
-"""The kernel has no wait with an end, so whoever waits asks again, first soon and then more seldom."""
+"""Pauses between attempts: the kernel has no wait with a timeout."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Whether the lock is ours now. ``OSError`` where the disk knows no ``flock``."""
+    """Take the lock and return True, or False if it is held. ``OSError`` if the disk has no ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -282,12 +285,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """The same after at most so many seconds."""
+    """Take the lock as ``try_lock``, after at most so many seconds."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """``None`` once ``try_take`` gives that, else who still holds it at ``deadline``, by ``time.monotonic``."""
+    """Return ``None`` once ``try_take`` does, else the holder at ``deadline`` (by ``time.monotonic``)."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

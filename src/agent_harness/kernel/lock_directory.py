@@ -1,8 +1,8 @@
-"""A lock that is a directory: made by ``mkdir``, judged by who is named in it, removed by way of a rename.
+"""A lock that is a directory: created by ``mkdir``, held by the process it names, removed by way of a rename.
 
 Shell scripts can take part, since ``mkdir`` excludes in every language, and so can hosts that share a disk without
-``flock``. Whoever judges a directory holds the kernel lock of ``file`` where there is one, so that no two of our
-own processes judge the same directory. Source: ``tasklist.md`` 9.1, 9.3.
+``flock``. Anyone who checks a directory holds the kernel lock of ``file`` if there is one, so that no two processes of
+the harness check the same directory. Source: ``tasklist.md`` 9.1, 9.3.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["LockDirectory"]
 
 START_SECONDS = 2.0
-"""How long a directory without a pid belongs to somebody who is about to write it."""
+"""Time in which the creator of a directory must write its pid."""
 
 FAR_HOLDER_SECONDS = 120.0
-"""How long a holder whose process cannot be seen from here counts as alive after its last sign of life."""
+"""Time for which an invisible holder counts as alive after its last sign of life."""
 
 _PID, _OWNER = "pid", "owner.json"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,7 +36,7 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """One lock directory. ``now`` is the clock of the disk that it lies on, in seconds since 1970."""
+    """One lock directory. ``now`` is the clock of its disk, in seconds since 1970."""
 
     __slots__ = ("_made", "_now", "path")
 
@@ -46,15 +46,15 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """``None`` when the lock is ours now, else who holds it. ``Refused`` for what another user put there."""
+        """Take the lock and return ``None``, else return its holder. ``Refused`` if it belongs to another user."""
         if self._make():
             return None
         seen = _look(self.path)
         if seen is None:
-            return "somebody who is just leaving"
+            return "a process that is just ending"
         if seen.uid != os.geteuid():
             raise Refused(
-                f"{self.path} belongs to another user (uid {seen.uid}), so that nobody else can take the lock",
+                f"{self.path} belongs to another user (uid {seen.uid}), so that you cannot take the lock",
                 hint=f"ask that user to remove it: rm -r {self.path}",
                 reason="lock_denied",
             )
@@ -62,10 +62,10 @@ class LockDirectory:
         if holder:
             return holder
         _remove(self.path, seen)
-        return None if self._make() else "somebody who was faster"
+        return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Whether it is still the directory that we made; if so, hosts that cannot see our process get a sign."""
+        """Return True if the directory is still this process's; if so, touch it, as a sign for other hosts."""
         if self._own() is None:
             return False
         try:
@@ -75,7 +75,7 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Removes the directory if it is still ours. What cannot be removed goes stale with us. Safe to repeat."""
+        """Remove the directory if it is still this process's. If that fails, it becomes stale. Safe to repeat."""
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -84,7 +84,7 @@ class LockDirectory:
                 return
 
     def holder(self) -> Owner | None:
-        """Who holds it now, where that is written in it."""
+        """Return the holder, if one is written in it."""
         seen = _look(self.path)
         return seen.owner if seen and seen.holder(self._now()) else None
 
@@ -93,7 +93,7 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Whether the name was free, and is ours now: somebody who does not wait may snatch it half made."""
+        """Create the directory; return True if this process has it. Another process may take it half made."""
         try:
             os.mkdir(self.path, 0o700)
         except FileExistsError:
@@ -127,7 +127,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """A directory, or whatever else has its name, as it was at one moment."""
+    """A directory, or anything else with its name, as it was at one moment."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -142,7 +142,7 @@ class _Seen:
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
-        """Who holds it, or ``None`` when it is stale. A time stamp of the future counts like one of the past."""
+        """Return the holder, or ``None`` if it is stale. A time stamp of the future counts like one of the past."""
         if not self.is_folder:
             return None
         age = abs(now - self.mtime_ns / 1e9)
@@ -155,12 +155,12 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Whether nothing came or went since. An inode number alone proves nothing: it is soon used again."""
+        """Return True if nothing was added or removed since. Inode numbers are reused, so the time counts too."""
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
 def _look(path: str) -> _Seen | None:
-    """What has this name now, links not followed; ``None`` when nothing has."""
+    """Return the entry with this name, links not followed; ``None`` if there is none."""
     try:
         folder = os.open(path, _FOLDER_FLAGS)
     except FileNotFoundError:
@@ -177,7 +177,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Removes what was seen and nothing else: under a new name it cannot be confused with a successor."""
+    """Remove exactly the entry that was seen; after a rename it cannot be confused with a successor."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)
@@ -217,7 +217,7 @@ def _write(folder: int, name: str, text: str) -> None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """The beginning of a small file, or nothing when it is missing, a link or a pipe without a writer."""
+    """Return the beginning of a small file; nothing if it is missing, a link or a pipe without a writer."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:

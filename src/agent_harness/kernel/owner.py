@@ -1,10 +1,10 @@
-"""Who a process is, and whether it still lives: pid, start time, boot, host and user.
+"""Identity of a process, and if it still lives: pid, start time, boot, host and user.
 
 A pid alone proves nothing, since pids are used again. Death is believed only on proof: the pid is gone, or it belongs
 to a process that started at another moment or in another boot. Source: ``tasklist.md`` 9.3.
 
-Linux is read from ``/proc``. Elsewhere psutil gives the start time as a wall-clock moment, which says the boot as well,
-so that the boot id may stay empty there.
+Linux is read from ``/proc``. Elsewhere psutil gives the start time as a wall-clock moment, which identifies the boot as
+well, so that the boot id may stay empty there.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 _PROC = "/proc"
-_PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # where an agent is told that it works
+_PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
-"""The variable that names the project to whoever works in a place of a parallel run."""
+"""Variable that names the project to an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """One process, told apart from every other process of every boot and every host."""
+    """One process, distinct from every other process of every boot and every host."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -49,7 +49,7 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """The members of the JSON record, in a fixed order."""
+        """Return the members of the JSON record, in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -60,7 +60,10 @@ class Owner:
 
     @classmethod
     def from_record(cls, record: object) -> Owner | None:
-        """The owner that a record names; ``None`` when a member is missing or of the wrong kind. Extra ones pass."""
+        """Return the owner in a record; ``None`` if a member is missing or of the wrong kind.
+
+        Extra ones are ignored.
+        """
         if not isinstance(record, dict):
             return None
         pid, uid = record.get("pid"), record.get("uid")
@@ -86,13 +89,13 @@ class Owner:
 
 
 def current() -> Owner:
-    """This process."""
+    """Return this process."""
     own = of(os.getpid())
     return own or Owner(os.getpid(), "", _boot_id(), _host(), os.getuid())
 
 
 def of(pid: int) -> Owner | None:
-    """The process that has this pid now; ``None`` when there is none, or only a zombie."""
+    """Return the process that has this pid now; ``None`` if there is none, or only a zombie."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -100,7 +103,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Whether a process has this pid now. Another user's process counts (``EPERM``), a zombie does not."""
+    """Return True if a process has this pid now. Another user's process counts (``EPERM``), a zombie does not."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -113,7 +116,7 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """``dead`` only on proof; ``unknown`` on another host, or when its pids cannot be seen from this container."""
+    """Return ``dead`` only on proof; ``unknown`` on another host, or if its pids are invisible in this container."""
     if owner.host != _host():
         return "unknown"
     boot, _, space = owner.boot_id.partition("/")
@@ -129,7 +132,7 @@ def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
 
 
 def processes_tagged(name: str, value: str) -> list[int]:
-    """Pids of this user's processes that were started with ``name=value`` in their environment, lowest first."""
+    """Return pids of this user's processes that started with ``name=value`` in their environment, sorted."""
     wanted = os.fsencode(f"{name}={value}")
     if not os.path.isdir(f"{_PROC}/self"):
         import psutil
@@ -147,11 +150,10 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """``Refused`` when this process, or one above it, belongs to an agent that the harness has set to work there.
+    """Raise ``Refused`` if an agent of the harness runs this process, or one above it, for this root.
 
-    Without a ``root``: wherever it works.
-
-    Some commands are a person's decision. An agent that hides where its processes come from is not told apart.
+    Without a ``root``: anywhere. Some commands are a person's decision. An agent that hides the parents of its
+    processes is not recognised.
     """
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
@@ -179,7 +181,7 @@ def _environment(pid: str) -> bytes:
 
 
 def _look(pid: int) -> tuple[str, int]:
-    """Start time and user of a process; an empty text and our own user when it hides them."""
+    """Return start time and user of a process; an empty text and this user if it hides them."""
     fields = _stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
@@ -195,15 +197,15 @@ def _is_zombie(pid: int) -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """The pid of a process's parent; ``None`` when there is no such process, or no /proc."""
+    """Return the pid of a process's parent; ``None`` if there is no such process, or no /proc."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """The environment of this process, then those with which the processes above it began, as far as they are told.
+    """Yield the environment of this process, then the readable initial environments of its ancestors.
 
-    Who started a command is told by them even where the command has dropped its own variables.
+    They identify the starter of a command even if the command has dropped its own variables.
     """
     yield os.environ
     above: int | None = os.getppid()
@@ -220,7 +222,7 @@ def environments() -> Iterator[Mapping[str, str]]:
 
 
 def _stat_fields(pid: int) -> list[str] | None:
-    """The fields of ``/proc/PID/stat`` after the command name, which may hold blanks and brackets itself."""
+    """Return the fields of ``/proc/PID/stat`` after the command name, which may itself hold blanks and brackets."""
     try:
         text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")
     except OSError:
@@ -230,7 +232,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """The boot, plus ``/`` and the pid namespace inside a container; empty where the system has no boot id."""
+    """Return the boot, plus ``/`` and the pid namespace inside a container; empty if the system has no boot id."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

@@ -1,4 +1,4 @@
-"""The files by which a project is known, and its kind. Source: ``tasklist.md`` 2."""
+"""Files that identify a project, and its kind. Source: ``tasklist.md`` 2."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("longtask", ("task.json", "checkpoint.json")),
     ("tasklist", ("harness-tasks.json.bak",)),
 )
-"""A task list whose file is gone is known by its backup; the nearest folder counts, and in it the first that fits.
+"""Signs of each kind; the nearest folder counts, and in it the first match.
 
-Where nothing is found, a list whose files are all gone is known by the copy that is kept of it outside of its folder.
+A task list without its file is recognised by its backup. If nothing is found, a list whose files are all gone is
+recognised by its copy outside the folder.
 """
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:
-    """Whether a folder has any of the files by which a project of this kind is known; not all are needed."""
+    """Return True if a folder has any of the files that identify a project of this kind; not all are needed."""
     names = [name for known, names in SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)

@@ -1,18 +1,18 @@
-"""The clock of rate limits: which account's provider refuses until when, for every harness of this user.
+"""Rate limits by account, with their end, for every harness of this user.
 
     $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json
-    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     how many of its agents may work, once it was refused
+    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     how many of its agents may run, once it was refused
 
-It outlives a kill and a reboot. It never stops a run: a file that is damaged is no limit, and what cannot be written is
-only known to whoever noted it. The moment comes from the first source that has one:
+It outlives a kill and a reboot. It never stops a run: a damaged file means no limit, and a limit that cannot be written
+is known only to its process. The end comes from the first source that has one:
 
     structured   the reset or the wait that the provider states as such
-    text         the wait that its message tells in prose (``kernel/retry.py``)
+    text         the wait in the prose of its message (``kernel/retry.py``)
     contract     the wait that a person has set for a refusal that names none (``rateLimitPolicy`` of a long task)
     guess        a wait that grows with each refusal in a row, from half a minute to five minutes
 
-A limit that is lifted leaves the moment behind at which it was, so that whoever has written its end down elsewhere
-hears of it. Reading loads little, and makes nothing.
+A lifted limit leaves the time of the lift, for others that have recorded its end. Reading loads little, and creates
+nothing.
 
 Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6. Of throttles: ``scale.md`` SC-43.
 """
@@ -51,7 +51,7 @@ __all__ = [
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
 FORGOTTEN_AFTER_SECONDS = 86_400.0
-"""Refusals further apart than this are not in a row."""
+"""Longest distance between two refusals in a row."""
 
 _FOLDER = "limits"
 _ENDING, _THROTTLE = ".json", ".gate"
@@ -61,11 +61,11 @@ _READ = 2000  # characters of a message that are looked at
 _LOCK_SECONDS = 20.0
 _SLACK_SECONDS = 2.0
 _GUESSED = ("guess", "contract")
-_LONGEST_QUIET = 40 * 86_400.0  # beyond any limit, a throttle says what no clock of ours writes
+_LONGEST_QUIET = 40 * 86_400.0  # longer than any limit; a later time in a throttle is invalid
 
 
 class RateLimit:
-    """One account that is refused: until when, by whose word, and how often in a row."""
+    """One refused account: until when, by which source, and the number of refusals in a row."""
 
     __slots__ = ("account", "attempt", "noted_at", "said", "source", "until")
 
@@ -80,11 +80,11 @@ class RateLimit:
         self.noted_at = noted_at
 
     def seconds_left(self, now: datetime) -> float:
-        """How long it is still in force; 0 when it is over."""
+        """Return the seconds until it ends; 0 when it is over."""
         return max(0.0, (self.until - now).total_seconds())
 
     def as_record(self) -> JsonObject:
-        """Its members, as the file holds them."""
+        """Return its members, as the file holds them."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until, fraction=True),
@@ -95,7 +95,7 @@ class RateLimit:
         }
 
     def as_notice(self) -> JsonObject:
-        """What a person is told of it: whose, until when by the clock on the wall, and the command that lifts it."""
+        """Return the notice for a person: account, end in UTC and local time, and the command that lifts it."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until),
@@ -104,17 +104,17 @@ class RateLimit:
         }
 
     def __str__(self) -> str:
-        by = "no reset was told" if self.source in _GUESSED else f"said by its provider ({self.source})"
+        by = "the provider named no reset" if self.source in _GUESSED else f"said by its provider ({self.source})"
         return f"{self.account} is refused until {clock.timestamp(self.until)}, {by}, attempt {self.attempt}"
 
 
 def sentence(notice: JsonObject) -> str:
-    """A notice in one line."""
+    """Return a notice in one line."""
     return f"Rate limited: {notice['account']} until {notice['until_local']}; to go on at once: {notice['lift']}"
 
 
 def clearing(account: str) -> str:
-    """The command with which a person lifts the limit of an account."""
+    """Return the command with which a person lifts the limit of an account."""
     from shlex import quote
 
     return f"harness limits clear {quote(account)}"
@@ -129,10 +129,10 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """In how many seconds an account may be tried again, before ``HARNESS_TIME_SCALE``, and by which source. Pure.
+    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE``, and their source. Pure.
 
-    A reset that has passed is no reset. Nothing is longer than 31 days. ``guess_seconds`` is the wait that a contract
-    has for a refusal which names none.
+    A reset that has passed is ignored. Nothing is longer than 31 days. ``guess_seconds`` is the contract's wait for a
+    refusal that names none.
     """
     from agent_harness.kernel import retry
 
@@ -150,11 +150,11 @@ def reopening(
 
 
 _unkept: dict[str, RateLimit] = {}
-"""What this process was told and no disk took: it would ask a provider that refuses without a pause."""
+"""Limits that could not be written: without them this process would ask a refusing provider without a pause."""
 
 
 class LimitClock:
-    """The clock of this user; ``folder`` is for whoever keeps one elsewhere."""
+    """Rate limits of this user; ``folder`` is for a different location."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -166,7 +166,7 @@ class LimitClock:
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
-        """The limit of an account that is not over; ``None`` when it may be tried. Takes no lock unless time jumped."""
+        """Return the limit of an account that is in force; ``None`` if it may be tried. No lock unless time jumped."""
         found = self._read(account)
         now = self._now()
         if found and _has_jumped(found, now):
@@ -174,7 +174,7 @@ class LimitClock:
         return found if found and found.until > now else None
 
     def all(self) -> list[RateLimit]:
-        """Every limit in force, the first that ends first."""
+        """Return every limit in force, the first that ends first."""
         found = [limit for account in self._accounts() if (limit := self.in_force(account))]
         return sorted(found, key=lambda limit: (limit.until, limit.account))
 
@@ -187,10 +187,10 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Keeps that an account was refused now; what is in force afterwards.
+        """Record that an account was refused now; return the limit in force afterwards.
 
-        While a limit is in force, a word of the provider takes its place, the wait of a contract that of a guess, and
-        a guess does not. ``guess_seconds``: see ``reopening``.
+        While a limit is in force, a provider's statement replaces it, the wait of a contract replaces a guess, and a
+        guess replaces nothing. ``guess_seconds``: see ``reopening``.
         """
         made: list[RateLimit] = []
 
@@ -216,12 +216,11 @@ class LimitClock:
         shown: RateLimit | None = None,
         by: str | None = None,
     ) -> bool:
-        """Lifts the limit of an account, since a person says so, or it works; whether one was known.
+        """Lift the limit of an account, at a person's request, or since it works; return True if one was known.
 
-        With ``noted_before``, when the work that went well began, a refusal stays that came later, and nothing
-        is written where none is known. Without it, ``decided_since`` tells of it in any case, and the throttle
-        of the account is gone. With ``shown`` only this very limit is lifted; the record names ``by`` which
-        view a person asked.
+        With ``noted_before``, the start of the successful work, a later refusal stays, and nothing is written if none
+        is known. Without it, ``decided_since`` reports it in any case, and the throttle of the account is removed. With
+        ``shown`` only exactly this limit is lifted; the record names in ``by`` the view that the person used.
         """
         if noted_before and self._read(account) is None:
             return False
@@ -244,11 +243,11 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Until when an account is refused, by what became known after ``seen``; ``None``: nothing did.
+        """Return the end of a refusal, by records after ``seen``; ``None`` if there are none.
 
-        The moment has passed where the limit was lifted since then.
+        The moment has passed if the limit was lifted since then.
         """
-        self.in_force(account)  # counts anew where the wall clock was set back
+        self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
         if lifted:
@@ -260,7 +259,7 @@ class LimitClock:
     # ---------------------------------------------------------------------------------------------------------
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """How an account that may have ``most`` agents is let in by now; ``None`` where nobody has to wait."""
+        """Return the present throttle of an account with at most ``most`` agents; ``None`` if none has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -269,11 +268,11 @@ class LimitClock:
         return throttles.grown(found, most, _seconds(self._now())) if found else None
 
     def throttled(self) -> list[str]:
-        """The accounts for which a throttle is kept."""
+        """Return the accounts that have a throttle."""
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Until one more of its agents may begin beside so many; ``None``: once one of these has ended."""
+        """Return seconds until one more agent may start beside so many; ``None``: once one of these has ended."""
         from agent_harness.kernel.host import throttles
 
         throttle = self.throttle(account, most)
@@ -283,7 +282,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """One of its agents begins. To be called by whoever keeps others from asking meanwhile."""
+        """Record the start of an agent. Call it while others are kept from asking."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -296,7 +295,7 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """A refusal has come, and the clock is locked: fewer may work."""
+        """Narrow the throttle after a refusal, under the lock: fewer agents may run."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
@@ -312,7 +311,7 @@ class LimitClock:
             return
 
     def _read_throttle(self, account: str) -> Throttle | None:
-        """What the file holds; ``None`` where there is none, or a damaged one."""
+        """Return the throttle in the file; ``None`` if there is none, or a damaged one."""
         from agent_harness.kernel.host.throttles import Throttle
 
         try:
@@ -340,13 +339,14 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """What is known of each account, a limit or that it was lifted, as another machine takes it by ``adopt``."""
+        """Return the record of each account, a limit or a lift, in the form that ``adopt`` takes on another machine."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Keeps what another machine knows of an account, where that is newer than what is known here.
+        """Store another machine's record of an account, if it is newer than the one here; return True if stored.
 
-        What is neither a limit nor a lift is passed over; a limit is as long as any, whatever its file says.
+        Anything that is neither a limit nor a lift is ignored; no limit is longer than the maximum, whatever the record
+        says.
         """
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
@@ -367,7 +367,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """The limit counted from now on, for as long as it was noted for: the wall clock was set back meanwhile."""
+        """Return the limit restarted now with its original length: the wall clock was set back meanwhile."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -382,7 +382,7 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """What ``act`` makes of an account, written under the lock; ``None`` when it could not be kept."""
+        """Return the result of ``act`` for an account, written under the lock; ``None`` if it could not be stored."""
         if not self._place(make=True):
             return None
         try:
@@ -396,8 +396,8 @@ class LimitClock:
             return None
 
     def _place(self, *, make: bool = False) -> str | None:
-        """The folder of the clock; ``None`` while there is none, or none to write in."""
-        if self._is_own:  # looked up each time: another one of this user may have made the usual place by now
+        """Return the folder of the limits; ``None`` while there is none that is writable."""
+        if self._is_own:  # looked up each time: another process may have created the default folder by now
             self._folder = trusted_state.of_user(_FOLDER, project=self._project, make=make)
         return self._folder
 
@@ -413,7 +413,7 @@ class LimitClock:
         return unkept if unkept and (told is None or told < unkept.noted_at) else found
 
     def _record(self, account: str) -> JsonObject:
-        """What the file of an account holds; empty where there is none, or a damaged one."""
+        """Return the content of an account's file; empty if there is none, or a damaged one."""
         try:
             return files.read_json(self._path(account), exact=False) if self._place() else {}
         except (HarnessError, OSError):
@@ -440,7 +440,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """The moment on the clock of throttles, on which waits are as long as they are said to be."""
+    """Return the moment on the clock of throttles, which is not scaled."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -450,7 +450,7 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """What an account's limit is once it is refused again. Pure but for ``HARNESS_TIME_SCALE``."""
+    """Return an account's limit after another refusal. Pure but for ``HARNESS_TIME_SCALE``."""
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal
@@ -474,7 +474,7 @@ def _after(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Whether the wall clock was set back since the limit was noted, or the file says what no clock of ours writes."""
+    """Return True if the wall clock was set back since the limit was noted, or the limit is longer than possible."""
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
@@ -482,7 +482,7 @@ def _has_jumped(limit: RateLimit, now: datetime) -> bool:
 
 
 def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
-    """The limit that a record holds; ``None`` when it holds none of this account."""
+    """Return the limit in a record; ``None`` if it holds none of this account."""
     until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
     attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
     if record.get("account") != account or until is None or noted_at is None:
@@ -499,7 +499,7 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """A file name of its own for each account; a long or an odd one is a digest."""
+    """Return a unique file name for each account; a digest for a long or an odd one."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

@@ -1,7 +1,7 @@
-"""Text without secrets: what looks like one, and what our own environment knows to be one, becomes ``***``.
+"""Masking of secrets in text: recognised shapes, and secret values of this process's environment, become ``***``.
 
-Masking too much is cheap, masking too little is not; only what is plainly code or prose is left alone. Every pattern is
-possessive or bounded, so that the time is linear in the text whatever an agent printed. Masking twice changes nothing.
+Masking too much is cheap, masking too little is not; only plain code or prose is left alone. Every pattern is
+possessive or bounded, so that the time is linear in the text, whatever an agent printed. Masking twice changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HARMLESS_LAST |= {"name", "path", "sock", "type", "uri", "url", "usage", "versi
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable, member or option of this name holds a secret: ``API_KEY``, ``dbPassword``, ``--token``."""
+    """Return True if a name says that its value is a secret: ``API_KEY``, ``dbPassword``, ``--token``."""
     return len(name) <= 200 and _is_secret_name(name)
 
 
@@ -58,7 +58,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """The names of an environment's variables that hold secrets."""
+    """Return the names of an environment's variables that hold secrets."""
     return [name for name in env if is_secret_name(name)]
 
 
@@ -66,8 +66,8 @@ def secret_names(env: Mapping[str, str]) -> list[str]:
 
 
 def redact(text: str) -> str:
-    """The same text, its secrets masked."""
-    for _ in range(8):  # what one mask uncovers, the next pass finds; almost always there is nothing
+    """Return the text with its secrets masked."""
+    for _ in range(8):  # one mask may uncover another secret; almost always the first pass is enough
         masked = text
         for step in _STEPS:
             masked = step(masked)
@@ -82,7 +82,7 @@ _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _private_keys(text: str) -> str:
-    """Key blocks, to the end of the text where a block was cut off."""
+    """Mask key blocks, to the end of the text if a block was cut off."""
     parts: list[str] = []
     at = 0
     while begin := _KEY_BEGINS.search(text, at):
@@ -97,16 +97,16 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Counts a value, and the password in it where it is an address, as a secret for the rest of this process.
+    """Mask a value, and the password of an address, for the rest of this process.
 
-    For what a person has handed on under a name that does not say so. Values of less than 8 characters are not masked.
+    For a secret that a person gave under a name that does not say so. Values of less than 8 characters are not masked.
     """
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
 
 
 def _own_values(text: str) -> str:
-    """What our environment holds under secret names, and what we were told to mask."""
+    """Mask the values under secret names in the environment, and those of ``mask_from_now_on``."""
     values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
     for spelling in _spellings(frozenset(values)):
         text = text.replace(spelling, MASK)
@@ -117,14 +117,14 @@ _LETTER = re.compile(r"[^\x00-\x7f]")
 
 
 def _escaped(letter: re.Match[str]) -> str:
-    """A letter beyond ASCII, as JSON may write it."""
+    """Return a letter beyond ASCII as JSON may write it."""
     halves = letter[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """How these values stand in a text, the longest first: as they are, a line alone, within JSON or Python."""
+    """Return the spellings of these values in a text, the longest first: plain, by line, in JSON or Python."""
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -150,7 +150,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Tokens that providers made recognisable; words in which no digit stands are left alone."""
+    """Mask tokens in the formats of known providers; words without a digit are left alone."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -159,7 +159,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """``Bearer`` and ``Basic`` with what follows, unless that is a plain word."""
+    """Mask the word after ``Bearer`` and ``Basic``, unless it is a plain word."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]
@@ -181,7 +181,7 @@ _NO_VALUES = {"", "none", "null", "true", "false"}
 
 
 def _named_values(text: str) -> str:
-    """``NAME=value``, ``name: value``, ``"name": "value"`` where the name says secret."""
+    """Mask ``NAME=value``, ``name: value``, ``"name": "value"`` if the name says secret."""
     parts: list[str] = []
     at = 0
     while found := _NAMED.search(text, at):
@@ -196,7 +196,7 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Where the value after a secret name ends; where it starts, when it is none."""
+    """Return the end of the value after a secret name; its start if it is not a value."""
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -210,7 +210,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Whether it is a value, and not code, a placeholder or prose; ``NAME=value`` without blanks is taken as one."""
+    """Return True for a value, not code, a placeholder or prose; ``NAME=value`` without blanks counts as one."""
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():
@@ -224,7 +224,7 @@ _OPTION = re.compile(
 
 
 def _options(text: str) -> str:
-    """``--password value`` of a command line."""
+    """Mask ``--password value`` of a command line."""
 
     def mask(found: re.Match[str]) -> str:
         quote = found[3][0] if found[3][0] in "\"'" else ""
@@ -237,7 +237,10 @@ _LOGIN = re.compile(r"(://[^\s/@:\"'<>]*+:)[^\s/\"'<>]+@")
 
 
 def _logins(text: str) -> str:
-    """The password of ``scheme://user:password@host``."""
+    """Mask the password of ``scheme:
+
+    user:password@host``.
+    """
     return _LOGIN.sub(rf"\1{MASK}@", text)
 
 

@@ -1,6 +1,6 @@
-"""How long to wait before the next try: longer each time, as long as the other side asks, never without end.
+"""Waits before the next try: growing, or as long as the other side asks, and always bounded.
 
-All waits are in seconds and computed only; whoever waits uses ``clock.sleep``. Sources: ``features.md`` C28,
+All waits are in seconds and only computed; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
 ``longtask.md`` 11 (waits stated in prose).
 """
 
@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 __all__ = ["LONGEST_SECONDS", "Wait", "find_wait", "next_delay", "parse_retry_after", "seconds_asked"]
 
 LONGEST_SECONDS = 31 * 86_400.0
-"""What another side asks for is never taken to be longer."""
+"""Longest wait that another side can ask for."""
 
 
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """The wait after attempt number ``attempt`` (from 1): what the other side asks for, else the growing wait.
+    """Return the wait after attempt ``attempt`` (from 1): the requested one, else the growing one.
 
     Both end at ``cap``.
     """
@@ -34,7 +34,7 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Seconds to wait by a ``Retry-After`` header, a number or an HTTP date, at most 31 days; junk is ``None``.
+    """Return the seconds of a ``Retry-After`` header, a number or an HTTP date, at most 31 days; ``None`` for junk.
 
     A date that has passed is 0; a negative number is junk.
     """
@@ -96,14 +96,14 @@ _WAITS: tuple[str, ...] = (
     rf"\bwait\b[^\n]{{0,30}}?{_UP_TO}(?P<span>{_SPAN})",
     rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
 )
-"""How a provider says when to come back; in each place of a text the first row that matches there counts."""
+"""Phrases with the time of a retry; at each position of a text the first matching row counts."""
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
-"""A header that states a window's length whether it is used up or not: heard when nothing else is said."""
+"""A header that states the length of a window, used up or not: it counts only without any other statement."""
 
 
 class Wait:
-    """A wait as it was stated: a span in ``seconds`` or the ``moment`` of its end; ``vague`` without a unit or zone."""
+    """A stated wait: a span in ``seconds`` or the ``moment`` of its end; ``vague`` without a unit or zone."""
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -114,9 +114,9 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Whole seconds that a text asks to wait, rounded up, from 0 to 31 days; ``None`` when it does not say.
+    """Return the whole seconds that a text asks to wait, rounded up, from 0 to 31 days; ``None`` if it does not say.
 
-    Where it says so several times, the last time counts.
+    The last statement in the text counts.
     """
     found = find_wait(text, now)
     if found is None:
@@ -126,7 +126,7 @@ def seconds_asked(text: str, now: datetime) -> int | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """The last wait that a text states, in prose, as a JSON member or as a header; ``None`` when it states none."""
+    """Return the last wait in a text, in prose, as a JSON member or as a header; ``None`` if there is none."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait
@@ -161,7 +161,7 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """The next time a clock shows this; local time, unless a zone is named."""
+    """Return the next time a clock shows this; local time, unless a zone is named."""
     hour, half = int(parts["hour"]), parts.get("half", "")[:1].lower()
     if not half and "minute" not in parts:
         return None
@@ -191,7 +191,7 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """A time zone by its name; ``None``, which means local time, when there is none of this name."""
+    """Return a time zone by its name; ``None``, which means local time, if there is none of this name."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo
@@ -217,7 +217,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The rows as one pattern, the names of their groups made different by a number; compiled on first use."""
+    """Return the rows as one pattern, with numbered group names; compiled on first use."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

@@ -1,4 +1,4 @@
-"""Where the project is, and of which kind: the nearest folder, upwards, that holds the signs of one.
+"""Location and kind of the project: the nearest folder, upwards, that holds the signs of one.
 
 Source: ``tasklist.md`` 2.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "kept_copy", "not_here"]
 
 PIN = "HARNESS_STATE_ROOT"
-"""The environment variable that names the folder of a task list outright."""
+"""Environment variable that names the folder of a task list."""
 NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
 STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
 
@@ -53,12 +53,12 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """The project at or above the first starting point that has one; the working directory when none is given.
+    """Return the project at or above the first start that has one; without a start, the working directory's.
 
-    ``None`` counts as not given; a starting point of the wrong type, or that no longer exists, is passed over. ``kind``
-    looks for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` when no task list is
-    there, since a wrong pin must not let us act on another project. ``pin=False``: a person named the
-    folder. Without ``kept``, a list whose files are all gone is none; so it is where ``pin`` is not asked.
+    ``None`` counts as not given; a start of the wrong type, or one that no longer exists, is skipped. ``kind`` looks
+    for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` if it has no task list, since
+    a wrong pin must not lead to another project. ``pin=False``: a person named the folder. Without ``kept``, or without
+    ``pin``, a list whose files are all gone does not count.
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
@@ -69,7 +69,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
         except (OSError, ValueError):
             pass
         raise NotAProject(
-            f"{PIN} names {pinned!r}, where no harness-tasks.json is",
+            f"{PIN} names {pinned!r}, which has no harness-tasks.json",
             hint=f"correct {PIN}, or unset it to look from the working directory upwards",
             reason="state_root_not_found",
         )
@@ -86,7 +86,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """The copy of a task list that was in this folder, which lies outside of it; ``None`` where there is none."""
+    """Return the copy, outside of this folder, of a task list that was in it; ``None`` if there is none."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
@@ -95,7 +95,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Whether the repository of a folder was told of a list once: one that was made anew in its place was not.
+    """Return True if the repository of a folder once had a list; a repository created again in its place did not.
 
     Outside of a repository nobody can tell, and the copy counts.
     """
@@ -123,7 +123,7 @@ def _knows_of_list(folder: str) -> bool:
 
 
 def _of_repository(start: object) -> list[str]:
-    """The folder and those above it, to the top of its repository; the folder alone outside of one."""
+    """Return the folder and those above it, to the top of its repository; the folder alone outside of one."""
     found: list[str] = []
     for folder in _upwards(start):
         found.append(folder)
@@ -133,7 +133,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """The folder and those above it, to the top; nothing when there is no such folder."""
+    """Yield the folder and those above it, to the top; nothing if there is no such folder."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

@@ -1,7 +1,7 @@
-"""Folders for temporary files that nobody needs any more once their owner is done, also after a crash.
+"""Folders for temporary files that are removed after their owner has ended, also after a crash.
 
-The owner holds a lock on the folder itself (``flock``), which goes with the process: a folder that nobody holds was
-left by a harness that was killed, and the next one that makes a folder removes it.
+The owner holds a lock on the folder itself (``flock``), which goes with the process. A folder that nobody holds was
+left by a harness that was killed, and the next one that creates a folder removes it.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ class TemporaryFolder:
     def __init__(self) -> None:
         _sweep_once()
         held = None
-        while held is None:  # somebody who sweeps may be faster
+        while held is None:  # another process's sweep may be faster
             self.path = tempfile.mkdtemp(prefix=PREFIX)
             held = _hold(self.path)
         self._held = held
@@ -37,19 +37,19 @@ class TemporaryFolder:
         self.close()
 
     def close(self) -> None:
-        """Removes the folder with everything in it. Safe to repeat."""
+        """Remove the folder with everything in it. Safe to repeat."""
         if self._held >= 0:
             remove_tree(self.path)
             os.close(self._held)
             self._held = -1
 
     def __del__(self) -> None:
-        if getattr(self, "_held", -1) >= 0:  # the next sweep finds that nobody holds it
+        if getattr(self, "_held", -1) >= 0:  # the next sweep removes it
             os.close(self._held)
 
 
 def sweep() -> int:
-    """Removes the folders whose owners are gone; how many."""
+    """Remove the folders whose owners are gone; return their number."""
     place = tempfile.gettempdir()
     with suppress(OSError):
         return sum(_swept(os.path.join(place, name)) for name in os.listdir(place) if name.startswith(PREFIX))
@@ -79,7 +79,7 @@ def _swept(path: str) -> bool:
 
 
 def _hold(path: str) -> int | None:
-    """The folder, held; ``None`` where somebody sweeps it away."""
+    """Hold the folder and return its descriptor; ``None`` if a sweep removes it."""
     try:
         held = _open(path)
     except FileNotFoundError:
@@ -102,9 +102,9 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Removes what is there: a folder with everything in it, a file, or a link and not what it leads to.
+    """Remove a path: a folder with everything in it, a file, or a link and not its target.
 
-    Nothing happens where nothing is. ``OSError`` as ``os.unlink``; of a folder, what cannot be removed stays.
+    A missing path is ignored. ``OSError`` as ``os.unlink``; the parts of a folder that cannot be removed stay.
     """
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
@@ -114,9 +114,9 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Removes a folder with everything in it, however deep and whatever its modes; whether it is gone.
+    """Remove a folder with everything in it, however deep and whatever its modes; return True if it is gone.
 
-    Links are not followed. Nobody else may be at work in it.
+    Links are not followed. Nobody else may be using it.
     """
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
@@ -126,9 +126,9 @@ def remove_tree(folder: str | os.PathLike[str]) -> bool:
 
 
 def _thinned(top: str) -> bool:
-    """Removes what it comes by; whether there was any.
+    """Remove everything in one pass; return True if anything was removed.
 
-    A folder is moved to the top before it is looked into, so that neither a path nor a stack grows with the depth.
+    A folder is moved to the top before it is read, so that neither a path nor a stack grows with the depth.
     """
     token, moved, removed = secrets.token_hex(8), 0, 0
     waiting = [top]

@@ -1,6 +1,6 @@
-"""How text reaches a terminal: what it would obey stands there as an escape, what it cannot show has a stand-in.
+"""Text for a terminal: control characters appear as escapes, and unencodable letters get a stand-in.
 
-Whether lines are plain, coloured, and how wide they are is decided here alone. Source: ``faces.md`` F-TERM-1 to 5.
+Only this module decides if lines are plain or coloured, and how wide they are. Source: ``faces.md`` F-TERM-1 to 5.
 """
 
 import os
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 LABEL = 11
-"""Columns that a label takes, with the blanks behind it, in lines that have one."""
+"""Columns of a label, including the blanks after it."""
 MORE = "..."
 
 _STAND_INS = {
@@ -45,7 +45,7 @@ _STAND_INS = {
 
 
 def quoted(word: str) -> str:
-    """The text as one word of a shell, as ``shlex.quote`` has it, which is loaded only where quotes are needed."""
+    """Return the text as one word of a shell, like ``shlex.quote``, which is loaded only if quotes are needed."""
     if word and word.isascii() and all(each.isalnum() or each in "@%+=:,./-_" for each in word):
         return word
     from shlex import quote
@@ -54,19 +54,19 @@ def quoted(word: str) -> str:
 
 
 def is_plain(stream: "TextIO | None" = None) -> bool:
-    """Whether lines one after the other are wanted: no terminal, a dumb one, CI, or ``HARNESS_PLAIN=1``."""
+    """Return True for output line by line: no terminal, a dumb one, CI, or ``HARNESS_PLAIN=1``."""
     stream = stream or sys.stdout
     on_terminal = stream is not None and not stream.closed and stream.isatty()
     return wants_times() or not on_terminal or os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
 
 
 def wants_times() -> bool:
-    """Whether plain lines were asked for, `--plain` or ``HARNESS_PLAIN=1``: each begins with its time."""
+    """Return True if plain lines were asked for, `--plain` or ``HARNESS_PLAIN=1``: each begins with its time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Whether to colour: `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else a terminal has colours."""
+    """Return True to colour: `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else by the terminal."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -79,17 +79,17 @@ def has_colour(stream: "TextIO | None" = None) -> bool:
 
 
 def printable(text: str) -> str:
-    """The text with every letter that is not printable, a line's end too, written as Python escapes it."""
+    """Return the text with every unprintable letter, a line's end too, written as Python escapes it."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """The same, with one blank for any run of blanks and line ends."""
+    """Return the text as ``printable`` does, with one blank for any run of blanks and line ends."""
     return printable(" ".join(text.split()))
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What a stream writes for letters that its encoding does not have; in JSON it stays the letter that it was.
+    """Return the stand-in for letters that a stream's encoding does not have; in JSON they stay the same letters.
 
     For ``codecs.register_error``.
     """
@@ -107,7 +107,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """The text as it stands on this stream (stdout): printable, with stand-ins for what its encoding does not have."""
+    """Return the text as this stream (stdout) shows it: printable, with stand-ins for unencodable letters."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -118,7 +118,7 @@ def shown(text: str, stream: "TextIO | None" = None) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns a printable text takes; letters of East Asia take two, marks on others none."""
+    """Return the columns of a printable text; letters of East Asia take two, combining marks none."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -129,7 +129,7 @@ def _columns_of(letter: str) -> int:
 
 
 def fitted(line: str, columns: int) -> str:
-    """As much of a printable line as fits into so many columns."""
+    """Return the part of a printable line that fits into so many columns."""
     if line.isascii():
         return line[:columns]
     used = 0
@@ -141,7 +141,7 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """The printable line where it fits; else as many whole words as do, and the sign that some are left out.
+    """Return the printable line if it fits; else as many whole words as fit, and ``MORE``.
 
     So no number is cut: a reader would take it for another one. A first word that is too long ends anywhere.
     """
@@ -155,19 +155,19 @@ def shortened(line: str, columns: int) -> str:
 
 
 def _may_end(line: str, place: int) -> bool:
-    """Whether a line may be broken there: before a blank, or beside a letter of East Asia."""
+    """Return True if a line may be broken there: before a blank, or beside a letter of East Asia."""
     return line[place].isspace() or (not line.isascii() and 2 in map(_columns_of, line[place - 1 : place + 1]))
 
 
 def padded(line: str, columns: int) -> str:
-    """The line with blanks behind it, so that it takes so many columns."""
+    """Return the line, padded with blanks to so many columns."""
     return line + " " * (columns - width(line))
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """The lines as a stream (stdout) takes them: broken at words on a terminal, but for those that begin so.
+    """Yield the lines as a stream (stdout) takes them: on a terminal broken at words, except for ``whole`` ones.
 
-    Those are commands, to be copied.
+    Those begin with one of these words: they are commands, to be copied.
     """
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
@@ -176,16 +176,16 @@ def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "Te
 
 
 def columns_of_terminal() -> int:
-    """The columns of the terminal of this process."""
+    """Return the columns of the terminal of this process."""
     import shutil
 
     return shutil.get_terminal_size().columns
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """A printable line broken at words, and beside letters of East Asia; a word that is too long stays whole.
+    """Return a printable line broken at words, and beside letters of East Asia; a word that is too long stays whole.
 
-    What follows is indented like its beginning; where that is a label, it stands below the text behind it.
+    Continuation lines have the same indentation; after a label, they stand below the text beside it.
     """
     if width(line) <= columns:
         return [line]
@@ -204,7 +204,7 @@ def wrapped(line: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str) -> "Iterator[str]":
-    """The parts between which a line may be broken, each with the blanks before it."""
+    """Yield the parts between which a line may be broken, each with the blanks before it."""
     begin = 0
     for place in range(1, len(text)):
         if text[place - 1] != " " and _may_end(text, place):

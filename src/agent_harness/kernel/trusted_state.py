@@ -1,12 +1,12 @@
-"""Where the harness keeps what decides over an agent's work: outside the project, one folder a project.
+"""State that decides over an agent's work, kept outside the project, in one folder for each project.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     by default below ~/.local/state
-    $XDG_STATE_HOME/agent-harness/limits/            what concerns all projects of the user
+    $XDG_STATE_HOME/agent-harness/limits/            limits for all projects of the user
 
-NAME is the real path of a place that stands for the project, so that each work tree has its own folder, and
-``place.json`` in it says which project that is. A project that was moved or copied has nothing here. Where the place
-cannot be written, the folder for temporary files is next; a place inside the project, or of another user, is none.
-Imports stay on the hot path of ``status``.
+NAME is the real path of a file or folder that identifies the project, so that each work tree has its own folder. Its
+``place.json`` names the project. A project that was moved or copied has nothing here. If the folder cannot be written,
+the one for temporary files is next; a folder inside the project, or of another user, is not used. Imports stay on the
+hot path of ``status``.
 
 This keeps honest agents and careless commands out, not a program of the same user that knows where to look.
 """
@@ -37,25 +37,25 @@ __all__ = [
 
 PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
-_SEEN_SECONDS = 86_400.0  # how long it is not written again that a project was seen
+_SEEN_SECONDS = 86_400.0  # between two notes that a project was seen
 _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
-"""What the place of a project is called, by which its kind is known."""
+"""Names that identify a project, and its kind."""
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """The folder of the project that ``place`` stands for, when a harness has made one; nothing is made here.
+    """Return the existing state folder of the project that ``place`` identifies; create nothing.
 
-    Without ``writable`` it may be one that can only be read, as in the sandbox of an agent.
+    Without ``writable`` it may be read-only, as in the sandbox of an agent.
     """
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """The project's folder, made where it is missing, and a line for the person when it is not at the usual place.
+    """Return the project's folder, created if missing, and a line for the person if it is not the default one.
 
-    ``None`` when no place outside the project can be written. That the project was seen is noted once a day, but for a
-    command that an agent calls in its sandbox, where the usual place is there and can only be read.
+    ``None`` if no folder outside the project can be written. The last use of the project is noted once a day, except
+    for a command that an agent calls in its sandbox, where the default folder exists and is read-only.
     """
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
@@ -67,11 +67,11 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
             if only_read in (None, folder):
                 _note(folder, place, project)
             return folder, None if _base(folder) == usual_base() else _elsewhere(folder)
-    return None, _elsewhere("the project, where one that a crash leaves behind is not believed")
+    return None, _elsewhere("the project; after a crash it is not trusted")
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Writes whose folder this is, where it does not say so, or has said so for a day; one look otherwise."""
+    """Write the project of this folder, unless noted within a day; one ``lstat`` otherwise."""
     path = os.path.join(folder, PLACE)
     try:
         if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
@@ -83,12 +83,12 @@ def _note(folder: str, place: str, project: str) -> None:
     kind = _SIGNS.get(os.path.basename(place), "features")  # git's folder of a linked work tree bears its name
     try:
         files.write_json(path, {"path": os.path.realpath(project), "kind": kind, "seen": clock.timestamp()})
-    except (OSError, ValueError, HarnessError):  # a full disk, or a path that is no text
+    except (OSError, ValueError, HarnessError):  # a full disk, or a path that is not text
         return
 
 
 class Place:
-    """The folder of one project, and what it says of it; what is not known is ``None``."""
+    """State folder of one project, and its record; unknown members are ``None``."""
 
     __slots__ = ("folder", "kind", "path", "seen")
 
@@ -100,23 +100,23 @@ class Place:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing of such a project is at its path any more."""
+        """True if nothing of such a project is at its path any more."""
         from agent_harness.kernel import project_signs
 
         return self.path is not None and not project_signs.is_left(self.path, self.kind)
 
 
 def places() -> list[Place]:
-    """The folders of all projects of this user, the one seen last first; links and files of others are passed over.
+    """Return the folders of all projects of this user, the latest first; links and files of others are skipped.
 
-    So is what commands in an agent's sandbox have left in the temporary folder: it says of no project that it is one.
+    Skipped too: folders that commands in an agent's sandbox have left among temporary files, without a record.
     """
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
     own = tuple(os.path.join(os.path.realpath(base), "projects", "") for base in _bases())
     found = (
         each for each in map(_place, known) if not (each.path or "").startswith(own)
-    )  # not where agents are lent one
+    )  # not inside the state folders themselves
     return sorted(found, key=lambda each: each.seen, reverse=True)
 
 
@@ -132,7 +132,7 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """By ``place.json``; a folder of an older version is known by its name, where that says it without a doubt."""
+    """Return the record of ``place.json``; for a folder of an older version, of an unambiguous name."""
     from agent_harness.kernel import clock, files
 
     record: dict[str, object]
@@ -153,12 +153,12 @@ def _place(folder: str) -> Place:
 
 
 def forget(place: Place) -> None:
-    """Removes the folder of a project that is gone, with all that is in it; links in it are not followed.
+    """Remove the folder of a project that is gone, with its content; do not follow links.
 
-    ``Refused`` while the project is there, or where it is not known which one it was.
+    ``Refused`` while the project exists, or if the project is unknown.
     """
     if place.path is None:
-        raise Refused(f"{place.folder} does not say whose it is", hint="look into it, and remove it yourself")
+        raise Refused(f"{place.folder} has no record of its project", hint="check its content, then remove it")
     if not place.gone:
         raise Refused(f"{place.path} is still a project; its state was kept", hint="harness uninstall --help")
     import shutil
@@ -172,9 +172,9 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """The folder of that name for all projects of this user, made where it is missing; ``None`` without a place.
+    """Return the folder of that name for all projects of this user, created if missing; ``None`` if impossible.
 
-    A place inside ``project``, the one that is worked on now, is none. Without ``make``, only one that is there.
+    A folder inside ``project``, the present one, is not used. Without ``make``, only an existing one.
     """
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
@@ -189,9 +189,9 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def made_inside(folder: str, name: str) -> str:
-    """The folder of that name in one of ours, made where it is missing; a link in its place is removed, not followed.
+    """Return the folder of that name in an own one, created if missing; a link there is removed, not followed.
 
-    ``OSError`` where the disk says no.
+    ``OSError`` when the disk says no.
     """
     path = os.path.join(folder, name)
     if os.path.islink(path):
@@ -201,7 +201,7 @@ def made_inside(folder: str, name: str) -> str:
 
 
 def name_of(place: str) -> str:
-    """The name of a project's folder: the real path of its place on one line, or a digest where that is too long."""
+    """Return the name of a project's folder: the real path on one line, or a digest if that is too long."""
     real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:
@@ -221,14 +221,14 @@ def _outside(project: str) -> list[str]:
 
 
 def _bases() -> list[str]:
-    """Where folders of ours may be, the usual place first."""
+    """Return the possible base folders, the default first."""
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
     places = (usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
 
 
 def usual_base() -> str:
-    """Where everything is, unless that place cannot be written."""
+    """Return the default base folder."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
 
@@ -248,8 +248,10 @@ def _is_ours(folder: str) -> bool:
 
 
 def may_write(folder: str) -> bool:
-    """Whether this process may make files in a folder: the answer of the kernel to a try, since Landlock is not asked
-    by ``access``. Nothing is left of it."""
+    """Return True if this process may create files in a folder, by a try that leaves nothing.
+
+    ``access`` alone is not enough: it does not ask Landlock.
+    """
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     try:
@@ -262,7 +264,7 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Of this user from the base on, no link, and writable where that is wanted."""
+    """Return True if base and folder are this user's, not links, and writable if required."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

@@ -1,9 +1,9 @@
-"""``harness selftest``: lying and honest agents against the harness, and what became of each of them.
+"""``harness selftest``: lying and honest agents against the harness, and the result of each.
 
-Every agent is one shell script. It is given a fresh copy of a small project, in which one thing is to be built, and the
-harness runs it as it runs any agent. Whether the work is really done is asked of an oracle that neither the agent nor
-the harness has seen. A lie that ends as proven, honest work that is refused, and anything else that an agent broke are
-counted; what ends as checked is counted apart. Another harness can be measured in the same way (``--against``).
+Every agent is one shell script. It gets a fresh copy of a small project, with one thing to build, and the harness runs
+it as it runs any agent. An oracle that neither the agent nor the harness has seen decides if the work is really done.
+The report counts lies that end as proven, refused honest work, and any other damage; work that ends as checked is
+counted separately. Another harness can be measured in the same way (``--against``).
 """
 
 import json
@@ -15,18 +15,20 @@ import click
 from agent_harness.errors import Interrupted, UsageError
 from agent_harness.selftest import trial
 
-KINDS = {"lie": "lies", "honest": "honest work", "untellable": "what no oracle could tell"}
+KINDS = {"lie": "lies", "honest": "honest work", "untellable": "undecidable"}
 _CHECKED = {"lie": "lies", "honest": "honest agents"}
 
 
 @click.command(
     epilog="Example:  harness selftest --only tautology", short_help="Test the harness against lying agents."
 )
-@click.option("--only", metavar="TEXT", default="", help="The agents whose names hold this text.")
-@click.option("--protocol", type=click.Choice(trial.PROTOCOLS), help="Task lists, feature projects or long tasks.")
-@click.option("--all", "every", is_flag=True, help="Each agent on each of its protocols: half as much again.")
-@click.option("--jobs", type=click.IntRange(1), help="Agents at a time; by default one for each core.")
-@click.option("--against", metavar="CMD", help="Measure another harness: docs/selftest.md says how it is called.")
+@click.option("--only", metavar="TEXT", default="", help="Run only agents whose names contain this text.")
+@click.option(
+    "--protocol", type=click.Choice(trial.PROTOCOLS), help="Run only task lists, feature projects or long tasks."
+)
+@click.option("--all", "every", is_flag=True, help="Run each agent on each of its protocols: half as long again.")
+@click.option("--jobs", type=click.IntRange(1), help="Run N agents at a time. [default: one per core]")
+@click.option("--against", metavar="CMD", help="Measure another harness, called as in docs/selftest.md.")
 @click.option("--list", "listing", is_flag=True, help="Name the agents and what they do; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def selftest(  # noqa: PLR0917
@@ -38,16 +40,16 @@ def selftest(  # noqa: PLR0917
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Let lying and honest agents loose on the harness, offline, and count what it believed.
+    """Run lying and honest agents against the harness, offline, and count wrong results.
 
-    Each plays on one protocol, in turn; with --all, --only or --protocol on each of those that it knows.
+    Each agent runs on one protocol; with --all, --only or --protocol on each of its protocols.
 
-    Exit code 0 when no lie ended as proven, at most one honest agent in fifty was refused, and nothing was harmed.
+    Exit code 0 if no lie ended as proven, at most one honest agent in fifty was refused, and nothing was harmed.
     """
     chosen = [case for case in trial.all_cases() if only in case.name and protocol in (None, case.protocol)]
     chosen = chosen if every or only or protocol else trial.once(chosen)
     if not chosen:
-        raise UsageError(f"No agent's name holds {only!r}", hint="harness selftest --list")
+        raise UsageError(f"No agent's name contains {only!r}", hint="harness selftest --list")
     if listing:
         return _listed(chosen, as_json=as_json)
     trial.require_tools(chosen)

@@ -1,7 +1,7 @@
-"""The checks that the self-test gives to agents: pytest, and checks of other kinds on task lists and long tasks.
+"""Checks that the self-test gives to agents: pytest, and checks of other kinds on task lists and long tasks.
 
-The files of a check are in ``sample/proofs/NAME``, and are laid over the sample project. The oracle asks the work for
-its answers by a command of the work's language.
+The files of a check are in ``sample/proofs/NAME``, and are copied over the sample project. The oracle gets the answers
+of the work by a command in the work's language.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class TrialProof:
 
     command: str
     asked: str = _ASKED
-    tool: str = ""  # a program that the check starts; without it, the trials are left out
+    tool: str = ""  # a program that the check needs; without it, the trials are left out
     ignored: str = ""  # a folder of the sample that is in no commit
     answers: tuple[str, ...] = ()  # run in the folder of the work; by default Python answers
     is_slow: bool = False  # it compiles for a minute and more: played with ``--all`` or by name
-    copied_to: str = ""  # where a program that answers has to stand in the work
+    copied_to: str = ""  # path in the work to which the answering program is copied
 
 
 PROOFS = {

@@ -1,12 +1,11 @@
-"""The agents of the self-test, read from their files, and a trial of each: a fresh project, and what is true after it.
+"""Agents of the self-test, read from their files, and a trial of each: a fresh project, and the facts after it.
 
-``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, where it
-does so elsewhere than in a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project
-whose commands are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` what a person answers to the question
-that is left. Behind ``# in: environment`` the project has a virtual environment of its own. ``# proof: script node``
-names the kinds of check (``proofs.py``) that the agent is given, instead of pytest: one trial for each. With
-``# attempts: 2`` an agent that leaves something beside the files of the project has its task again. What follows is run
-by ``sh`` behind ``sample/lib.sh``.
+``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, if not
+only for a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project whose commands
+are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` a person's answer to the remaining question. With
+``# in: environment`` the project has a separate virtual environment. ``# proof: script node`` names the kinds of check
+(``proofs.py``) for the agent, instead of pytest: one trial for each. With ``# attempts: 2`` an agent gets its task
+twice, for one that leaves something beside the files of the project. ``sh`` runs the rest, after ``sample/lib.sh``.
 """
 
 import json
@@ -62,7 +61,7 @@ verification:
   fix_rounds: 0
 """
 _AUTOLOAD_IS_AN_OPTION = (8, 4)
-"""Since this version of pytest its start can be had without the plugins installed beside it; the sample needs none."""
+"""First version of pytest that can start without the installed plugins; the sample needs none."""
 _NOTES = "What a person wrote beside the work.\n"
 
 
@@ -76,7 +75,7 @@ class TrialAgent:
     protocol: str
     script: str
     project: str = ""  # another sample than the plain one
-    answer: str = ""  # of a person, where a question is left
+    answer: str = ""  # of a person, if a question is left
     in_environment: bool = False  # the project has a virtual environment, whose programs come first
     check: str = PYTEST  # the kind of check, a name of ``PROOFS``
     attempts: int = 1  # at a task
@@ -87,13 +86,13 @@ class TrialAgent:
 
     @property
     def program(self) -> str:
-        """What is run, whole."""
+        """Whole script to run."""
         given = f"SELFTEST={self.protocol}\nSELFTEST_CHECK={self.check}\n"
         return f"{given}{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
 
 
 def all_cases() -> list[TrialAgent]:
-    """Every agent on every protocol that it is for: those of pytest first, by kind and name."""
+    """Return every agent on each of its protocols: those of pytest first, by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=_place)
 
@@ -103,7 +102,7 @@ def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Each agent whose check is quick, on one of its protocols, so that all of these get their turn."""
+    """Return each agent with a quick check, on one of its protocols, so that all protocols are covered."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
         if not case.proof.is_slow:
@@ -137,20 +136,20 @@ def _read(path: Path) -> list[TrialAgent]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """What became of one agent."""
+    """Result of one agent."""
 
     case: TrialAgent
     done: bool = False  # the harness says that the work is done
-    only: str = ""  # why the harness calls it checked, and not proven
-    true: bool = False  # the oracle says so; it is asked of nothing else
-    harm: str = ""  # what else is not as it was
-    problem: str = ""  # why the trial says nothing
-    said: str = ""  # the end of what the harness printed
+    only: str = ""  # the harness's reason for checked instead of proven
+    true: bool = False  # the oracle says that the work is done; asked only if ``done``
+    harm: str = ""  # any other damage
+    problem: str = ""  # reason for a trial without a result
+    said: str = ""  # the end of the harness's output
     seconds: float = 0.0
 
     @property
     def good(self) -> bool:
-        """Whether this is what the front page promises."""
+        """True if this is the result that the README promises."""
         if self.problem or self.harm:
             return False
         if self.case.kind == "honest":
@@ -159,17 +158,17 @@ class TrialResult:
 
     @property
     def false(self) -> bool:
-        """Whether the harness says that the work is done and the oracle says no."""
+        """True if the harness says that the work is done and the oracle disagrees."""
         return self.done and not self.true
 
     @property
     def is_checked(self) -> bool:
-        """Whether a lie or honest work is taken, and the harness says that it is checked and not proven."""
+        """True if a lie or honest work is accepted as checked, and not as proven."""
         return bool(self.only) and (self.false or self.case.kind == "honest")
 
     @property
     def told(self) -> str:
-        """In a few words."""
+        """Result in a few words."""
         if self.problem or self.harm:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":
@@ -181,14 +180,14 @@ class TrialResult:
         return "accepted" if self.done else "REFUSED"
 
     def as_record(self) -> dict[str, object]:
-        """For ``--json``."""
+        """Return the record for ``--json``."""
         case = {"name": self.case.name, "kind": self.case.kind, "protocol": self.case.protocol}
         facts = {"done": self.done, "checked": self.only, "true": self.true, "harm": self.harm, "problem": self.problem}
         return {**case, **facts, "seconds": round(self.seconds, 1), "said": "" if self.good else self.said}
 
 
 def require_tools(chosen: Sequence[TrialAgent]) -> None:
-    """``ToolMissing`` unless git, a Python with pytest, and for some agents make, are there."""
+    """Raise ``ToolMissing`` unless git, a Python with pytest, and for some agents make, are installed."""
     for tool in ("git", "make") if any(case.project == SCRIPTED for case in chosen) else ("git",):
         if shutil.which(tool) is None:
             raise ToolMissing(f"{tool} is not installed", hint=f"install {tool}, then: harness selftest")
@@ -203,7 +202,7 @@ class Ground:
     """A context: a folder for all trials, with a template of each protocol's project."""
 
     def __init__(self, against: str | None = None) -> None:
-        """``against`` is the command of another harness."""
+        """Set up the ground; ``against`` is the command of another harness."""
         self._against = against
         self._folder = Path()
         self._lock = Lock()
@@ -216,7 +215,7 @@ class Ground:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def tried(self, case: TrialAgent) -> TrialResult:
-        """The result of one agent; what it left running is ended, and its folder is gone."""
+        """Return the result of one agent; end its remaining processes, and remove its folder."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
             shutil.copytree(self._template(case), trial.project, symlinks=True)
@@ -231,7 +230,7 @@ class Ground:
                 )
 
     def _template(self, case: TrialAgent) -> Path:
-        """The project as every agent of this kind finds it; made for the first of them."""
+        """Return the project that every agent of this kind gets; it is made for the first of them."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
         parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
         root = self._folder / "-".join(parts)
@@ -268,7 +267,7 @@ class Ground:
 
 
 class _Trial:
-    """One folder, one agent."""
+    """One trial: one folder, one agent."""
 
     def __init__(self, folder: Path, case: TrialAgent, against: str | None) -> None:
         self.folder, self.case, self.against = folder, case, against
@@ -277,7 +276,7 @@ class _Trial:
         self.script = folder / "agent.sh"
 
     def make_environment(self) -> None:
-        """A virtual environment of the project, with the pytest of this program."""
+        """Create a virtual environment for the project, with the pytest of this program."""
         venv.create(self.project / ".venv", symlinks=True)
         site = next((self.project / ".venv/lib").glob("python*/site-packages"))
         (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
@@ -285,7 +284,7 @@ class _Trial:
         self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
-        """The harness run with this agent; what it takes for done is shown to the oracle."""
+        """Run the harness with this agent; check accepted work with the oracle."""
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
         base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
@@ -304,7 +303,7 @@ class _Trial:
         )
 
     def _run_harness(self) -> tuple[str, bool, str]:
-        """What was printed, whether the work is done, and why it is checked only."""
+        """Return the output, True if the work is done, and the reason why it is only checked."""
         proof = self.case.proof
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
@@ -340,14 +339,14 @@ class _Trial:
 
     def _why_only_checked(self, folder: Path, *item: str) -> str:
         found = json.loads(_harness(folder, self.environ, "why", *item, "--json"))
-        return (found["reason"] or "for no reason that is told") if found["state"] == CHECKED else ""
+        return (found["reason"] or "without a reason") if found["state"] == CHECKED else ""
 
     def _ran(self, words: list[str]) -> str:
         ran = process.run(words, cwd=self.project, env=self.environ, timeout_seconds=_SECONDS, keep_bytes=65536)
         return ran.output.decode("utf-8", "replace")
 
     def _is_true(self) -> bool:
-        """Whether what is there now does what was asked, and all that the project did before, at another person's."""
+        """Return True if the work does the requested and all previous things, on another person's machine."""
         work, proof = self.folder / "work", self.case.proof
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
@@ -365,15 +364,15 @@ class _Trial:
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
-        """What is no longer as it was, though no agent had to touch it."""
+        """Return the damage: a change that no agent had to make."""
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
-            return "a file of a person outside of the project was changed"
+            return "a person's file outside the project was changed"
         if (self.project / "NOTES.md").read_text(encoding="utf-8") != (SAMPLE / "project/NOTES.md").read_text(
             encoding="utf-8"
         ):
-            return "a file of a person in the project was changed"
+            return "a person's file in the project was changed"
         known = subprocess.run(
             ["git", "merge-base", "--is-ancestor", base, "HEAD"],
             cwd=self.project,
@@ -386,7 +385,7 @@ class _Trial:
         return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
 
     def _scripts_changed(self, base: str) -> str:
-        """Which of what stands behind the project's commands is another one on the branch, without a person's word."""
+        """Return a changed file of the project's commands on the branch, if no person agreed to it."""
         sample = SAMPLE / self.case.project
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
@@ -394,13 +393,13 @@ class _Trial:
 
 
 def pytest_place() -> str:
-    """The folder of the package of pytest that this program would load."""
+    """Return the folder of the pytest package that this program would load."""
     found = find_spec("pytest")
     return str(found.submodule_search_locations[0]) if found and found.submodule_search_locations else ""
 
 
 def _limit(path: Path, *, attempts: int) -> None:
-    """No fix rounds, and so many attempts: an agent of the self-test does the same again."""
+    """Set no fix rounds, and so many attempts: an agent of the self-test repeats the same actions."""
     state = json.loads(path.read_text(encoding="utf-8"))
     state["session_config"]["fix_rounds"] = 0
     state["tasks"][0]["max_attempts"] = attempts
@@ -408,7 +407,7 @@ def _limit(path: Path, *, attempts: int) -> None:
 
 
 def _left_running(folder: Path) -> int:
-    """How many processes still work in the folder a moment later; they are ended."""
+    """Return the number of processes that still work in the folder after 2 s; kill them."""
     import psutil
 
     for _ in range(20):
@@ -423,7 +422,7 @@ def _left_running(folder: Path) -> int:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The variables of every command: a home of its own, no settings of the harness, this interpreter first."""
+    """Return the variables of every command: a separate home, no settings of the harness, this interpreter first."""
     kept = {
         name: value
         for name, value in os.environ.items()

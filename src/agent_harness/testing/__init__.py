@@ -1,8 +1,8 @@
-"""Products for tests: real projects of each protocol, real repositories, and servers on loopback.
+"""Builders for tests: real projects of each protocol, real repositories, and servers on loopback.
 
-What the builders of projects share stands here: how a command is run, and what it gave back. A command runs in the
-calling process where nothing of a process of its own is asked for: no Python is started for each. A test of signals,
-kills, encodings of the terminal, start-up or several commands at once starts a process instead.
+Here are the common parts: running a command, and its result. A command runs in the calling process unless the test
+needs a separate one, so no Python starts for each. A test of signals, kills, encodings of the terminal, start-up or
+several commands at once starts a process instead.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from typing import Any
 __all__ = ["HARNESS", "LTH", "NOON", "CommandResult", "run_in_process", "run_process", "write_tool_server"]
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
-"""The words that start ``harness`` as a process."""
+"""Words that start ``harness`` as a process."""
 LTH = (sys.executable, "-m", "agent_harness.cli.lth")
-"""The words that start ``lth`` as a process."""
+"""Words that start ``lth`` as a process."""
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-"""Where a clock stands that a test puts somewhere."""
+"""Time of a clock that a test sets."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What one command gave back. ``AssertionError`` where it printed a traceback."""
+    """Result of one command. ``AssertionError`` if it printed a traceback."""
 
     code: int
     out: str
@@ -40,12 +40,12 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """Everything that was printed."""
+        """Whole output."""
         return self.out + self.err
 
     @property
     def json(self) -> Any:
-        """The one JSON value on stdout."""
+        """One JSON value on stdout."""
         return json.loads(self.out)
 
     def __repr__(self) -> str:
@@ -59,10 +59,10 @@ def run_in_process(
     given: bytes = b"",
     environ: Mapping[str, str] | None = None,
 ) -> CommandResult:
-    """What ``main`` gives back where ``sys.argv`` holds these words.
+    """Return the result of ``main`` with these words in ``sys.argv``.
 
-    ``given`` is all there is on stdin; ``environ`` is set besides the variables there are. Afterwards variables,
-    folder, streams and arguments of the process are what they were.
+    ``given`` is the whole stdin; ``environ`` is added to the variables. Afterwards variables, folder, streams and
+    arguments of the process are restored.
     """
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(each, encoding="utf-8") for each in (io.BytesIO(given), out)]
@@ -84,7 +84,7 @@ def run_process(
 ) -> CommandResult:
     """Return the result of a process; its variables are ``environ``, or those of this process.
 
-    ``harness`` is forked from a process that has imported it, if nothing asks for a start of its own.
+    ``harness`` is forked from a process that has imported it, unless it needs a fresh start.
     """
     if tuple(words[: len(HARNESS)]) == HARNESS:
         from agent_harness.testing import forked
@@ -153,10 +153,9 @@ for line in sys.stdin:
 
 
 def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
-    """Writes a program that serves tools of the Model Context Protocol over standard input and output, and
-    can be started by its path: tools by their names, each with the texts that it takes.
+    """Write an executable MCP server over standard input and output, with these tools and their text arguments.
 
-    ``answer`` is the Python text of ``def answer(name, given)``, which returns the text that a call gives; ``json``,
+    ``answer`` is the Python text of ``def answer(name, given)``, which returns the text of a call's result; ``json``,
     ``os``, ``pathlib`` and ``sys`` are imported.
     """
     listed = [

@@ -1,11 +1,11 @@
-"""The contract of an agent adapter, as a test that anybody's adapter can run.
+"""Contract of an agent adapter, as a test for any adapter.
 
     from agent_harness.testing.agent_conformance import check_agent
 
     def test_my_adapter():
         check_agent(make)       # make("answer"), make("fail"), ... return agents that behave so
 
-It starts real turns in temporary folders and raises ``AssertionError`` with the clause that does not hold. Source:
+It starts real turns in temporary folders and raises ``AssertionError`` with the violated clause. Source:
 ``agents/base.py``.
 """
 
@@ -31,9 +31,9 @@ BEHAVIOURS: Mapping[str, str] = {
     "deaf": "ends well without reading its prompt, however long that is",
     "count": "calls a model twice, for 1000 uncached, 500 cached and 70 output tokens each, with a tool between",
     "listen": "says `ready`, works until the file `go-on` is in its folder, then repeats the word that it was told",
-    "noise": "prints bytes that are no UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
+    "noise": "prints bytes that are not UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
 }
-"""What ``make`` is asked for. ``None`` for one that the agent cannot be made to do; its clauses are left out."""
+"""Behaviours that ``make`` is asked for; it returns ``None`` for an impossible one, whose clauses are left out."""
 
 Make = Callable[[str], Agent | None]
 Clause = Callable[[Agent, Brief], None]
@@ -46,7 +46,7 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Checks every clause that ``make`` has a behaviour for; returns their names. Raises ``AssertionError``."""
+    """Check every clause that ``make`` has a behaviour for; return their names. Raises ``AssertionError``."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)
@@ -71,7 +71,7 @@ def check_agent(make: Make) -> list[str]:
 
 
 def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
-    """Every event of a turn up to its end; raises ``AssertionError`` when the end does not come in time."""
+    """Return every event of a turn up to its end; raise ``AssertionError`` if the end does not come in time."""
     found: list[Event] = []
     until = time.monotonic() + seconds
     while not turn.ended:
@@ -83,7 +83,7 @@ def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
 
 
 def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
-    """Every event of one turn, which is ended in any case."""
+    """Return every event of one turn, which is ended in any case."""
     turn = agent.start(brief)
     try:
         return events_of(turn)
@@ -92,7 +92,7 @@ def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
 
 
 def listen_for(turn: Turn, word: str) -> None:
-    """Returns once a text of the agent holds the word; raises ``AssertionError`` when none does in time."""
+    """Return once a text of the agent holds the word; raise ``AssertionError`` after the timeout."""
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         event = turn.next_event(1.0)
@@ -103,12 +103,12 @@ def listen_for(turn: Turn, word: str) -> None:
 
 
 def said(events: list[Event]) -> str:
-    """All that the agent said."""
+    """Return all text of the agent."""
     return "\n".join(event.text for event in events if isinstance(event, Text))
 
 
 def demand(holds: bool, complaint: str) -> None:
-    """Raises ``AssertionError`` with the complaint unless it holds."""
+    """Raise ``AssertionError`` with the complaint unless it holds."""
     if not holds:
         raise AssertionError(complaint)
 
@@ -185,7 +185,7 @@ def _goes_on(agent: Agent, brief: Brief) -> None:
     further = agent.start(replace(brief, conversation=turn.conversation, round=1))
     try:
         end = events_of(further)[-1]
-        demand(isinstance(end, Finished) and end.ok, f"the conversation is not gone on with: {end}")
+        demand(isinstance(end, Finished) and end.ok, f"the conversation is not resumed: {end}")
     finally:
         further.stop()
 
@@ -197,7 +197,7 @@ def _tells_no_secret(agent: Agent, brief: Brief) -> None:
         found = events_of(turn)
     finally:
         turn.stop()
-    demand(SECRET not in repr(found) + record + agent.account, "a secret of the environment is told")
+    demand(SECRET not in repr(found) + record + agent.account, "a secret of the environment is leaked")
 
 
 def _ends_with_finished(agent: Agent, brief: Brief) -> None:
@@ -282,7 +282,7 @@ def _survives_noise(agent: Agent, brief: Brief) -> None:
     demand("\0" not in text, "a NUL byte came through")
     text.encode("utf-8")
     end = found[-1]
-    demand(isinstance(end, Finished) and end.ok, f"noise is no failure: {end}")
+    demand(isinstance(end, Finished) and end.ok, f"noise is not a failure: {end}")
 
 
 CLAUSES: Mapping[str, tuple[str, Clause]] = {
@@ -290,17 +290,17 @@ CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "the prompt reaches the agent": ("answer", _passes_the_prompt_on),
     "usage is reported as declared": ("answer", _reports_usage_as_declared),
     "it does not pretend to steer or interrupt": ("answer", _refuses_what_it_cannot_do),
-    "a failure is told": ("fail", _tells_failure),
+    "a failure is reported": ("fail", _tells_failure),
     "waiting gives no event": ("hang", _waits_without_an_event),
     "stop ends every process, twice over": ("hang", _stops_everything),
     "a prompt that nobody reads harms nobody": ("deaf", _survives_an_unread_prompt),
     "malformed output is text": ("noise", _survives_noise),
-    "a conversation is gone on with, where that is declared": ("answer", _goes_on),
-    "no secret of the environment is told": ("answer", _tells_no_secret),
-    "an interrupt ends the turn, where that is declared": ("hang", _is_interrupted),
+    "a conversation is resumed, if that is declared": ("answer", _goes_on),
+    "no secret of the environment is leaked": ("answer", _tells_no_secret),
+    "an interrupt ends the turn, if that is declared": ("hang", _is_interrupted),
     "an agent that is killed has not ended well": ("hang", _dies_badly),
     "tokens are counted once": ("count", _counts_exactly),
     "a tool is called before it answers": ("count", _keeps_the_order),
-    "a message reaches the running turn, where that is declared": ("listen", _hears_a_message),
+    "a message reaches the running turn, if that is declared": ("listen", _hears_a_message),
 }
-"""Every clause, with the behaviour that shows it."""
+"""Clauses, each with the behaviour that shows it."""

@@ -1,11 +1,11 @@
-"""What every engine has to do, as checks that its author's own tests run.
+"""Contract of an engine, as checks for its author's own tests.
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_my_engine(check, tmp_path):
         check(MyEngineUnderTest(tmp_path))
 
-An ``EngineUnderTest`` makes engines on one project and brings about what goes wrong around them; a check that needs a
-failure which the engine does not know (``NotImplementedError``) is skipped by its caller. Source: ``scale.md`` 11.
+An ``EngineUnderTest`` makes engines on one project and causes failures around them; the caller skips a check that needs
+an unsupported failure (``NotImplementedError``). Source: ``scale.md`` 11.
 """
 
 import json
@@ -29,30 +29,30 @@ __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 EXECUTOR = "agent_harness.testing.engine_hands:carry_out"
 PATIENCE_SECONDS = 120.0
 WORKSPACES = 8
-"""In which many jobs are carried out, one after the other in each."""
+"""Workspaces for many jobs, which run one after the other in each."""
 
 
 class EngineUnderTest(Protocol):
-    """One kind of engine, with what surrounds it."""
+    """One kind of engine, with its surroundings."""
 
     folder: Path
-    """Where checks may write; its ``project`` is a repository with one commit."""
+    """Folder for the checks; its ``project`` is a repository with one commit."""
 
     def engine(self) -> Engine:
-        """A new engine on the same surroundings, as another process of the home side would make it."""
+        """Return a new engine on the same surroundings, as another process of the coordinator would make it."""
         ...
 
     def kill_worker(self) -> None:
-        """Kills whatever carries jobs out, and lets others be there."""
+        """Kill the workers, and start others."""
         ...
 
     def many(self) -> int:
-        """How many empty jobs are a lot."""
+        """Return the number of empty jobs that counts as many."""
         ...
 
 
 class _Bench:
-    """One engine that is open, and its jobs."""
+    """One open engine, and its jobs."""
 
     def __init__(self, under: EngineUnderTest, engine: Engine) -> None:
         self.folder = under.folder
@@ -89,7 +89,7 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """The results of these, each of which is reported once; an empty one for a job that is lost."""
+        """Return the results of these jobs, each reported once; an empty one for a lost job."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:
@@ -139,7 +139,7 @@ def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
 
 
 def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
-    """E2: what was submitted by an engine that is gone is either known and reported, or unknown and to be lost."""
+    """E2: jobs of a closed engine are either known and reported, or unknown and to be reported as lost."""
     with _open(under) as bench:
         job = bench.job("two", seconds=3.0)
         bench.submit(job)
@@ -148,7 +148,7 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
             bench.wait(job)
     with _open(under) as bench:
         if bench.engine.known([job]) == {job.id: UNKNOWN}:
-            assert bench.engine.is_local, "jobs elsewhere go on without their home"
+            assert bench.engine.is_local, "jobs elsewhere continue without their coordinator"
             assert bench.result(job)["status"] == "accepted"
             return
         bench.submit(job)
@@ -158,7 +158,7 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
 
 
 def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
-    """E3: the job is begun by others, or reported without a result; never twice at once."""
+    """E3: others start the job, or it is reported without a result; never both at once."""
     with _open(under) as bench:
         job = bench.job("three", seconds=4.0)
         bench.submit(job)
@@ -170,7 +170,7 @@ def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
 
 
 def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
-    """E5: long before it would have; what it has written is in the project's rescues, or nothing of it was."""
+    """E5: long before its normal end; its changes are in the project's rescues, unless it made none."""
     with _open(under) as bench:
         job = bench.job("five", seconds=600.0)
         bench.submit(job)
@@ -204,7 +204,7 @@ def e11_long_logs_come_home(under: EngineUnderTest) -> None:
 
 
 def e14_closing_leaves_no_process(under: EngineUnderTest) -> None:
-    """E14: the home side has as many children as before."""
+    """E14: the coordinator has as many children as before."""
     before = {each.pid for each in psutil.Process().children(recursive=True)}
     with _open(under) as bench:
         job = bench.job("fourteen")
@@ -225,10 +225,10 @@ CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
     e11_long_logs_come_home,
     e14_closing_leaves_no_process,
 )
-"""Each takes what it needs of the engine under test; the failures of a server are tests of that engine."""
+"""Checks for the engine under test; each engine has its own tests of server failures."""
 
 
 def check_engine(make: Callable[[], EngineUnderTest]) -> None:
-    """All checks, one after the other, each on surroundings of its own. ``AssertionError`` names what does not hold."""
+    """Run all checks, one after the other, each on new surroundings. ``AssertionError`` names the failure."""
     for check in CHECKS:
         check(make())

@@ -1,7 +1,7 @@
-"""What workers do for jobs of the conformance suite of engines: nothing of any protocol.
+"""Executor of jobs for the conformance suite of engines, without any protocol.
 
-``inputs`` say it: ``append`` a line to a file (how often it was begun), ``file`` and ``content`` to commit, ``seconds``
-to take, ``log_bytes`` to print.
+``inputs`` hold the work: ``append`` a line to a file (to count the starts), ``file`` and ``content`` to commit,
+``seconds`` to take, ``log_bytes`` to print.
 """
 
 import sys
@@ -14,7 +14,7 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """A commit with one file; the head of the result."""
+    """Commit one file; return the head of the result."""
     inputs = job.inputs
     if begun := inputs.get("append"):
         with Path(begun).open("a") as log:

@@ -1,10 +1,10 @@
-"""Feature projects for tests, each in a folder of its own.
+"""Feature projects for tests, each in a separate folder.
 
     project = FeatureListProject.made(tmp_path / "calc", True, False)
     assert project.harness("status").code == 0
     assert project.passing() == [1]
 
-Commands are processes with the environment that the project was given; agents are scripted, or what a SPEC says.
+Commands are processes with the environment of the project; agents are scripted, or named by a SPEC.
 """
 
 import hashlib
@@ -46,20 +46,20 @@ STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 
 class FeatureListProject:
-    """A project in ``root``. Beside it, in ``base``, stand its remote ``origin.git``, scripts and what was printed.
+    """A project in ``root``; its remote ``origin.git``, scripts and output are beside it, in ``base``.
 
-    ``environ`` holds the variables of every command; without it they are those of this process.
+    ``environ`` holds the variables of every command; the default is those of this process.
     """
 
     def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
-        """Nothing is made: the folder may hold a project, another program's files, or nothing."""
+        """Set up the object, not the project: the folder may hold a project, other files, or nothing."""
         self.root, self.base = root, base or root.parent
         self.environ = dict(os.environ if environ is None else environ)
         self.said: list[str] = []
 
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """A repository with one commit, and the state from before the first session; features as ``plan`` has it."""
+        """Create a repository with one commit, and the state from before the first session; features as in ``plan``."""
         return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
 
     @classmethod
@@ -71,9 +71,9 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """The same, with a feature for each name, which no module answers with yet; see ``module_work``.
+        """Create the same, with one feature for each name, whose module does not exist yet; see ``module_work``.
 
-        ``settings`` go below its own, ``files`` beside its own, ``members`` to the features of these names.
+        ``settings`` and ``files`` are added to the defaults, ``members`` to the features of these names.
         """
         rows = [
             {
@@ -112,7 +112,7 @@ class FeatureListProject:
 
     @classmethod
     def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Settings and features alone, for rules that need neither git nor state."""
+        """Write settings and features alone, for rules that need neither git nor state."""
         (root / ".git").mkdir(parents=True)
         made = cls(root)
         made.put({".harness.yaml": settings})
@@ -122,23 +122,23 @@ class FeatureListProject:
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def agent(self, turns: Sequence[Mapping[str, object]]) -> str:
-        """The agent SPEC of a new script."""
+        """Return the agent SPEC of a new script."""
         return f"scripted:{self.script(turns)}"
 
     def script(self, turns: Sequence[Mapping[str, object]]) -> Path:
-        """A new script beside the project, for the scripted agent."""
+        """Write a new script beside the project, for the scripted agent."""
         names = (self.base / f"script-{number}.json" for number in itertools.count(1))
         script = next(name for name in names if not name.exists())
         script.write_text(json.dumps({"turns": list(turns)}, indent=2))
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """The words of a command, with its agent: a SPEC or a script's turns."""
+        """Return the words of a command, with its agent: a SPEC or a script's turns."""
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
 
     def variables(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The environment of a command."""
+        """Return the environment of a command."""
         return {**self.environ, **(more or {})}
 
     def start(
@@ -147,7 +147,7 @@ class FeatureListProject:
         agent: Sequence[Mapping[str, object]] | str | None = None,
         launcher: str | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """The harness, or what ``launcher`` names, left running; stdout and stderr go to a file beside the project."""
+        """Start the harness, or ``launcher``, and leave it running; its output goes to a file beside the project."""
         words = self.command(*args, agent=agent)
         if launcher is not None:
             words = [launcher, *words[len(HARNESS) :]]
@@ -166,10 +166,10 @@ class FeatureListProject:
         after_kill: bool = False,
         agent_pushes: bool = False,
     ) -> CommandResult:
-        """Runs one command of the harness to its end, without a terminal. It pushes nothing that was not accepted.
+        """Run one command of the harness to its end, without a terminal; assert that it pushed only accepted work.
 
-        ``after_kill``: the push of a verified commit may end a moment after the harness that began it was killed.
-        ``agent_pushes``: the script's agent finds a way to push what nobody has accepted.
+        ``after_kill``: the push of a verified commit may end a moment after its harness was killed. ``agent_pushes``:
+        the script's agent finds a way to push unaccepted work.
         """
         before = (self.remote(), self.completed())
         words = self.command(*args, agent=agent)
@@ -179,20 +179,20 @@ class FeatureListProject:
         return ran
 
     def run(self, turns: Sequence[Mapping[str, object]], *args: str) -> CommandResult:
-        """``harness run`` with a scripted agent."""
+        """Run ``harness run`` with a scripted agent."""
         return self.harness("run", *args, agent=turns)
 
     @property
     def repo(self) -> Repo:
-        """The repository, as a person with this environment sees it."""
+        """Repository, as a person with this environment sees it."""
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
-        """What a git command prints, without the ends of lines behind it."""
+        """Return the output of a git command, without trailing newlines."""
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Writes files, scripts executable."""
+        """Write files, scripts executable."""
         for name, text in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,17 +201,17 @@ class FeatureListProject:
                 path.chmod(0o755)
 
     def plan(self, *passes: bool, **members: Any) -> None:
-        """Writes the features anew: one for each flag; ``members`` are those of every one."""
+        """Write the features again: one for each flag; ``members`` are added to every one."""
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:
-        """Commits everything; the new HEAD."""
+        """Commit everything; return the new HEAD."""
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
         return self.head
 
     def configure(self, settings: str) -> str:
-        """Adds to .harness.yaml as a person would, committed and pushed; the new HEAD."""
+        """Append to .harness.yaml as a person would, commit and push; return the new HEAD."""
         with (self.root / ".harness.yaml").open("a") as file:
             file.write(settings)
         head = self.commit("Settings")
@@ -222,92 +222,92 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """The project as the protocol opens it; what it says to a person is kept in ``said``."""
+        """Project as the protocol opens it; its messages for a person are kept in ``said``."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property
     def head(self) -> str:
-        """The commit that is checked out."""
+        """Commit that is checked out."""
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
-        """The commit of the remote's main."""
+        """Return the commit of the remote's main."""
         place = os.fspath(self.base / "origin.git")
         words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
 
     def read(self, name: str) -> Any:
-        """The JSON value in a file."""
+        """Return the JSON value in a file."""
         return json.loads((self.root / name).read_text())
 
     @property
     def features(self) -> Record:
-        """What ``features.json`` holds."""
+        """Content of ``features.json``."""
         return self.read("features.json")
 
     def passing(self) -> list[int]:
-        """The ids of the features that pass."""
+        """Return the ids of the features that pass."""
         return [record["id"] for record in self.features["features"] if record["passes"]]
 
     @property
     def state(self) -> Record:
-        """What ``session_state.json`` holds."""
+        """Content of ``session_state.json``."""
         return self.read(".harness/session_state.json")
 
     @property
     def baseline(self) -> Record:
-        """What ``test_baseline.json`` holds."""
+        """Content of ``test_baseline.json``."""
         return self.read(".harness/test_baseline.json")
 
     @property
     def progress(self) -> str:
-        """The progress file."""
+        """Progress file."""
         return (self.root / "claude-progress.txt").read_text()
 
     def log(self, name: str) -> list[Record]:
-        """The rows of a log."""
+        """Return the rows of a log."""
         path = self.root / ".harness/logs" / name
         return list(whole_lines(path)) if path.exists() else []
 
     def events(self, kind: str | None = None, level: str | None = None) -> list[Record]:
-        """The events, of a type and a level where they are named."""
+        """Return the events, of a type and a level if given."""
         rows = self.log("events.jsonl")
         return [row for row in rows if kind in (None, row["type"]) and (level is None or row["level"].upper() == level)]
 
     def completed(self) -> int:
-        """Sessions that ended with work that the harness accepted: a verified feature, a cleanup."""
+        """Return the number of sessions that ended with accepted work: a verified feature, a cleanup."""
         verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
         return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
 
     def changes(self, *, without: Sequence[str] = ()) -> list[str]:
-        """``git status``: paths that differ from HEAD, untracked ones too."""
+        """Return the rows of ``git status``: paths that differ from HEAD, untracked ones too."""
         rows = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return [row for row in rows if row[3:] not in without]
 
     def fingerprint(self, *, without: Sequence[str] = (".git/index",)) -> dict[str, str]:
-        """Every file of the project folder, git's objects and refs included, with a digest of its content."""
+        """Return every file of the project folder, git's objects and refs included, with a digest of its content."""
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
-        """Waits for what a started command does. ``AssertionError`` with what it printed, when it never does."""
+        """Wait for a started command to do something. ``AssertionError``, with its output, after the timeout."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"never: {what}\n{self.started()}"
             time.sleep(0.02)
 
     def started(self) -> str:
-        """What started commands have printed."""
+        """Return the output of started commands."""
         path = self.base / "started.out"
         return path.read_text(errors="replace") if path.exists() else ""
 
 
 def module_code(name: str) -> str:
-    """A module of ``of_modules`` as it is to be."""
+    """Return the code of a module of ``of_modules``."""
     return f"def answer(times):\n    return '{name}' * times\n"
 
 
 def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
-    """What a scripted agent does for it: the code and the tests, ``more``, and the claim."""
+    """Return the steps of a scripted agent for it: the code and the tests, ``more``, and the claim."""
     proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
     return [
         {"write": {"path": f"{name}.py", "text": module_code(name)}},
@@ -327,7 +327,7 @@ def _features_text(passes: Sequence[bool], **members: Any) -> str:
 
 
 def whole_lines(path: Path) -> Iterable[Record]:
-    """The rows of a log; a line that a crash has torn is passed over."""
+    """Yield the rows of a log; skip a line that a crash has torn."""
     for line in path.read_text().splitlines():
         try:
             yield json.loads(line)
@@ -336,7 +336,7 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Every path below a folder, with its mode and a digest of its content, or where it leads."""
+    """Return every path below a folder, with its mode and a digest of its content, or its target."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

@@ -1,8 +1,8 @@
-"""``harness`` as a process of its own, forked from one that has imported it: a third of a short session is imports.
+"""Process of ``harness``, forked from one that has imported it: imports are a third of a short session.
 
-A server process imports what commands import and runs nothing. For each command it forks: the child gets streams,
-variables, folder and umask of the call, and ends as any process. What one command has imported, the server imports for
-the next ones. A command that asks Python itself for something by a variable is for a process that is started anew.
+A server process imports the modules of commands and runs nothing. For each command it forks: the child gets streams,
+variables, folder and umask of the call, and ends as any process. The server then imports the modules of that command
+for the next ones. A command that changes Python's start by a variable needs a fresh process.
 """
 
 import atexit
@@ -36,7 +36,7 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Return exit code, stdout and stderr of ``harness`` with these words; ``None`` if it has to be started anew.
+    """Return exit code, stdout and stderr of ``harness`` with these words; ``None`` if it needs a fresh process.
 
     Raises ``subprocess.TimeoutExpired`` after ``seconds``; the process has been killed then.
     """
@@ -57,7 +57,7 @@ def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 class _ForkServer:
-    """The process that forks, of this process."""
+    """Forking server of this process."""
 
     _of: "tuple[int, _ForkServer] | None" = None
 
@@ -72,7 +72,7 @@ class _ForkServer:
 
     @classmethod
     def current(cls) -> "_ForkServer":
-        """The server of this process, which is started if there is none."""
+        """Return the server of this process, which is started if there is none."""
         if cls._of is None or cls._of[0] != os.getpid() or cls._of[1]._process.poll() is not None:
             cls._of = os.getpid(), cls()
         return cls._of[1]
@@ -107,7 +107,7 @@ class _ForkServer:
 
 
 def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) -> tuple[bytes, bytes]:
-    """Return all that comes from two streams, while what is given goes to the third."""
+    """Return the output of two streams, while ``given`` is written to the third."""
     found: dict[int, list[bytes]] = {each: [] for each in streams}
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         for each in streams:
@@ -138,7 +138,7 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Forks for each job on the socket; gives back the end of a child's command to that child, and 0 to the server."""
+    """Fork for each job on the socket; return the command's exit code in a child, and 0 in the server."""
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 
@@ -194,7 +194,7 @@ def _command(job: dict[str, object], streams: Sequence[int], learns: int) -> int
 
 
 def _learnt() -> list[str]:
-    """The modules of this process that come from where ours and Python's are."""
+    """Return the loaded modules that come from this package's and Python's folders."""
     files = {name: getattr(each, "__file__", None) for name, each in list(sys.modules.items()) if name != "__main__"}
     return [name for name, file in files.items() if isinstance(file, str) and os.path.realpath(file).startswith(_OURS)]
 

@@ -1,14 +1,14 @@
-"""The issues of one GitHub repository on this machine, for tests: the answers, refusals and limits of the real one.
+"""Local server of one GitHub repository's issues, for tests: answers, refusals and limits like the real one.
 
     from agent_harness.testing.github_server import serve
 
     with serve("owner/calc") as hub:
         ...                             # a client with GITHUB_API_URL=hub.url and GITHUB_TOKEN=hub.token
-        hub.close_by_person(3)          # what people do in the browser
-        hub.refuse(hub.rate_limited())  # what the next request meets
+        hub.close_by_person(3)          # action of a person in the browser
+        hub.refuse(hub.rate_limited())  # result of the next request
         hub.issues                      # as they are now
 
-It knows issues, labels, comments and pages of them, pull requests in the list of issues, deleted and transferred
+It supports issues, labels, comments and pages of them, pull requests in the list of issues, deleted and transferred
 issues, wrong tokens, rights, primary and secondary rate limits, outages, and connections that end without an answer.
 """
 
@@ -33,17 +33,17 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """What a request meets instead of its answer; status 0 ends the connection without one."""
+    """Refusal instead of the answer to a request; status 0 ends the connection without one."""
 
     status: int
     message: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    done: bool = False  # the request is carried out all the same, and only its answer is lost
+    done: bool = False  # the request is carried out, and only its answer is lost
 
 
 @dataclass
 class GitHubServer:
-    """One repository and its issues; safe to look at and to change while clients work."""
+    """One repository and its issues; safe to read and to change while clients work."""
 
     repository: str
     token: str = "a-token-of-the-tests"  # noqa: S105
@@ -59,66 +59,66 @@ class GitHubServer:
 
     @property
     def url(self) -> str:
-        """The address of the API."""
+        """Address of the API."""
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """The variables by which clients find this server."""
+        """Return the variables by which clients find this server."""
         return {"GITHUB_API_URL": self.url, "GITHUB_TOKEN": self.token}
 
-    # ---- what people and outages do
+    # ---- actions of people, and outages
 
     def refuse(self, *refusals: Refusal, after: int = 0) -> None:
-        """After so many requests that are answered, the next ones meet these, one each."""
+        """Refuse the next requests, one each, after ``after`` answered ones."""
         with self._lock:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """The refusal that is due, taken off the list."""
+        """Remove the next refusal from the list, and return it."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 
     @staticmethod
     def rate_limited(seconds: float = 1) -> Refusal:
-        """The primary limit: used up until so many seconds from now."""
+        """Return a refusal by the primary limit: used up for so many seconds."""
         reset = str(int(time.time() + seconds))
         headers = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
         return Refusal(status=403, message="API rate limit exceeded for user ID 1.", headers=headers)
 
     @staticmethod
     def told_to_wait(seconds: int = 1, status: int = 429) -> Refusal:
-        """A secondary limit, which says how long to wait."""
+        """Return a refusal by a secondary limit, with the time to wait."""
         words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         return Refusal(status=status, message=words, headers={"retry-after": str(seconds)})
 
     def write_by_person(
         self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
     ) -> int:
-        """An issue, or with ``pull_request`` a pull request, that somebody has opened."""
+        """Add an issue, or with ``pull_request`` a pull request, of another user."""
         with self._lock:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
     def close_by_person(self, number: int) -> None:
-        """Somebody closes an issue in the browser."""
+        """Close an issue, as a person does in the browser."""
         with self._lock:
             self.issues[number] |= {"state": "closed", "state_reason": "not_planned"}
 
     def reopen_by_person(self, number: int) -> None:
-        """Somebody reopens an issue in the browser."""
+        """Reopen an issue, as a person does in the browser."""
         with self._lock:
             self.issues[number] |= {"state": "open", "state_reason": "reopened"}
 
     def delete(self, number: int) -> None:
-        """Somebody with the right to do so deletes an issue; its number is never used again."""
+        """Delete an issue; its number is never used again."""
         with self._lock:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Somebody moves an issue to another repository: requests for it are sent there, where its number is 900."""
+        """Move an issue to another repository: requests are redirected there, to number 900."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 
-    # ---- what clients do
+    # ---- actions of clients
 
     def add(
         self,
@@ -130,7 +130,7 @@ class GitHubServer:
         association: str = "OWNER",
         **more: Any,
     ) -> Json:
-        """A new open issue."""
+        """Add a new open issue."""
         number = len(self.issues) + 1
         place = f"{self.url}/repos/{self.repository}/issues/{number}"
         self.issues[number] = {
@@ -151,7 +151,7 @@ class GitHubServer:
         return self.issues[number]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], value: Json) -> tuple[int, Any, dict[str, str]]:
-        """Status, body and headers of the answer to one request."""
+        """Return status, body and headers of the answer to one request."""
         parts = path.strip("/").split("/")
         with self._lock:
             if [part.lower() for part in parts[:3]] != ["repos", *self.repository.lower().split("/")]:
@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: GitHubServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: ``requests`` says it all."""
+        """Log nothing: ``requests`` holds everything."""
 
     def do_GET(self) -> None:
         self._handle()
@@ -273,12 +273,12 @@ class _GitHubServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that was ended on purpose, or by the client, is no error of ours."""
+        """Ignore a connection that was ended on purpose, or by the client."""
 
 
 @contextmanager
 def serve(repository: str) -> Iterator[GitHubServer]:
-    """The server, answering on loopback until the end of the block."""
+    """Serve on loopback until the end of the block."""
     hub = GitHubServer(repository)
     http = _GitHubServer((ADDRESS, 0), type("BoundHandler", (_Handler,), {"hub": hub}))
     hub.port = int(http.server_address[1])

@@ -1,11 +1,11 @@
-"""Long tasks for tests, each in a directory of its own, and ``lth`` on them.
+"""Long tasks for tests, each in a separate directory, and ``lth`` on them.
 
     project = LongTaskProject.of_book(tmp_path / "task")
     project.run("echo written > chapter.txt")
     assert project.checkpoint["status"] == "active"
 
-Everything goes through the files and the command line. A task has one of two contracts: ``task`` is as small as one can
-be; ``book`` names a worker, and its criterion is met by a person's word.
+Everything goes through the files and the command line. A task has one of two contracts: ``task`` is minimal; ``book``
+names a worker, and a person decides its criterion.
 """
 
 import json
@@ -40,17 +40,17 @@ __all__ = [
 Record = dict[str, Any]
 
 NEXT = "Write the second chapter."
-"""The next step of the book."""
+"""Next step of the book."""
 
 
 def from_now(seconds: float = 0.0) -> str:
-    """A timestamp so many seconds from the present moment."""
+    """Return a timestamp so many seconds from the present moment."""
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def task(**members: Any) -> Record:
-    """A small contract; ``members`` win, ``None`` takes one away."""
+    """Return a small contract; ``members`` win, ``None`` removes one."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -64,7 +64,7 @@ def task(**members: Any) -> Record:
 
 
 def checkpoint(**members: Any) -> Record:
-    """An active checkpoint of ``task``; ``members`` win."""
+    """Return an active checkpoint of ``task``; ``members`` win."""
     return {
         "schemaVersion": 1,
         "taskId": "demo",
@@ -79,7 +79,7 @@ def checkpoint(**members: Any) -> Record:
 
 
 def book(**members: Any) -> Record:
-    """The contract of a book, for ``local-command``; ``members`` win."""
+    """Return the contract of a book, for ``local-command``; ``members`` win."""
     return {
         "schemaVersion": 1,
         "id": "book",
@@ -93,7 +93,7 @@ def book(**members: Any) -> Record:
 
 
 def book_checkpoint(**members: Any) -> Record:
-    """An active checkpoint of ``book``; ``members`` win."""
+    """Return an active checkpoint of ``book``; ``members`` win."""
     return {
         "schemaVersion": 1,
         "taskId": "book",
@@ -112,19 +112,19 @@ def book_checkpoint(**members: Any) -> Record:
 
 
 def argv(*words: str) -> list[str]:
-    """The command line of ``lth`` as a process of its own."""
+    """Return the command line of ``lth`` as a separate process."""
     return [*LTH, *words]
 
 
 def run_lth(
     *words: str, cwd: Path | None = None, given: bytes = b"", environ: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """``lth WORDS`` in this process."""
+    """Run ``lth WORDS`` in this process."""
     return run_in_process(lth.main, "lth", *words, cwd=cwd, given=given, environ=environ)
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Puts a shell script of this name first on PATH; the environment with it."""
+    """Write a shell script of this name; return an environment with it first on PATH."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -133,20 +133,20 @@ def program(folder: Path, name: str, script: str) -> dict[str, str]:
 
 
 class LongTaskProject:
-    """One task directory, whatever is in it."""
+    """One task directory, with any content."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @classmethod
     def made(cls, root: Path, *, contract: Record | None = None, state: Record | None = None) -> Self:
-        """A task that loads: its three files, in a folder that was not there."""
+        """Create a valid task: its three files, in a new folder."""
         root.mkdir(parents=True)
         return cls(root)._fill(contract or task(), state or checkpoint())
 
     @classmethod
     def of_book(cls, root: Path) -> Self:
-        """The book, with the folders that a task has after its first slice."""
+        """Create the book, with the folders that a task has after its first slice."""
         for name in ("runs", "evidence", "artifacts"):
             (root / name).mkdir(parents=True, exist_ok=True)
         return cls(root)._fill(book(), book_checkpoint())
@@ -167,9 +167,9 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """``lth COMMAND TASK_DIR WORDS`` in this process.
+        """Run ``lth COMMAND TASK_DIR WORDS`` in this process.
 
-        ``code`` is the exit status that is expected; ``env`` comes besides the variables there are.
+        ``code`` is the expected exit status; ``env`` is added to the variables.
         """
         ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
         assert code is None or ran.code == code, ran
@@ -183,32 +183,32 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """The same in a process of its own, whatever the command."""
+        """Run any command as ``lth`` does, in a separate process."""
         variables = {**os.environ, **(env or {})}
         return run_process(argv(command, str(self.root), *words), cwd=cwd, given=given, environ=variables)
 
     def run(
         self, command: str, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None
     ) -> CommandResult:
-        """``lth run`` with one line of shell as its worker."""
+        """Run ``lth run`` with one line of shell as its worker."""
         return self.lth("run", "--worker", "local-command", "--command", command, *words, code=code, env=env)
 
     def start(
         self, command: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """A process that is not waited for; ``environment`` where it is not that of this process."""
+        """Start a process without waiting for it; ``environment`` replaces that of this process."""
         pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
 
     def loads(self) -> None:
-        """Fails when the task does not load."""
+        """Fail if the task is not valid."""
         self.lth("validate", code=0)
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, name: str, content: Any) -> Path:
-        """Writes a file of the task: bytes and text as they are, anything else as JSON."""
+        """Write a file of the task: bytes and text as they are, anything else as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
@@ -219,18 +219,18 @@ class LongTaskProject:
 
     @property
     def task(self) -> Record:
-        """What ``task.json`` holds."""
+        """Content of ``task.json``."""
         return json.loads((self.root / "task.json").read_text())
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Written by a person, who accepts it."""
+        """Write the contract as a person who accepts it."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 
     @property
     def checkpoint(self) -> Record:
-        """What ``checkpoint.json`` holds."""
+        """Content of ``checkpoint.json``."""
         return json.loads((self.root / "checkpoint.json").read_text())
 
     @checkpoint.setter
@@ -239,39 +239,39 @@ class LongTaskProject:
 
     @property
     def store(self) -> LongTaskStore:
-        """The store, at the present time."""
+        """Store, at the present time."""
         return LongTaskStore(LongTaskLayout(self.root))
 
     @property
     def lock(self) -> Path:
-        """The folder of the lease."""
+        """Folder of the lease."""
         return self.root / ".lth.lock"
 
     def events(self, kind: str | None = None) -> list[Record]:
-        """The log, oldest first; of one type where it is named."""
+        """Return the log, oldest first; of one type if it is given."""
         logs = sorted((self.root / "runs").glob("*.jsonl"))
         found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
         return [each for each in found if kind in (None, each["type"])]
 
     def kinds(self) -> list[str]:
-        """The types of the log's events."""
+        """Return the types of the log's events."""
         return [each["type"] for each in self.events()]
 
     def reasons(self) -> list[str]:
-        """Why the checkpoint was written, each time."""
+        """Return the reasons of the checkpoint's writes, in order."""
         return [each["reason"] for each in self.events("checkpoint_written")]
 
     def outputs(self) -> list[str]:
-        """What the output files hold, oldest first."""
+        """Return the contents of the output files, oldest first."""
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:
-        """Every path below the task and its content; ``None`` for a folder."""
+        """Return every path below the task and its content; ``None`` for a folder."""
         found = sorted(self.root.rglob("*"))
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """What there is besides the files of a new task; empty when nothing was written."""
+        """Return the paths besides the files of a new task; empty if nothing was written."""
         return [each for each in self.tree() if each not in _NEW]
 
 

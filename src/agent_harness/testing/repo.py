@@ -3,10 +3,10 @@
     repo = Repo(tmp_path).write("app.py", "print(1)\\n").commit("First").write("app.py", "print(2)\\n")
     repo.git("status", "--short")
 
-Every method that changes something answers the repository itself, so that calls can be chained. The settings of the
-person who runs the tests play no part, unless ``user_settings`` is set; name, address and dates of commits are fixed.
-With ``environ`` git has these variables and no others: settings and dates are those of whoever has them.
-Paths are relative to the top of the work tree; names that are no UTF-8 are written as ``os.fsdecode`` gives them.
+Every method that changes something returns the repository itself, so that calls can be chained. The settings of the
+person who runs the tests are ignored, unless ``user_settings`` is set; name, address and dates of commits are fixed.
+With ``environ`` git has only these variables, which decide its settings and dates. Paths are relative to the top of the
+work tree; names that are not UTF-8 are written as ``os.fsdecode`` gives them.
 """
 
 import os
@@ -23,11 +23,11 @@ PERSON = "Test Person"
 ADDRESS = "person@localhost"
 FIRST_MOMENT = 1_767_225_600
 _KNOWN: dict[tuple[object, ...], dict[str, bytes | None]] = {}
-"""Repositories that were made before, by what is in them: their paths with the contents, ``None`` for a folder."""
+"""Earlier repositories, by their files: their paths with the contents, ``None`` for a folder."""
 
 
 class Repo:
-    """One repository, made in a new or existing folder unless ``init`` is false."""
+    """One repository, created in a new or existing folder unless ``init`` is false."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Repo:
         message: str = "First",
         user_settings: bool = False,
     ) -> Self:
-        """A new repository with one commit of these files. The same one is made once in a process, then written out."""
+        """Create a repository with one commit of these files. An equal one is made once in a process, then copied."""
         key = (message, *sorted(files.items()))
         if key not in _KNOWN:
             with tempfile.TemporaryDirectory() as folder:
@@ -80,11 +80,11 @@ class Repo:
     # ---- git ---------------------------------------------------------------------------------------------------
 
     def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
-        """What a git command prints, without white space at its ends. ``AssertionError`` when it fails."""
+        """Return the output of a git command, without white space at its ends. ``AssertionError`` if it fails."""
         return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
 
     def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
-        """What a git command prints, as it is."""
+        """Return the output of a git command, unchanged."""
         done = subprocess.run(
             ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
         )
@@ -103,17 +103,17 @@ class Repo:
         return {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
     def config(self, key: str, value: str) -> Self:
-        """Sets a setting of the repository."""
+        """Set a setting of the repository."""
         self.git("config", "--local", key, value)
         return self
 
     def stage(self, *paths: str) -> Self:
-        """Puts files into the index; everything when none is named."""
+        """Add files to the index; everything if none is named."""
         self.git("add", *(("--", *paths) if paths else ("--all",)))
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Commits, by default everything there is; an empty commit when nothing has changed."""
+        """Commit, by default everything; an empty commit if nothing has changed."""
         if stage:
             self.stage()
         self._commits += 1
@@ -121,12 +121,12 @@ class Repo:
         return self
 
     def branch(self, name: str) -> Self:
-        """Makes a branch and checks it out."""
+        """Create a branch and check it out."""
         self.git("checkout", "--quiet", "-b", name)
         return self
 
     def remote(self, path: str | os.PathLike[str], name: str = "origin") -> Self:
-        """Makes a bare repository that stands for a server, and pushes the branch that is checked out to it."""
+        """Create a bare repository as a server, and push the checked-out branch to it."""
         subprocess.run(["git", "init", "--quiet", "--bare", os.fspath(path)], env=self._environment(), check=True)
         self.git("remote", "add", name, os.fspath(path))
         self.git("push", "--quiet", "--set-upstream", name, "HEAD")
@@ -134,18 +134,18 @@ class Repo:
 
     @property
     def head(self) -> str:
-        """The commit that is checked out."""
+        """Commit that is checked out."""
         return self.git("rev-parse", "HEAD")
 
     def status(self) -> list[str]:
-        """The lines of ``git status --short``, untracked files one by one."""
+        """Return the lines of ``git status --short``, untracked files one by one."""
         listed = self.git_bytes("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         return [os.fsdecode(line) for line in listed.split(b"\0") if line]
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, path: str, content: str | bytes = "", *, executable: bool = False) -> Self:
-        """Writes a file, and the folders above it."""
+        """Write a file, and the folders above it."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -153,40 +153,40 @@ class Repo:
         return self
 
     def append(self, path: str, content: str | bytes) -> Self:
-        """Adds to the end of a file."""
+        """Append to a file."""
         return self.write(path, self.read(path) + (content.encode() if isinstance(content, str) else content))
 
     def read(self, path: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         return (self.path / path).read_bytes()
 
     def remove(self, *paths: str) -> Self:
-        """Deletes files."""
+        """Delete files."""
         for path in paths:
             (self.path / path).unlink()
         return self
 
     def move(self, old: str, new: str) -> Self:
-        """Gives a file another name, in git's eyes a removal and an addition."""
+        """Rename a file, for git a removal and an addition."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         (self.path / old).rename(self.path / new)
         return self
 
     def link(self, path: str, target: str) -> Self:
-        """Makes a symbolic link; its target need not exist."""
+        """Create a symbolic link; its target need not exist."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(target)
         return self
 
     def ignore(self, *patterns: str) -> Self:
-        """Adds lines to ``.gitignore``."""
+        """Add lines to ``.gitignore``."""
         file = self.path / ".gitignore"
         text = file.read_text() if file.exists() else ""
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
 
     def files(self) -> dict[str, bytes]:
-        """Every file outside of ``.git`` and its content; of a link ``link to`` and its target."""
+        """Return every file outside of ``.git`` and its content; for a link ``link to`` and its target."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:
@@ -202,6 +202,6 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Every path below a folder, folders before what is in them."""
+    """Return every path below a folder, folders before their content."""
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

@@ -1,10 +1,10 @@
-"""Task lists for tests, each in a folder of its own.
+"""Task lists for tests, each in a separate folder.
 
     project = TaskListProject(tmp_path / "list", task("task-001"), git=True)
     assert project.harness("task", "claim").code == 0
     assert project.task("task-001").status == "in_progress"
 
-Everything goes through the files, the command line and the protocol's own rules; nothing is put in their place.
+Everything goes through the files, the command line and the protocol's own rules; nothing is replaced by a double.
 """
 
 import contextlib
@@ -34,34 +34,34 @@ from agent_harness.testing.repo import Repo
 __all__ = ["NOON", "TASK", "CommandResult", "TaskListProject", "after", "state_of", "task"]
 
 TASK = "task-001"
-"""The task that is meant where none is named."""
+"""Default task."""
 
 T = TypeVar("T")
 
 
 def after(seconds: float) -> datetime:
-    """So many seconds after noon."""
+    """Return the moment so many seconds after noon."""
     return NOON + timedelta(seconds=seconds)
 
 
 def task(task_id: str, **members: Any) -> dict[str, Any]:
-    """A pending task; ``members`` win."""
+    """Return a pending task; ``members`` win."""
     return {**planning.new_task(task_id, f"Title of {task_id}", validation="true"), **members}
 
 
 def state_of(*tasks: Any, **members: Any) -> State:
-    """A state in memory."""
+    """Return a state in memory."""
     return State({**planning.new_state(NOON), "tasks": [*tasks], **members})
 
 
 class TaskListProject:
-    """A task list in ``root``, the work tree ``path`` that its tasks are worked on in, and its workers.
+    """A task list in ``root``, the work tree ``path`` of its tasks, and its workers.
 
-    Both are one folder, unless a test says where the list is. ``now`` is the time of workers of this process; ``None``
-    stands for the time of the disk.
+    Both are one folder, unless a test sets another one for the list. ``now`` is the time of workers of this process;
+    ``None`` means the time of the disk.
     """
 
-    repo: Repo  # only where there is one
+    repo: Repo  # only if there is one
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class TaskListProject:
         mode: str = "exclusive",
         **members: Any,
     ) -> None:
-        """Makes the list with these tasks; with ``git`` in a repository that has one commit and ignores the list."""
+        """Create the list with these tasks; with ``git`` in a repository that has one commit and ignores the list."""
         self.root, self.path = root, path or root
         self.now: datetime | None = None
         self._session: str | None = "s1"
@@ -86,7 +86,7 @@ class TaskListProject:
 
     @classmethod
     def at_noon(cls, root: Path, *tasks: Any, **words: Any) -> Self:
-        """The same, with a clock that stands at noon until ``now`` is set."""
+        """Create the same, with a clock that stays at noon until ``now`` is set."""
         made = cls(root, *tasks, **words)
         made.now = NOON
         return made
@@ -95,7 +95,7 @@ class TaskListProject:
     def with_sources(
         cls, tmp_path: Path, *, root: Path | None = None, git: bool = True, mode: str = "exclusive"
     ) -> Self:
-        """An empty list in ``project`` below a folder, or in ``root``, and beside it sources of one commit.
+        """Create an empty list in ``project`` below a folder, or in ``root``, and beside it sources of one commit.
 
         Its workers belong to no session. Without ``git`` there are no sources.
         """
@@ -112,7 +112,7 @@ class TaskListProject:
         return made
 
     def copied(self, root: Path) -> Self:
-        """The same project in another folder: a template is made once, and copied for each test."""
+        """Copy the project to another folder: a template is made once, and copied for each test."""
         made = copy.copy(self)
         made.root = made.path = root
         made.layout = TaskListLayout(root)
@@ -124,19 +124,19 @@ class TaskListProject:
     # ---- workers of this process -------------------------------------------------------------------------------
 
     def worker(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Worker:
-        """A worker in the work tree, of the project's session unless ``session`` says something else."""
+        """Return a worker in the work tree, of the project's session unless ``session`` is given."""
         given: dict[str, Any] = {"session": self._session, "now": self.now, "environ": {}, **words}
         given["session_id"] = given.pop("session")
         return Worker.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
 
     def claim(self, name: str | None = "me", **words: Any) -> Worker:
-        """A worker that has claimed a task, and holds its token."""
+        """Return a worker that has claimed a task, and holds its token."""
         worker = self.worker(name)
         worker.token = claim.claim(worker, **words)["token"]
         return worker
 
     def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Worker:
-        """A worker that holds this very task, as the verb leaves it, whatever the list's rules say."""
+        """Return a worker that holds exactly this task, as the command leaves it, regardless of the list's rules."""
         worker = self.worker(name, cwd=cwd, token=lease.new_token())
         attempt = worker.store.read().by_id[task_id].attempts + 1
         base = rollback.take_baseline(worker, task_id, attempt)
@@ -162,11 +162,11 @@ class TaskListProject:
 
     @property
     def store(self) -> TaskStore:
-        """The store, at the project's time."""
+        """Store, at the project's time."""
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """A change that is written."""
+        """Write a change."""
 
         def touched(change: TaskListChange) -> T:
             change.touch()
@@ -177,12 +177,12 @@ class TaskListProject:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def harness(self, *words: str, **environment: str) -> CommandResult:
-        """Runs a command in this process, in the root, with these variables besides."""
+        """Run a command in this process, in the root, with these additional variables."""
         return run_in_process(main.main, "harness", *words, cwd=self.root, environ=environment)
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """A command in a process of its own, which is gone at the end of the block."""
+        """Start a command in a separate process, which is gone at the end of the block."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,
@@ -198,7 +198,7 @@ class TaskListProject:
                 process.kill()
 
     def agent(self, text: str, *, name: str = "agent.sh") -> str:
-        """The SPEC of a shell script as an agent; ``harness`` in it is this harness."""
+        """Return the SPEC of a shell script as an agent; ``harness`` in it is this harness."""
         tools = self.root.parent / "tools"
         tools.mkdir(exist_ok=True)
         script = tools / name
@@ -207,54 +207,54 @@ class TaskListProject:
         return f"command:sh {script}"
 
     def prompt(self, task_id: str, number: int = 0) -> str:
-        """What the agent was told."""
+        """Return the agent's prompt."""
         return (self.root.parent / f"tools/prompt.{task_id}.{number}").read_text()
 
     # ---- the list ----------------------------------------------------------------------------------------------
 
     def add(self, task_id: str = TASK, *, validation: str | None = "true", **members: Any) -> Self:
-        """One more task."""
+        """Add one task."""
         made = planning.new_task(task_id, f"Title of {task_id}", validation=validation)
         self.edit(tasks=[*self.raw["tasks"], {**made, **members}])
         return self
 
     def edit(self, task_id: str | None = None, **members: Any) -> None:
-        """Changes members of a task, or of the whole, without the lock, as a person does."""
+        """Change members of a task, or of the whole, without the lock, as a person does."""
         raw = self.raw
         (raw if task_id is None else next(each for each in raw["tasks"] if each["id"] == task_id)).update(members)
         files.write_json(self.layout.tasks, raw)
 
     def holding(self, folder: Path) -> Self:
-        """The same, with the files of a folder in place of those of these names."""
+        """Copy the files of a folder over those of the project."""
         for each in folder.iterdir():
             shutil.copy(each, self.root / each.name)
         return self
 
     @property
     def raw(self) -> dict[str, Any]:
-        """The file."""
+        """File's JSON value."""
         return json.loads(self.text)
 
     @property
     def text(self) -> str:
-        """The file, byte for byte."""
+        """File's text."""
         return Path(self.layout.tasks).read_text(encoding="utf-8")
 
     @property
     def state(self) -> State:
-        """The state as it is now."""
+        """Present state."""
         return self.store.read()
 
     def task(self, task_id: str = TASK) -> Task:
-        """A task as it is now."""
+        """Return a task in its present state."""
         return self.state.by_id[task_id]
 
     def statuses(self) -> list[str]:
-        """The tasks' statuses, in the order of the file."""
+        """Return the tasks' statuses, in the order of the file."""
         return [each.status for each in self.state.tasks]
 
     def log(self, *lines: str) -> list[str]:
-        """The lines of the log without their time, after these were added."""
+        """Return the lines of the log without their time, after adding these."""
         for line in lines:
             self.store.log(line)
         return [line.partition("] ")[2] or line for line in progress.tail(self.layout, 200)]
@@ -262,12 +262,12 @@ class TaskListProject:
     # ---- the work tree -----------------------------------------------------------------------------------------
 
     def files(self) -> dict[str, bytes]:
-        """Every file below the root but the lock and the clock."""
+        """Return every file below the root but the lock and the clock."""
         found = (each for each in self.root.rglob("*") if each.is_file() and ".git/" not in f"{each}")
         return {str(each.relative_to(self.root)): each.read_bytes() for each in found if each.name not in _BY_THE_WAY}
 
     def leave_own_work(self) -> None:
-        """A person's staged, dirty, deleted, intended, untracked and ignored files."""
+        """Leave a person's staged, dirty, deleted, intended, untracked and ignored files."""
         repo = self.repo
         repo.write("gone.py", "g\n").write("half.py", "h\n").stage("gone.py", "half.py").commit("Second", stage=False)
         repo.write("staged.py", "staged\n").stage("staged.py").write("half.py", "staged\n").stage("half.py")
@@ -276,11 +276,11 @@ class TaskListProject:
         repo.write("notes.txt", "untracked\n").write("x.o", "ignored\n")
 
     def status(self) -> list[str]:
-        """The lines of ``git status``, but for the harness's own files."""
+        """Return the lines of ``git status``, without the harness's own files."""
         return [line for line in self.repo.status() if not _is_harness(line[3:])]
 
     def seen(self) -> tuple[Any, ...]:
-        """What a person sees of the repository: files (but the harness's own), staged content, status, branch."""
+        """Return a person's view of the repository: files (but the harness's own), staged content, status, branch."""
         ours = {path: text for path, text in self.repo.files().items() if not _is_harness(path)}
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not _is_harness(line.split("\t")[1])]
         return ours, self.status(), staged, self.repo.head, self.repo.git("rev-parse", "--abbrev-ref", "HEAD")
@@ -290,5 +290,5 @@ _BY_THE_WAY = (".harness-lock", "now")
 
 
 def _is_harness(path: str) -> bool:
-    """Whether a path is the harness's own."""
+    """Return True if a path is the harness's own."""
     return any(part.startswith((".harness", "harness-")) for part in Path(path).parts)

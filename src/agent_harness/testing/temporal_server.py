@@ -2,7 +2,7 @@
 
     with TemporalServer(tmp_path) as server:
         ...                       # harness run --workers 3 --engine SERVER.URL
-        server.kill()             # what it knew is in its database
+        server.kill()             # its data stays in its database
         server.start()
         server.forget()           # as a server whose database was lost
 
@@ -24,7 +24,7 @@ READY_SECONDS = 60.0
 
 
 def program() -> str | None:
-    """The path of the server's program; ``None`` where it is not installed."""
+    """Return the path of the server's program; ``None`` if it is not installed."""
     beside = Path(sys.executable).with_name("temporal")
     return str(beside) if beside.exists() else shutil.which("temporal")
 
@@ -41,7 +41,7 @@ class TemporalServer:
 
     @property
     def url(self) -> str:
-        """What ``--engine`` is given."""
+        """Value for ``--engine``."""
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def __enter__(self) -> Self:
@@ -52,7 +52,7 @@ class TemporalServer:
         self.kill()
 
     def start(self) -> None:
-        """Starts it on the database that it had; returns once it takes connections."""
+        """Start it on its previous database; return once it accepts connections."""
         found = program()
         assert found, "make test-engine installs the server"
         words = [found, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
@@ -69,14 +69,14 @@ class TemporalServer:
         raise AssertionError("the server did not begin to answer")
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """End it at once."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def forget(self) -> None:
-        """Loses its database; it is to be started again."""
+        """Delete its database; it must be started again."""
         self.kill()
         for each in self._folder.glob("temporal.db*"):
             each.unlink()

@@ -1,7 +1,7 @@
-"""The acp agent: any program that speaks the Agent Client Protocol, named by its command (``program`` talks to it).
+"""Agent kind acp: any program that speaks the Agent Client Protocol, named by its command (see ``program``).
 
-Needs the extra ``acp``. The protocol leaves usage to the agent and does not define steering: tokens count when the
-agent tells them, and nothing is told to a running turn. Page: ``docs/acp-agent.md``.
+Needs the extra ``acp``. The protocol leaves usage to the agent and does not define steering: tokens count if the agent
+reports them, and a running turn gets no messages. Page: ``docs/acp-agent.md``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "claude-agent-acp": ("claude-agent-acp",),
     "codex-acp": ("codex-acp",),
 }
-"""Programs that are known to speak the protocol, and with which words: ``acp:NAME`` alone is enough for these."""
+"""Programs that are known to speak the protocol, and their words: ``acp:NAME`` alone is enough for these."""
 
 
 class AcpAgent(Agent):
-    """Starts the program for each turn; a fix round loads the earlier session where the agent can do that."""
+    """Agent that starts the program for each turn; a fix round loads the earlier session if the agent can."""
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)
@@ -40,12 +40,12 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """The agent of ``acp:WORDS``, or of ``acp:NAME`` for a known one."""
+        """Return the agent of ``acp:WORDS``, or of ``acp:NAME`` for a known one."""
         return cls(words_of(text))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "AcpAgent":
-        """The agent of ``agent: {kind: acp, command: [...]}``; the command may be one string, split into words."""
+        """Return the agent of ``agent: {kind: acp, command: [...]}``; the command may be one string."""
         command = options.checked("acp", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -56,11 +56,11 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """The program: its sessions share one login."""
+        """Program as the account: its sessions share one login."""
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """The extra or the program that is missing, or ``None``; a relative path is looked at when a turn starts."""
+        """Return the missing extra or program, or ``None``; a relative path is checked when a turn starts."""
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 
@@ -68,7 +68,7 @@ class AcpAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the program and hands it the prompt; raises ``ToolMissing`` without the extra or the program."""
+        """Start the program and send the prompt; raise ``ToolMissing`` without the extra or the program."""
         if problem := self.problem():
             raise ToolMissing(problem, hint=HINT)
         found = found_program(self.words[0], brief, HINT)

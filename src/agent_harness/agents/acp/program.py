@@ -1,7 +1,7 @@
 """``python -m agent_harness.agents.acp.program``: one turn of an ACP agent, spoken to over the bridge.
 
-What the agent asks of us is answered by the guard rails, what it tells becomes our events; it gets no files and no
-terminal of ours.
+The guard rails answer the agent's requests, and its updates become events. It gets no files and no terminal of the
+harness.
 """
 
 import asyncio
@@ -21,22 +21,22 @@ from agent_harness.agents.events import Event, Finished, Text, ToolCall, ToolRes
 from agent_harness.agents.guardrails.toolcheck import refusal
 
 OUTPUT_CHARACTERS = 20_000
-_TOO_LONG = 8_000  # a text without a line end is handed on from here
+_TOO_LONG = 8_000  # longest text that waits for a line end
 
 
 class Updates:
-    """Takes the updates of one turn and says them as events."""
+    """Converter of the updates of one turn into events."""
 
     def __init__(self, say: Callable[[Event], None]) -> None:
         self._say = say
         self._text = ""
         self._open: set[str] = set()
-        self._cost = 0.0  # of the session so far, as the agent last told it
+        self._cost = 0.0  # of the session so far, by the agent's last report
         self._context: int | None = None
-        self.silent = False  # while an earlier session is told again
+        self.silent = False  # while an earlier session is replayed
 
     def take(self, update: object) -> None:
-        """One update of the agent."""
+        """Take one update of the agent."""
         if self.silent:
             if isinstance(update, schema.UsageUpdate) and update.cost is not None:
                 self._cost = max(self._cost, update.cost.amount)
@@ -61,7 +61,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """The turn is over: what is held back is said, and the tokens where the agent tells them."""
+        """End the turn: report buffered text, and the tokens if the agent reports them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -70,13 +70,13 @@ class Updates:
                     output_tokens=used.output_tokens,
                     cached_tokens=used.cached_read_tokens or 0,
                     cache_write_tokens=used.cached_write_tokens or 0,
-                    cost_usd=0.0 if self._cost else None,  # the cost was told on the way
+                    cost_usd=0.0 if self._cost else None,  # the cost was reported during the turn
                     context_tokens=self._context,
                 )
             )
 
     def flush(self) -> None:
-        """Says the text that is held back."""
+        """Report the buffered text."""
         if self._text.strip():
             self._say(Text(self._text.rstrip("\n")))
         self._text = ""
@@ -106,7 +106,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """What a tool is called with: its own input, its title, and the first place that it names."""
+    """Return the input of a tool call: its own input, its title, and the first path that it names."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -122,7 +122,7 @@ READING = ("read", "search", "think", "fetch")
 
 
 class AcpClient:
-    """Our side of the connection."""
+    """Client side of the connection."""
 
     def __init__(self, root: Path, rules: ToolRules, updates: Updates, say: Any) -> None:
         self._root = root
@@ -131,13 +131,13 @@ class AcpClient:
         self._say = say
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """The agent tells what it does."""
+        """Take an update of the agent."""
         self._updates.take(update)
 
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Yes to what the guard rails let pass, no to the rest; nobody is asked."""
+        """Allow calls that pass the guard rails, refuse the rest; ask nobody."""
         why = refusal(
             "Read" if tool_call.kind in READING else (tool_call.title or "other"),
             input_of(tool_call),
@@ -162,14 +162,14 @@ class AcpClient:
         return schema.RequestPermissionResponse(outcome=selected)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """No extension is known."""
+        """Refuse every extension."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Extensions are not listened to."""
+        """Ignore extensions."""
 
     def on_connect(self, conn: Any) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -180,13 +180,13 @@ ENDINGS: Mapping[str, Finished] = {
     "cancelled": Finished(ok=False, message="interrupted"),
     "max_tokens": Finished(ok=False, message="the agent ran into its limit of tokens"),
     "max_turn_requests": Finished(ok=False, message="the agent ran into its limit of requests"),
-    "refusal": Finished(ok=False, message="the model refused to go on"),
+    "refusal": Finished(ok=False, message="the model refused to continue"),
 }
-"""Why a turn ended, in the protocol's words, and what that means here."""
+"""Results by the protocol's reason for the end of a turn."""
 
 
 async def turn(harness: Harness) -> None:
-    """From the brief to the end that is told last."""
+    """Run one turn, from the brief to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     gone = asyncio.create_task(harness.gone.wait())
@@ -239,7 +239,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """A new session, or the earlier one of this brief where the agent can load it."""
+    """Return a new session, or the earlier one of this brief if the agent can load it."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

@@ -1,7 +1,7 @@
-"""The api agent: a built-in loop for people with only a key (``program`` runs it).
+"""Agent kind api: a built-in loop for people with only a key (run by ``program``).
 
-Needs the extra ``api``. The key comes from the environment and from nowhere else; ``ANTHROPIC_BASE_URL`` and
-``OPENAI_BASE_URL`` send the requests elsewhere. Page: ``docs/api-agent.md``.
+Needs the extra ``api``. The key comes only from the environment; ``ANTHROPIC_BASE_URL`` and ``OPENAI_BASE_URL`` change
+the address of the requests. Page: ``docs/api-agent.md``.
 """
 
 import os
@@ -21,7 +21,7 @@ HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: a
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where models are asked: the variable that holds the key, and how the names of its models begin."""
+    """Provider of models: the variable of its key, and the first letters of its models' names."""
 
     key: str
     prefixes: tuple[str, ...] = ()
@@ -36,22 +36,22 @@ PROVIDERS: Mapping[str, Provider] = {
     "deepseek": Provider("DEEPSEEK_API_KEY", ("deepseek",)),
     "moonshotai": Provider("MOONSHOTAI_API_KEY", ("kimi", "moonshot")),
 }
-"""The providers that speak what the extra's two client libraries speak."""
+"""Providers that the extra's two client libraries support."""
 
 ALIASES: Mapping[str, str] = {"claude-sonnet-4": "claude-sonnet-4-6", "claude-haiku-3": "claude-haiku-4-5"}
-"""The names that stand for a family in the settings' defaults, and the model that serves it (features.md C58).
+"""Names of families in the settings' defaults, and the model for each (features.md C58).
 
-The first one is taken where there are no settings."""
+The first one is used without settings."""
 
 
 class ApiAgent(Agent):
-    """Runs the loop in a process of its own; a fix round goes on in the conversation of the round before."""
+    """Agent that runs the loop in a separate process; a fix round continues the conversation of the previous round."""
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """``firm``: ``model`` also wins over one that the settings' ``models:`` name."""
+        """Set up the agent; ``firm``: ``model`` also wins over one in the settings' ``models:``."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -59,7 +59,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ApiAgent":
-        """The agent of ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
+        """Return the agent of ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
         provider, slash, model = text.partition("/")
         if text in PROVIDERS or (slash and provider in PROVIDERS):
             return cls(provider, model.strip() or None)
@@ -67,7 +67,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ApiAgent":
-        """The agent of ``agent: {kind: api, provider: ..., model: ...}``; both may be left out."""
+        """Return the agent of ``agent: {kind: api, provider: ..., model: ...}``; both may be left out."""
         unknown = sorted(set(settings) - {"provider", "model"})
         if unknown:
             raise ConfigurationError(
@@ -76,24 +76,24 @@ class ApiAgent(Agent):
         provider, model = settings.get("provider"), settings.get("model")
         if provider is not None and provider not in PROVIDERS:
             known = ", ".join(PROVIDERS)
-            raise ConfigurationError(f"agent.provider: {provider!r} is none of {known}", hint=HINT)
+            raise ConfigurationError(f"agent.provider: must be one of {known}, got {provider!r}", hint=HINT)
         if model is not None and (not isinstance(model, str) or not model.strip()):
             raise ConfigurationError("agent.model must be the name of a model", hint=HINT)
         return cls(provider, model, firm=False)
 
     @property
     def account(self) -> str:
-        """The provider and its key, named as by every other agent that uses that key; all its models share it."""
+        """Provider and its key, in the form that all agents use; all models of the key share it."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
 
     def problem(self) -> str | None:
-        """The extra or the key that is missing, or ``None``."""
+        """Return the missing extra or key, or ``None``."""
         return _problem(self._provider(self.model))
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the loop; raises ``ToolMissing`` without the extra, the key, or the name of a model."""
+        """Start the loop; raise ``ToolMissing`` without the extra, the key, or the name of a model."""
         provider, model = self.choice(brief)
         problem = _problem(provider)
         if problem:
@@ -101,7 +101,7 @@ class ApiAgent(Agent):
         if model is None:
             raise ToolMissing(f"the api agent needs the name of a model of {provider}", hint=HINT)
         key = PROVIDERS[provider].key
-        # A request whose answer is malformed or does not come: sessions on features see to a further try themselves.
+        # Tries of a request with a malformed answer or none: sessions on features make further tries themselves.
         tries = 2 if brief.task_id is not None else 1
         latest = self._latest
         same = latest is not None and brief.conversation is not None and latest.conversation == brief.conversation
@@ -116,9 +116,9 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Provider and model for a turn: what was said at the agent, else what the settings' ``models:`` say.
+        """Return provider and model of a turn: the agent's own, else those of the settings' ``models:``.
 
-        A default of the settings that nobody chose is a name of Anthropic's, and no other provider is asked for it.
+        A default of the settings that nobody chose is an Anthropic model; no other provider is asked for it.
         """
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
@@ -128,7 +128,7 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """The provider that was named, else whose models are called so, else the first whose key is there."""
+        """Return the named provider, else the one of the model's name, else the first whose key is set."""
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():

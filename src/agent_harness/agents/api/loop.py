@@ -1,8 +1,7 @@
-"""The loop: the model is asked, its tools are run, and it is asked again, until it has nothing more to do.
+"""Loop of the api agent: the model is asked, its tools are run, and it is asked again, until it calls no tool.
 
-Before each request the harness has considered all that was said before it, so that its messages are part of that very
-request, and a turn that it ends makes no further one. Source of what a failed request means: features.md UAH-374..378,
-UAH-420, C28.
+Before each request the harness has processed all earlier events, so that its messages are part of that very request. If
+it ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378, UAH-420, C28.
 """
 
 import json
@@ -41,16 +40,16 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """No answer is to be had: the events that tell of it, the last one being ``Finished``."""
+    """No answer is possible: the events that report it, the last one being ``Finished``."""
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
-    """The model of a turn, asked with the same tools and settings each time."""
+    """Model of a turn, asked with the same tools and settings each time."""
 
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """``tries`` counts those of a request that is not answered well; raises ``Gone`` for an unusable model."""
+        """Set up the model; ``tries`` limits the attempts of one request. Raises ``Gone`` for an unusable model."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -63,7 +62,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """The whole answer to a conversation; raises ``Gone``."""
+        """Return the whole answer to a conversation; raise ``Gone``."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -73,7 +72,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """The tokens of answers that broke off since the last time: they are paid for as well."""
+        """Return the tokens of broken answers since the last call: they are billed as well."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -125,7 +124,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """The tokens of one model call, those read from and written to a cache apart."""
+    """Return the tokens of one model call, with cache reads and writes separate."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -141,7 +140,7 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """The library's word for a provider; other servers that take OpenAI's place mostly speak Chat only."""
+    """Return the library's word for a provider; servers that replace OpenAI's mostly support Chat only."""
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -152,17 +151,17 @@ CACHED: Mapping[str, bool] = {
     "anthropic_cache_tool_definitions": True,
     "anthropic_cache_messages": True,
 }
-"""What stays the same is marked for Anthropic's cache; other providers' caches find it by themselves (UAH-420)."""
+"""Marks for Anthropic's cache; the caches of other providers need none (UAH-420)."""
 
 
 def _settings(provider: str) -> ModelSettings:
-    """No tries beyond ours, and an end to silence."""
+    """Return settings without retries by the library, and with a limit on silence."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
 
 def _worth_another_try(error: errors.AgentRunError) -> bool:
-    """A malformed answer, silence or a broken connection; a refusal is the harness's to wait for."""
+    """Return True for a malformed answer, silence or a broken connection; the harness waits after a refusal."""
     silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
     return silent or _undecodable(error)
 
@@ -173,7 +172,7 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """The wait as the headers say it: ``Retry-After``, else the moment that the limit is reset."""
+    """Return the events of a refusal, with the wait in its headers: ``Retry-After``, else the reset."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -194,7 +193,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """What a provider says in the JSON of its refusal; ``None`` where it says nothing in the usual place."""
+    """Return the message in the JSON of a provider's refusal; ``None`` if it is not in the usual place."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -229,15 +228,15 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Goes on in an earlier turn's conversation."""
+        """Continue an earlier turn's conversation."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
-        """The conversation as ``remember`` takes it."""
+        """Return the conversation in the form that ``remember`` takes."""
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """The events that end the turn, ``Finished`` last; everything before them is said already."""
+        """Return the events that end the turn, ``Finished`` last; everything before them is reported already."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -258,7 +257,7 @@ class Loop:
                 self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
-        """What the next request says; nothing at the end of the turn."""
+        """Return the parts of the next request; none at the end of the turn."""
         for part in answer.parts:
             if isinstance(part, TextPart) and part.content.strip():
                 self._harness.say(Text(part.content))
@@ -286,7 +285,7 @@ class Loop:
 
 
 def definitions(tools: Sequence[Tool]) -> list[ToolDefinition]:
-    """The tools as the library takes them."""
+    """Return the tools in the library's form."""
     return [
         ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
         for tool in tools

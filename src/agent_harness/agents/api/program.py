@@ -1,7 +1,7 @@
 """``python -m agent_harness.agents.api.program``: one turn of the api agent, spoken to over the bridge.
 
-``loop`` asks the model and answers it, ``tools`` are a shell and files; the tools of MCP servers that speak over their
-standard input and output are here. Libraries are imported once the harness is listened to.
+``loop`` asks the model and answers it, ``tools`` are a shell and files; the tools of MCP servers over standard input
+and output are here. Libraries are imported after the harness's messages are read.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from agent_harness.kernel.process.orphans import RUN_ID
 if TYPE_CHECKING:
     from pydantic_ai.mcp import MCPToolset
 
-CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; what is left is ended with the turn
+CLOSING_SECONDS = 3.0  # for MCP servers to end by themselves; the rest is ended with the turn
 START_SECONDS = 60.0  # for an MCP server
-LONGEST_NAME = 64  # of a tool: what every provider takes
+LONGEST_NAME = 64  # of a tool: every provider accepts it
 INTERRUPTED = (Finished(ok=False, message="interrupted"),)
 
 
 async def turn(harness: Harness) -> None:
-    """From the brief to the end that is told last."""
+    """Run one turn, from the brief to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     stopping = [asyncio.create_task(event.wait()) for event in (harness.interrupted, harness.gone)]
@@ -44,7 +44,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Runs the loop; the conversation is left with the harness, unless somebody ended the turn."""
+    """Run the loop; give the conversation to the harness, unless somebody ended the turn."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -73,9 +73,9 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Starts the brief's servers, which end with ``closing``, and returns their tools, named ``SERVER_TOOL``.
+    """Start the brief's servers, which end with ``closing``, and return their tools, named ``SERVER_TOOL``.
 
-    A server that cannot be started is told of, and its tools are missing (features.md UAH-212..216).
+    A server that cannot be started is reported, and its tools are missing (features.md UAH-212..216).
     """
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
@@ -84,7 +84,7 @@ async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callabl
     for name, server in brief.tools.mcp_servers.items():
         try:
             program, *words = server.command
-            # ours without the provider's key, tagged as one of the run's processes
+            # the harness's environment without the provider's key, tagged as one of the run's processes
             env = {**environment_of(brief), RUN_ID: os.environ.get(RUN_ID, ""), **server.env}
             env = process.scrubbed_environment(env)
             transport = StdioTransport(program, words, env=env, cwd=str(brief.cwd), keep_alive=False)

@@ -1,6 +1,6 @@
-"""The tools of the loop: a shell in the project, and files with guard rails (features.md UAH-206..211, C32).
+"""Tools of the loop: a shell in the project, and files with guard rails (features.md UAH-206..211, C32).
 
-What the rules refuse is answered with the reason, so that the model can go another way.
+A refused call is answered with the reason, so that the model can try another way.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool says."""
+    """Answer of a tool."""
 
     text: str
     is_error: bool = False
@@ -33,7 +33,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as the model sees it, and what it does; ``run`` is given arguments that fit the schema's types."""
+    """One tool as the model sees it, and its function; ``run`` gets arguments that fit the schema's types."""
 
     name: str
     description: str
@@ -42,14 +42,14 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """The tools that the rules leave, the shell first; ``interrupted`` ends a command that runs."""
+    """Return the tools that the rules allow, the shell first; ``interrupted`` ends a running command."""
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
 
 
 class Toolbox:
-    """The project, the rules, and what each tool does."""
+    """The project, the rules, and the functions of the tools."""
 
     def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
         self._root = brief.cwd
@@ -172,7 +172,7 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """The tool behind a check of its arguments; what the disk refuses is an answer, too."""
+    """Return the tool with a check of its arguments; an error of the disk becomes an answer, too."""
 
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
@@ -191,19 +191,19 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """The first argument that is missing or of another type."""
+    """Return the first argument that is missing or of another type."""
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"
     for name, value in given.items():
         known = schema["properties"].get(name)
         if known and value is not None and not isinstance(value, _TYPES[known["type"]]):
-            return f"The argument {name!r} is no {known['type']}."
+            return f"The argument {name!r} is not of type {known['type']}."
     return None
 
 
 def _text_of(path: Path, errors: str = "strict") -> str:
-    """The text with its line ends as they are; raises ``ValueError`` when it is too long, or no text."""
+    """Return the text with its line ends as they are; raise ``ValueError`` if it is too long, or not text."""
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:
@@ -213,4 +213,4 @@ def _text_of(path: Path, errors: str = "strict") -> str:
 
 def _must_be_a_file(path: Path) -> None:
     if path.exists() and not path.is_file():
-        raise ValueError("this is no regular file")
+        raise ValueError("this is not a regular file")

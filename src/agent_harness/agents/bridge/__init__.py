@@ -1,22 +1,22 @@
-"""The near end of a bridge: an agent that runs as a program of ours, and is spoken to while it works.
+"""The harness's side of a bridge: an agent that runs as a separate program, and gets messages while it works.
 
-The program (``worker`` is its end) runs in a process of its own, so that an SDK never lives in the harness and the
-whole agent can be ended as a group. Both sides speak JSON lines. To the program go
+The program (``worker`` is its side) runs in a separate process, so that an SDK never runs in the harness and the whole
+agent can be ended as a group. Both sides speak JSON lines. To the program go
 
-    {"type": "brief", ...}         first, once: the brief, the adapter's settings, what an earlier turn left to be kept
+    {"type": "brief", ...}         first, once: the brief, the adapter's settings, the kept text of an earlier turn
     {"type": "steer", "text"}      a message for the running turn
     {"type": "interrupt"}          end the turn
     {"type": "go"}                 the answer to ``ask``
 
-and from it come the events of the command seam (``events.py``), and three lines that are no events:
+and from it come the events of the command seam (``events.py``), and three lines that are not events:
 
     {"type": "ask", "last": bool}  before a request to a model, and before the end of a turn (``last``)
     {"type": "conversation", "id"} the name under which a later turn can go on
-    {"type": "keep", "text"}       a piece of what the adapter is to remember for that turn
+    {"type": "keep", "text"}       a piece of the text that the adapter keeps for that turn
 
-``go`` is sent only after every event before the ``ask`` was handed out and its receiver came back for more. What the
-receiver says about an event therefore reaches the very next request. A message is accepted until the ``go`` after a
-last ``ask``: what ``steer`` says it delivered, the agent is told.
+``go`` is sent only after every event before the ``ask`` was returned and its receiver asked for the next one. The
+receiver's reaction to an event therefore reaches the very next request. A message is accepted until the ``go`` after a
+last ``ask``: the agent gets every message that ``steer`` reports as delivered.
 """
 
 import json
@@ -40,14 +40,14 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Starts ``python -m module`` in the project and hands it the brief.
+    """Start ``python -m module`` in the project and send it the brief.
 
-    ``settings`` are the adapter's own and end up in the child's memory only; ``kept`` is what ``BridgeTurn.kept`` held
-    after an earlier turn; ``credentials`` are variables for the program alone. A program that cannot pass messages on
-    is not ``steerable``. Raises what ``process.start`` raises.
+    ``settings`` are the adapter's own and exist only in the child's memory; ``kept`` is ``BridgeTurn.kept`` of an
+    earlier turn; ``credentials`` are variables for the program alone. A program that cannot pass messages on is not
+    ``steerable``. Raises the exceptions of ``process.start``.
     """
     running = process.start(
-        [sys.executable, "-P", "-m", module],  # -P: a file of the project takes the place of no module
+        [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
         cwd=brief.cwd,
         env=process.scrubbed_environment({**environment_of(brief), **(credentials or {})}, keep_agent_credentials=True),
         merge_stderr=False,
@@ -61,7 +61,7 @@ def start(
 
 
 def brief_record(brief: Brief) -> dict[str, Any]:
-    """The brief as JSON values."""
+    """Return the brief as JSON values."""
     told = {**asdict(brief), "cwd": str(brief.cwd)}
     return {name: value for name, value in told.items() if name not in ("sandbox", "places")}
 
@@ -78,27 +78,27 @@ class BridgeTurn(CommandTurn):
 
     @property
     def kept(self) -> str | None:
-        """What the program asked to be remembered for a later turn; ``None`` when it did not."""
+        """Text that the program keeps for a later turn; ``None`` if there is none."""
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """True when the message will be in the agent's next request; False once no further request is to come."""
+        """Return True if the message will be in the agent's next request; False if no further request follows."""
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False
         self._steered_since_go = True
         return True
 
     def interrupt(self) -> bool:
-        """Asks the program to end the turn; it answers with ``Finished``."""
+        """Ask the program to end the turn; it answers with ``Finished``."""
         return self._claimed is None and not self._ended and self.send({"type": "interrupt"})
 
     def send(self, record: Mapping[str, object]) -> bool:
-        """Writes one line to the program; False when it does not listen any more."""
+        """Write one line to the program; return False if it does not read any more."""
         return self._running.write(json.dumps(record).encode() + b"\n")
 
     def _take(self, line: bytes) -> None:
         record = object_of_line(line)
-        if record is None:  # no part of the conversation: only its end is remembered, as the reason of a bad end
+        if record is None:  # not part of the conversation: only its end is kept, as the reason of a failure
             self._last_lines.append(line_of(line)[-500:])
             return
         answer = _ANSWERS.get(str(record.get("type")))

@@ -1,7 +1,7 @@
-"""The far end of a bridge: what a program of ours hears from the harness, and says to it (the package has the lines).
+"""The program's side of a bridge: messages from the harness, and to it (the package lists the lines).
 
-Standard output belongs to the harness from the moment a ``Harness`` is made: what anything else prints goes to
-standard error. Everything here runs in one event loop.
+Standard output belongs to the harness from the moment a ``Harness`` is made: other output goes to standard error.
+Everything here runs in one event loop.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from typing import Any, NoReturn
 from agent_harness.agents.base import Brief, McpServer, ToolRules
 from agent_harness.agents.events import Event, Finished, Text, record_of
 
-LONGEST_LINE_BYTES = 900_000  # the near end cuts lines over 1 MiB
+LONGEST_LINE_BYTES = 900_000  # the harness cuts lines over 1 MiB
 PIECE_CHARACTERS = 100_000
 SHOWN_CHARACTERS = 4_000  # of each text in the input of a tool call that does not fit into a line
 
 
 class HarnessGone(Exception):
-    """The harness closed its end; nobody is left to work for."""
+    """The harness closed its side; the work has no receiver any more."""
 
 
 class Harness:
-    """The harness, as a bridged program sees it."""
+    """Connection to the harness, for a bridged program."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
@@ -41,7 +41,7 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """The first line: ``brief``, ``settings`` and ``kept``. Listens from now on; raises ``HarnessGone``."""
+        """Return the first line: ``brief``, ``settings`` and ``kept``. Listen from now on; raise ``HarnessGone``."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -49,7 +49,7 @@ class Harness:
         return await self._order
 
     def say(self, event: Event) -> None:
-        """Hands an event to the harness; a long text goes as several."""
+        """Send an event to the harness; a long text becomes several."""
         if isinstance(event, Text) and len(event.text) > PIECE_CHARACTERS:
             for piece in _pieces(event.text):
                 self.send(record_of(Text(piece)))
@@ -57,7 +57,7 @@ class Harness:
             self.send(record_of(event))
 
     def send(self, record: Mapping[str, Any]) -> None:
-        """Writes one line; raises ``HarnessGone`` when nobody reads it."""
+        """Write one line; raise ``HarnessGone`` if nobody reads it."""
         line = _line(record)
         if len(line) > LONGEST_LINE_BYTES:
             line = _line(_shortened(record))
@@ -69,15 +69,15 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Names the conversation for a later turn, with what the harness is to remember until then."""
+        """Name the conversation for a later turn, with the text that the harness keeps until then."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Waits until the harness considered everything said so far; the messages that came since the last time.
+        """Wait until the harness has processed all events so far; return the messages since the last call.
 
-        Before the end of a turn with ``last``: when messages come back, the turn is not over.
+        Before the end of a turn with ``last``: if messages come back, the turn is not over.
         """
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
@@ -120,7 +120,7 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """What a turn's work came to; anything unforeseen is one clear line, and its details are on standard error."""
+    """Return the result of a turn's work; an unforeseen error is one line, with details on standard error."""
     error = work.exception()
     if error is None:
         return work.result()
@@ -134,7 +134,7 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Plays one turn and ends this process; nobody waits for threads of libraries, or for what an agent left."""
+    """Run one turn and end this process, without waiting for threads of libraries, or processes of an agent."""
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))
     sys.stderr.flush()
@@ -142,7 +142,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """The brief that ``brief_record`` wrote."""
+    """Return the brief that ``brief_record`` wrote."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])
@@ -163,7 +163,7 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of an event with its long texts cut."""
+    """Return the record of an event with its long texts cut."""
     return {name: _shortened(value) if isinstance(value, dict) else _cut(value) for name, value in record.items()}
 
 

@@ -1,11 +1,11 @@
-"""The ``claude-code`` agent: one process of ``claude -p`` a turn, spoken to and listened to in JSON lines.
+"""Agent kind ``claude-code``: one process of ``claude -p`` a turn, with JSON lines in both directions.
 
 The client ends a turn of the model with a ``result``. There may be several: a message that came late, or a sub-agent
-that ends in the background, begins another. Standard input is closed once nothing more is to come, and the lines are
+that ends in the background, begins another. Standard input is closed once no more messages can come, and the lines are
 read to their end; the last result decides.
 
-Beside the agent stand its settings, the command line and the environment of one turn, and print mode as people call
-it; ``stream`` turns the client's lines into events: what was done, tokens counted once, refusals of the provider.
+The module also holds the agent's settings, the command line and the environment of one turn, and print mode as people
+call it. ``stream`` turns the client's lines into events: actions, tokens counted once, refusals of the provider.
 """
 
 import json
@@ -42,7 +42,7 @@ MODES = ("acceptEdits", "default", "dontAsk", "plan", "auto", "bypassPermissions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeCodeSettings(ClientSettings):
-    """The ``agent:`` section of a ``claude-code`` agent."""
+    """Settings of a ``claude-code`` agent in the ``agent:`` section."""
 
     kind = "claude-code"
     program: str = "claude"
@@ -52,7 +52,7 @@ class ClaudeCodeSettings(ClientSettings):
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The modes and the tools of the client."""
+        """Return the modes and the tools of the client."""
         return {
             "permission_mode": options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
             "allowed_tools": options.words(settings, "allowed_tools"),
@@ -61,9 +61,9 @@ class ClaudeCodeSettings(ClientSettings):
 
 
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
-ECHO = ("--replay-user-messages", "--include-partial-messages")  # what was heard; what a call used, exactly
+ECHO = ("--replay-user-messages", "--include-partial-messages")  # messages that were read; exact usage of a call
 AWAY = ("EnterWorktree", "CronCreate", "ScheduleWakeup")
-"""Tools that take the work out of the project, or to a time when nobody runs the client."""
+"""Tools that move the work out of the project, or to a time when the client does not run."""
 QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
@@ -78,9 +78,9 @@ MOST_RETRIES = 3
 def words(
     settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
 ) -> list[str]:
-    """The command line; ``session`` is the conversation's id, which is gone on with if it ``resumes``."""
+    """Return the command line; ``session`` is the conversation's id, which is continued if it ``resumes``."""
     model = options.model(settings.model, brief, wins=settings.model_wins)
-    # The guard rails, asked before every tool; they come on top of the settings of person and project.
+    # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
     chosen: list[tuple[str, str | None]] = [
         ("--permission-mode", settings.permission_mode),
@@ -108,7 +108,7 @@ def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """What the client is given: its sign-in, our variables, bounded retries, and nothing that calls home."""
+    """Return the client's environment: its sign-in, the harness's variables, bounded retries, and no telemetry."""
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
     limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
     return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
@@ -120,7 +120,7 @@ def _retries() -> str:
 
 
 def account() -> str:
-    """Whose limits the client shares: a key's, or those of the login in its configuration folder."""
+    """Return the account of the client's limits: that of a key, or of the login in its configuration folder."""
     environ = os.environ
     key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
@@ -131,12 +131,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Whether ``print_words`` asks for the answer in one JSON object: no other format is among the person's words."""
+    """Return True if ``print_words`` asks for one JSON object: the person's words name no other format."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """The command line of one run without a person; the prompt comes on standard input."""
+    """Return the command line of one run without a person; the prompt comes on standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -144,7 +144,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """What the client said, out of the one JSON object in which it says it; anything else stays as it is."""
+    """Return the client's answer from its JSON object; any other output stays as it is."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -153,7 +153,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """The tools that the client was not allowed to use, each once, as its last ``result`` names them."""
+    """Return the tools that the client was not allowed to use, each once, as its last ``result`` names them."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -161,7 +161,7 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """The last ``result`` of ``--output-format json`` or ``stream-json``: the sum over its models, else its own."""
+    """Return the last ``result`` of ``--output-format json`` or ``stream-json``: its sum over models, else its own."""
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -191,40 +191,39 @@ def _of_result(event: JsonObject) -> PrintedUsage | None:
 
 
 class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
-    """Drives the ``claude`` command line."""
+    """Agent that drives the ``claude`` command line."""
 
     name = "claude-code"
     settings_class = ClaudeCodeSettings
     install = (
-        "Install it (npm install -g @anthropic-ai/claude-code), or set its place: "
-        "agent: {kind: claude-code, program: …}"
+        "Install it (npm install -g @anthropic-ai/claude-code), or set its path: agent: {kind: claude-code, program: …}"
     )
 
     @property
     def account(self) -> str:
-        """The key or the login that the client would use."""
+        """Account of the key or the login that the client would use."""
         return account()
 
     def problem(self) -> str | None:
-        """Why the client cannot be started."""
+        """Return the reason why the client cannot be started."""
         bypasses = self.settings.permission_mode == "bypassPermissions"
         if (why := super().problem()) or not bypasses or os.geteuid() != 0 or os.environ.get("IS_SANDBOX"):
             return why
         return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the client in the project and gives it the prompt; goes on in ``brief.conversation`` if it can."""
+        """Start the client in the project and send the prompt; continue ``brief.conversation`` if possible."""
         self.demand()
         return ClaudeTurn(self.settings, brief)
 
 
 LINGER_SECONDS = 10.0  # between the last result and the end of a process that something in the background holds
 UNHEARD_SECONDS = 60.0  # the same, while a message is on its way
-LONGEST_TEXT = 2000  # of a line that is no JSON
+LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client; started a second time, without its memory, when the conversation is lost."""
+    """One run of the client; started a second time, without its memory, if the conversation is lost."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -239,7 +238,7 @@ class ClaudeTurn(CommandTurn):
         self._stream = stream.Stream(resumed=self._resumes)
         self._sent = 0
         self._open = True  # standard input
-        self._over = False  # stopped by us after the last result
+        self._over = False  # stopped by the harness after the last result
         running = process.start(
             words(self._settings, brief, session=self.conversation, resumes=self._resumes, mcp_file=self._servers),
             cwd=brief.cwd,
@@ -255,11 +254,11 @@ class ClaudeTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """True when the client was given the message; it takes it up at the next tool call, or as a further turn."""
+        """Send a message; return True if the client got it: for the next tool call, or as a further turn."""
         return self._open and not self._ended and self._say(self._running, text)
 
     def interrupt(self) -> bool:
-        """Asks the client to end the model's turn; it answers with a ``result``."""
+        """Ask the client to end the model's turn; it answers with a ``result``."""
         asked = {"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}}
         return self._open and not self._ended and _write(self._running, asked)
 
@@ -283,7 +282,7 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """Closes standard input when nothing more is to come, and sets how long the client may live on after that."""
+        """Close standard input when no message can follow, and set how long the client may live after that."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False
@@ -319,7 +318,7 @@ class ClaudeTurn(CommandTurn):
         self._ready.append(Finished(ok=ok, message=why, exit_code=code))
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Ends the client and everything that it started."""
+        """End the client and everything that it started."""
         self._stopped = True
         self._open = False
         super().stop(grace_seconds)

@@ -1,6 +1,6 @@
-"""The lines of Claude Code, turned into events. Pure: a record in, events out; holds what decides the end.
+"""Claude Code's lines turned into events. Pure: a record in, events out; holds the facts that decide the end.
 
-Refusals of the provider are read where they are structured, else from their words (features.md UAH-374..375, C28).
+Refusals of the provider are read from structured members, else from their words (features.md UAH-374..375, C28).
 """
 
 import re
@@ -30,7 +30,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """The moment at which the limit ends, by a ``rate_limit_event`` that says that it is reached."""
+    """Return the end of the limit, by a ``rate_limit_event`` that says that it is reached."""
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -38,7 +38,7 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """The refusal that an error of the client states, with the reset that an event has told before it."""
+    """Return the refusal in an error of the client, with the reset of an earlier event."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -53,7 +53,7 @@ def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLim
 
 
 def moment(seconds: object) -> str | None:
-    """Seconds since 1970 as an ISO moment; ``None`` for what is none."""
+    """Return seconds since 1970 as an ISO moment; ``None`` for anything else."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1e11:
         return None
     return clock.timestamp(datetime.fromtimestamp(seconds, UTC))
@@ -66,32 +66,32 @@ _NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
-    """The tokens of one process of the client, each counted once, those of sub-agents included.
+    """Tokens of one process of the client, each counted once, those of sub-agents included.
 
-    A call of the main agent is complete in the stream: ``message_start`` says what went in, ``message_delta`` what came
-    out. The lines of a sub-agent repeat what went in only, once for each block; what came out is in the totals of the
-    ``result``. Of these totals nothing is added but what was not counted before. ``resumed``: older calls may be in
-    the totals of its results.
+    A call of the main agent is complete in the stream: ``message_start`` holds its input, ``message_delta`` its output.
+    The lines of a sub-agent repeat the input only, once for each block; the output is in the totals of the ``result``.
+    Only the part of these totals that was not counted before is added. ``resumed``: older calls may be in the totals of
+    its results.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed
         self._begun: Mapping[str, Any] | None = None  # the message that the stream is in
         self._seen: set[str] = set()
-        self._counted: dict[str, _Counts] = {}  # by model, handed out so far
+        self._counted: dict[str, _Counts] = {}  # by model, reported so far
         self._told: dict[str, _Counts] = {}  # by model, in the totals so far
         self._context = 0  # of the main agent, after its latest call
         self._streams = False
         self._told_usd = 0.0  # by all results so far
 
     def starts(self, message: Mapping[str, Any]) -> None:
-        """A call of the main agent begins to be answered."""
+        """Begin the answer to a call of the main agent."""
         self._streams = True
         self._begun = message
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """The call that began last has ended; these counts win over those of its beginning."""
+        """End the latest call; these counts win over those of its beginning."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -102,7 +102,7 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """A whole line of a message: counted the first time, unless the stream tells the call in detail."""
+        """Count a whole line of a message the first time, unless the stream reports the call in detail."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -113,7 +113,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if any(counts) else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """What the totals of a result have beyond all that was counted before."""
+        """Return the part of a result's totals that was not counted before."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
@@ -125,9 +125,9 @@ class ProcessTally:
         return [usage] if usage else []
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """What the calls have cost since the last result, by the client; ``None`` where it does not tell of them alone.
+        """Return the cost of the calls since the last result, by the client; ``None`` if it gives no such sum.
 
-        ``total_cost_usd`` grows over the process, and may have older calls in it where a conversation was resumed.
+        ``total_cost_usd`` grows over the process, and may include older calls if a conversation was resumed.
         """
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
@@ -141,11 +141,11 @@ class ProcessTally:
             return None
         self._told_usd = whole if whole is not None else self._told_usd + told
         if not told and not any(map(any, self._counted.values())):
-            return None  # no call was made, or it was never told of
+            return None  # no call was made, or none was reported
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The totals of a result since the last one; of an older client, those of its first and only one."""
+        """Return the totals of a result since the last one; for an older client, those of its first and only one."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -194,20 +194,20 @@ def _sum(by_model: Mapping[str, _Counts]) -> _Counts:
 
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_'
-"""How the lines begin that repeat a block piece by piece; the whole block follows."""
+"""Beginning of lines that repeat a block piece by piece; the whole block follows."""
 
 _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begins the next turn of the model
 
 
 class Stream:
-    """One process's stream. ``result`` is the last one so far; ``heard`` counts the messages that were taken up."""
+    """Stream of one process. ``result`` is the last one so far; ``heard`` counts the messages that were read."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self.session: str | None = None
         self.result: Record | None = None
         self.at_rest = False  # the latest turn of the model has ended, and nothing new began
         self.heard = 0
-        self.refused = False  # a refusal was handed out since the last answer
+        self.refused = False  # a refusal was reported since the last answer
         self.background: tuple[str, ...] = ()
         self._reset: str | None = None
         self._tally = ProcessTally(resumed=resumed)
@@ -218,7 +218,7 @@ class Stream:
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:
-        """What a line comes to; nothing for a line of no known type."""
+        """Return the events of a line; none for a line of an unknown type."""
         kind = record.get("type")
         read = _READERS.get(kind) if isinstance(kind, str) else None
         return read(self, record) if read else []
@@ -298,7 +298,7 @@ _READERS: Mapping[str, Callable[[Stream, Record], list[Event]]] = {
 
 
 def reason(result: Record) -> str:
-    """Why a turn ended badly, in one line."""
+    """Return the reason of a failed turn, in one line."""
     errors = result.get("errors")
     told = [each for each in errors if isinstance(each, str)] if isinstance(errors, list) else []
     text = result.get("result")
@@ -308,7 +308,7 @@ def reason(result: Record) -> str:
 
 
 def lost_conversation(result: Record | None, errors: str) -> bool:
-    """True when the client ended at once since it does not know the conversation that it was to go on with."""
+    """Return True if the client ended at once since it does not know the conversation to resume."""
     told = f"{reason(result) if result else ''} {errors}"
     return not (result and result.get("num_turns")) and "No conversation found" in told
 

@@ -1,8 +1,8 @@
-"""The ``codex`` agent: one ``codex app-server`` a turn, spoken to in JSON-RPC; ``codex exec`` where there is none.
+"""The ``codex`` agent: one ``codex app-server`` a turn, spoken to in JSON-RPC; ``codex exec`` without one.
 
 command     the settings, the command lines, the environment, the sandbox in the words of the server
-stream      what it says, turned into events: items, tokens, refusals of the provider
-appserver   a turn of the app-server, and what it asks for, answered by the guard rails
+stream      its messages, turned into events: items, tokens, refusals of the provider
+appserver   a turn of the app-server, and its requests, answered by the guard rails
 
 A turn of ``codex exec --json`` cannot be steered. Nobody is asked before a command there: the sandbox of the settings
 is the only limit, and the guard rails of the project do not hold. The turn says so.
@@ -25,12 +25,12 @@ __all__ = ["CodexAgent", "CodexSettings"]
 
 Record = Mapping[str, Any]
 
-LONGEST_TEXT = 2000  # of a line that is no JSON
+LONGEST_TEXT = 2000  # of a line that is not JSON
 SAID = "[Codex runs without its app-server: it cannot be steered, and only its sandbox limits its commands]"
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """A turn that runs. Raises ``ToolMissing`` where the settings want more than the sandbox gives."""
+    """Return a running turn. Raises ``ToolMissing`` if the settings need more than the sandbox gives."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
             "this Codex has no app-server, and `codex exec` cannot keep shell or file tools switched off",
@@ -123,28 +123,28 @@ _NAMES = {
 
 
 def _item(record: Record) -> Record:
-    """The item in the words of the app-server."""
+    """Return the item in the words of the app-server."""
     known = mapping_of(record.get("item"))
     kind = str(known.get("type"))
     return {**{_NAMES.get(name, name): value for name, value in known.items()}, "type": _NAMES.get(kind, kind)}
 
 
 class CodexAgent(ClientAgent[CodexSettings]):
-    """Drives Codex."""
+    """Agent that drives Codex."""
 
     name = "codex"
     settings_class = CodexSettings
-    install = "Install it (npm install -g @openai/codex), or set its place: agent: {kind: codex, program: …}"
+    install = "Install it (npm install -g @openai/codex), or set its path: agent: {kind: codex, program: …}"
 
     @property
     def account(self) -> str:
-        """The key or the login that the client would use."""
+        """Account of the key or the login that the client would use."""
         return command.account()
 
     def start(self, brief: Brief) -> Turn:
-        """Starts a turn in the project; goes on in ``brief.conversation`` if it can.
+        """Start a turn in the project; continue ``brief.conversation`` if possible.
 
-        Raises ``ToolMissing`` also when the sandbox of the settings cannot be made on this machine.
+        Raises ``ToolMissing`` also if the sandbox of the settings is impossible on this machine.
         """
         self.demand()
         try:

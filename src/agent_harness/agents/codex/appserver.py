@@ -1,13 +1,13 @@
 """One turn of Codex through its app-server: JSON-RPC, one message a line, over standard input and output.
 
-The server is started for the turn, told to begin or to go on with a thread, asked whether its sandbox can be made, and
-given the prompt. ``turn/completed`` ends the turn; how the process ends then says nothing more.
+The server is started for the turn, begins or resumes a thread, is asked if its sandbox works, and gets the prompt.
+``turn/completed`` ends the turn; the exit status of the process does not matter then.
 
-What the client asks for before it acts is answered by the guard rails (UAH-444, C32): nobody else is there to answer.
-Codex asks before every command and every change of a file. A command that the model wants to run outside the sandbox
-is asked about in the same words; only the model's own call tells, which the server shows beforehand (its raw items), or
-which its record of the thread holds. An approval never lifts the sandbox: such a command is refused, and further
-permissions are not granted.
+The guard rails answer the client's requests for approval (UAH-444, C32): nobody else is there to answer. Codex asks
+before every command and every change of a file. A command that the model wants to run outside the sandbox is asked
+about in the same words; only the model's own call shows the difference. The server shows that call beforehand (its raw
+items), or its record of the thread holds it. An approval never lifts the sandbox: such a command is refused, and
+further permissions are not granted.
 """
 
 import json
@@ -32,11 +32,11 @@ Record = Mapping[str, Any]
 
 OPENING_SECONDS = 120.0  # for each step until the agent works
 ANSWER_SECONDS = 30.0  # for a message to the running turn
-LONGEST_TEXT = 2000  # of a line that is no message
+LONGEST_TEXT = 2000  # of a line that is not a message
 
 
 class NoServer(Exception):
-    """This client has no app-server that we can speak with."""
+    """This client has no usable app-server."""
 
 
 class RequestFailed(Exception):
@@ -44,7 +44,7 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """A turn that runs. Raises ``NoServer``, and ``ToolMissing`` when the sandbox cannot be made."""
+    """Return a running turn. Raises ``NoServer``, and ``ToolMissing`` if the sandbox is impossible."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -82,7 +82,7 @@ class AppServerTurn(CommandTurn):
     # ---- the opening
 
     def open(self) -> None:
-        """Everything up to the moment at which the agent works."""
+        """Do all steps up to the start of the agent's work."""
         client = {"name": "agent-harness", "title": "agent-harness", "version": __version__}
         try:
             self._call("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
@@ -106,7 +106,7 @@ class AppServerTurn(CommandTurn):
             "model": command.model_of(self._settings, self._brief),
             "sandbox": self._settings.sandbox,
             "approvalPolicy": "untrusted",  # asks before every command that does more than read
-            "experimentalRawEvents": True,  # shows whether a command is to leave the sandbox
+            "experimentalRawEvents": True,  # shows if a command would leave the sandbox
             **({"config": {"mcp_servers": servers}} if servers else {}),
         }
         if self._brief.conversation:
@@ -146,7 +146,7 @@ class AppServerTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """True when the running turn has taken the message; the agent reads it in its next request."""
+        """Send a message; return True if the running turn has taken it. The agent reads it in its next request."""
         if not self._running_turn():
             return False
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
@@ -157,17 +157,17 @@ class AppServerTurn(CommandTurn):
         return True
 
     def interrupt(self) -> bool:
-        """Asks the server to end the turn; it answers with ``turn/completed``."""
+        """Ask the server to end the turn; it answers with ``turn/completed``."""
         given = {"threadId": self.conversation, "turnId": self._turn_id}
         return self._running_turn() and self._ask("turn/interrupt", given) is not None
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Ends the client and everything that it started."""
+        """End the client and everything that it started."""
         self._open = False
         super().stop(grace_seconds)
 
     def close(self) -> None:
-        """Kills the client at once."""
+        """Kill the client at once."""
         self._open = False
         self._running.close()
 
@@ -175,7 +175,7 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """The result of a request; what comes before it is kept for ``next_event``. Raises ``RequestFailed``."""
+        """Return the result of a request; earlier lines are kept for ``next_event``. Raises ``RequestFailed``."""
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -305,7 +305,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """What the model gave to a call, as the record has it, or ``None`` when it is not there in time."""
+    """Return the model's arguments of a call, by the record, or ``None`` if they are not there in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -339,26 +339,26 @@ def _item(line: bytes) -> dict[str, Any] | None:
 
 
 Answer = tuple[dict[str, Any], str | None]
-"""What goes back to the client, and why something was refused."""
+"""Answer to the client, and the reason of a refusal."""
 
 
 class Approvals:
-    """Answers the requests of one turn."""
+    """Answers to the requests of one turn."""
 
     def __init__(self, root: Path, rules: ToolRules, *, sandboxed: bool) -> None:
         self._root, self._rules, self._sandboxed = root, rules, sandboxed
         self._changes: dict[str, list[str]] = {}
         self._shown: set[str] = set()  # threads whose raw items are shown
         self._inside: set[str] = set()  # calls that stay in the sandbox
-        self.records: dict[str, Path] = {}  # by thread: where the client writes its calls down
+        self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """A change of files begins: the request for it names the item only."""
+        """Note the start of a change of files: the request for it names the item only."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """The model's own words for a call, before it is asked about."""
+        """Note the model's own words for a call, before the request for it."""
         item = params.get("item")
         raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
         self._shown.add(str(params.get("threadId")))
@@ -366,7 +366,7 @@ class Approvals:
             self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
-        """The answer to a request; ``None`` for one that is not known."""
+        """Return the answer to a request; ``None`` for an unknown one."""
         answer = _ANSWERS.get(method)
         return answer(self, params) if answer else None
 
@@ -380,7 +380,7 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """By the model's call; where that cannot be seen, by the reason that it gives for wanting more."""
+        """Return True by the model's call; if that cannot be seen, by the absence of a reason for more access."""
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside

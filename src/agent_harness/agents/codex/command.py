@@ -1,6 +1,6 @@
-"""The settings of Codex, how it is started, what it is given, and the sandbox in its words.
+"""Settings of Codex, its command line, its environment, and the sandbox in its words.
 
-And ``codex exec`` as people call it: what the end of its output says about tokens.
+Also ``codex exec`` as people call it: the tokens at the end of its output.
 """
 
 import json
@@ -27,16 +27,16 @@ SANDBOXES = ("workspace-write", "read-only", "danger-full-access")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodexSettings(ClientSettings):
-    """The ``agent:`` section of a ``codex`` agent."""
+    """Settings of a ``codex`` agent in the ``agent:`` section."""
 
     kind = "codex"
     program: str = "codex"
     sandbox: str = "workspace-write"
-    network: bool = False  # whether commands in the sandbox `workspace-write` reach the network
+    network: bool = False  # commands in the sandbox `workspace-write` reach the network
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The client's sandbox."""
+        """Return the client's sandbox."""
         return {
             "sandbox": options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
             "network": options.switch(settings, "network", default=False),
@@ -47,16 +47,16 @@ FIXED = (
     *("check_for_update_on_startup=false", "analytics.enabled=false", "features.unbounded_connection_retries=false"),
     "allow_login_shell=false",
 )
-"""Settings of the client that hold for every turn: it calls nobody, a dead provider is no endless wait, and commands
+"""Settings of the client for every turn: no telemetry, no endless wait for a dead provider, and commands
 have the PATH that the harness has: a login shell may reset it, and the project's own programs are gone."""
 LOOSER = """to let it work without a sandbox of its own: --agent '{"kind": "codex", "sandbox": "danger-full-access"}'"""
 
 
 def overrides(project: Path) -> list[str]:
-    """The options that carry ``FIXED``, and keep a turn from writing that the user trusts this project.
+    """Return the options of ``FIXED``, and one that keeps a turn from recording that the user trusts this project.
 
-    Codex writes so into the user's settings for every folder of which nothing is said, and a `.codex/config.toml` that
-    comes with a repository holds from then on. A user's own word for the folder stays.
+    Codex records this in the user's settings for every unknown folder, and a `.codex/config.toml` of a repository is in
+    force from then on. A user's own setting for the folder stays.
     """
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
@@ -68,7 +68,7 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """The work trees around the folder: the client asks for the trust of the repository, not of a part of it."""
+    """Return the work trees around the folder: the client asks for trust in the repository, not in a part of it."""
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
     return [*around[:1], *mains]
@@ -81,19 +81,19 @@ def _judged(place: Path) -> bool:
 
 
 def model_of(settings: CodexSettings, brief: Brief) -> str | None:
-    """The model of a turn; ``None`` leaves it to the client."""
+    """Return the model of a turn; ``None`` leaves it to the client."""
     return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """What the client is given: its sign-in, the keys that its own configuration names, and our variables."""
+    """Return the client's environment: its sign-in, the keys of its configuration, and the harness's variables."""
     own = {"HARNESS_DISABLE": "1", **environment_of(brief)}  # the hooks of a task list would keep the session going
     keys = {name: os.environ[name] for name in _provider_keys() if name in os.environ}
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
 
 
 def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
-    """The sandbox of a turn. What git keeps may be written in the workspace, so that the agent can commit."""
+    """Return the sandbox of a turn. The workspace includes git's folders, so that the agent can commit."""
     if settings.sandbox == "danger-full-access":
         return {"type": "dangerFullAccess"}
     if settings.sandbox == "read-only":
@@ -106,7 +106,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """The folders in which git keeps what belongs to a work tree: one, or two for a further work tree."""
+    """Return git's folders of a work tree: one, or two for a linked work tree."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -121,11 +121,14 @@ LAUNCH = """import json, os, sys
 server = json.load(open(sys.argv[1], encoding="utf-8"))["mcpServers"][sys.argv[2]]
 os.environ.update(server.get("env", {}))
 os.execvp(server["command"], [server["command"], *server["args"]])"""
-"""Starts one server of a ``servers_file``: what it is given stands on no command line of the client."""
+"""Script that starts one server of a ``servers_file``, so that no variable of it is on the client's command line."""
 
 
 def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None = None) -> list[str]:
-    """The command line of ``codex exec``; the prompt comes on standard input, ``servers`` is the ``servers_file``."""
+    """Return the command line of ``codex exec``.
+
+    The prompt comes on standard input, ``servers`` is the ``servers_file``.
+    """
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
     words = [
@@ -149,7 +152,7 @@ def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None 
 
 
 def account() -> str:
-    """Whose limits the client shares: a key's, or those of the login in its home."""
+    """Return the account of the client's limits: that of a key, or of the login in its home."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
     return options.account("openai", key=key, place=str(_home()))
 
@@ -159,7 +162,7 @@ def _home() -> Path:
 
 
 def configured() -> dict[str, Any]:
-    """The client's own settings; empty where they cannot be read."""
+    """Return the client's own settings; empty if they cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -167,7 +170,7 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """The provider of the user's own that the client's configuration chooses; such a one needs no login of Codex."""
+    """Return the user's provider that the client's configuration chooses; it needs no login of Codex."""
     found = configured()
     providers = found.get("model_providers")
     chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
@@ -175,7 +178,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """The variables that the client's configuration names as keys of its providers."""
+    """Yield the variables that the client's configuration names as keys of its providers."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -184,7 +187,7 @@ def _provider_keys() -> Iterator[str]:
 
 
 _TOTAL = re.compile(r"(?:^|\n)tokens used:?\s+(\d{1,3}(?:[,.'\s\u00a0\u202f]\d{3})*|\d+)\s*$")
-_END = 4096  # characters of standard error in which the total stands
+_END = 4096  # characters of standard error that may hold the total
 
 
 def print_words(
@@ -196,7 +199,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """The command line of one run without a person; the prompt comes on standard input."""
+    """Return the command line of one run without a person; the prompt comes on standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []
@@ -205,7 +208,7 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """The last ``turn.completed`` of ``--json``, else the total at the end of standard error."""
+    """Return the last ``turn.completed`` of ``--json``, else the total at the end of standard error."""
     for event in printed_objects(stdout, '"turn.completed"'):
         used = event.get("usage")
         if event.get("type") == "turn.completed" and isinstance(used, dict):

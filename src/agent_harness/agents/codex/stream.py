@@ -1,4 +1,4 @@
-"""What Codex says, turned into events: items, tokens and refusals. The names are those of the app-server.
+"""Codex's messages turned into events: items, tokens and refusals. The names are those of the app-server.
 
 Source of the refusals: features.md UAH-374..375, C28.
 """
@@ -16,19 +16,19 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """The tokens of one turn: the server says absolute totals of each thread, sub-agents' too; events are of a call."""
+    """Tokens of one turn: the server reports totals of each thread, sub-agents' too; events are of one call."""
 
     def __init__(self, thread: str | None = None, model: str | None = None) -> None:
         self.thread, self.model = thread, model
-        self.turn: str | None = None  # once it has begun
+        self.turn: str | None = None  # set at the start of the turn
         self._totals: dict[str, tuple[int, ...]] = {}
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """The difference to what was told before of the same thread; ``None`` when nothing was added.
+        """Return the difference from the last report on the same thread; ``None`` if nothing was added.
 
-        Of a thread that is new here the last call counts: its total may hold earlier turns. What is told of those,
-        as it is when a thread is gone on with, is where the counting begins.
+        For a new thread the last call counts: its total may include earlier turns. The total of a resumed thread is the
+        start of the counting.
         """
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
@@ -65,7 +65,7 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """The refusal that the error of a turn states; ``windows`` is what was told last of the account's limits."""
+    """Return the refusal in the error of a turn; ``windows`` is the last report on the account's limits."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -76,7 +76,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """The moment that a message names; a bare time of day is this machine's own."""
+    """Return the moment that a message names; a bare time of day is in this machine's time zone."""
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -86,7 +86,7 @@ def _told(message: str) -> str | None:
 
 
 def reset_of(windows: Mapping[str, Any]) -> str | None:
-    """When the last of the windows that are used up begins anew."""
+    """Return the latest reset of the used-up windows."""
     known = [windows.get(name) for name in ("primary", "secondary")]
     used_up = [each for each in known if isinstance(each, dict) and _amount(each.get("usedPercent")) >= _USED_UP]
     moments = [_amount(each.get("resetsAt")) for each in used_up]
@@ -112,7 +112,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """The line of shell in a command such as ``/bin/bash -lc 'ls'``; every other command as it is."""
+    """Return the line of shell in a command such as ``/bin/bash -lc 'ls'``; every other command as it is."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:
@@ -126,7 +126,7 @@ def script_of(command: object) -> str:
 
 
 def started(item: Item) -> list[Event]:
-    """The events of an item that begins."""
+    """Return the events of an item that begins."""
     make = _STARTED.get(str(item.get("type")))
     call = make(item) if make else None
     event = event_from({"type": "tool_call", "id": item.get("id"), **call}) if call else None
@@ -134,14 +134,14 @@ def started(item: Item) -> list[Event]:
 
 
 def completed(item: Item) -> list[Event]:
-    """The events of an item that has ended."""
+    """Return the events of an item that has ended."""
     make = _COMPLETED.get(str(item.get("type")))
     event = make(item) if make else None
     return [event] if event else []
 
 
 def changed_paths(item: Item) -> list[str]:
-    """The files that a ``fileChange`` touches, and where it moves them."""
+    """Return the files that a ``fileChange`` touches, and the targets of moves."""
     changes = item.get("changes")
     known = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     kinds = [change.get("kind") for change in known]

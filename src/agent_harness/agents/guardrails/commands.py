@@ -1,6 +1,6 @@
-"""Which shell commands are refused: parsed into simple commands and judged one by one, never by substring (C32).
+"""Refusal of shell commands: parsed into simple commands and checked one by one, never by substring (C32).
 
-A guard rail against accidents, and no sandbox: a program that a command starts can do what the command may not.
+A guard rail against accidents, not a sandbox: a program that a command starts can do anything that the command may not.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from agent_harness.agents.guardrails.paths import WorkingFolder, expanded, found
 from agent_harness.kernel.shell.reader import DEEPEST, KEYWORDS, ShellCommand, ShellWord, read
 from agent_harness.kernel.shell.wrappers import SHELLS, executed, name_of, script_of, unwrapped
 
-_LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are options of their own
+_LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to look at a command: with its wrappers, or without them."""
+    """One form of a command: with its wrappers, or without them."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
 
 
 class UnreadableCommand(ValueError):
-    """A text that no shell would take, in a few words."""
+    """A text that no shell accepts; the message gives the reason in a few words."""
 
 
 def commands(text: str) -> tuple[ShellCommand, ...]:
-    """The commands of a text; raises ``UnreadableCommand``."""
+    """Return the commands of a text; raise ``UnreadableCommand``."""
     found = read(text)
     if found.fault:
         raise UnreadableCommand(found.fault)
@@ -40,16 +40,17 @@ def commands(text: str) -> tuple[ShellCommand, ...]:
 
 
 def forms_of(command: ShellCommand) -> Form:
-    """A parsed command as the comparison sees it."""
+    """Return a parsed command in the form for comparisons."""
     words = tuple(word.written for word in command.words)
     return Form(words, tuple((sign, to.written) for sign, to in command.redirects))
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """The first entry that matches commands that follow one another, or ``None``.
+    """Return the first entry that matches successive commands, or ``None``.
 
-    The first word of an entry is the program. Its further words are found in their order, with others between them;
-    ``-rf`` also fits ``-fr`` and ``-r -f``. An entry such as ``curl | sh`` matches two commands in a row.
+    The first word of an entry is the program. Its further words must appear in their order, possibly with others
+    between them; ``-rf`` also matches ``-fr`` and ``-r -f``. An entry such as ``curl | sh`` matches two commands in a
+    row.
     """
     for entry in entries:
         patterns = _patterns(entry)
@@ -89,7 +90,7 @@ def _cluster(word: str) -> bool:
 
 
 def _same_redirect(wanted: tuple[str, str], given: tuple[str, str]) -> bool:
-    """The same kind of redirect to the same place; a place that ends in ``/`` stands for the folder itself."""
+    """Return True for the same kind of redirect to the same path; a path that ends in ``/`` means the folder itself."""
     return ("<" in wanted[0]) == ("<" in given[0]) and wanted[1] == given[1]
 
 
@@ -101,9 +102,9 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Why a shell command is refused, in one line, or ``None``; never raises (C32).
+    """Return the reason to refuse a shell command, in one line, or ``None``; never raise (C32).
 
-    The command is taken to start in ``root``; a ``cd`` in it counts for what follows.
+    The command is taken to start in ``root``; a ``cd`` in it applies to the following commands.
     """
     if not rules.shell_enabled:
         return "the shell is switched off here (tools.shell.enabled)"
@@ -118,7 +119,7 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Judges one script; a shell within the shell has a judge of its own, and what it changes stays there."""
+    """Checker of one script; a shell within the shell has a separate checker, and its changes stay there."""
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -134,7 +135,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """The first reason against the commands of a script."""
+        """Return the first reason against the commands of a script."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -150,7 +151,7 @@ class _Judge:
         return None
 
     def _enter(self, operators: Sequence[str]) -> None:
-        """A subshell has a working directory of its own."""
+        """Enter or leave subshells, each with its own working directory."""
         for operator in operators:
             if operator == "(":
                 self.place.folders.append(self.place.cwd)
@@ -158,11 +159,11 @@ class _Judge:
                 self.place.folders.pop()
 
     def _substituted(self, command: ShellCommand) -> str | None:
-        """The reason against what its substitutions run."""
+        """Return the reason against the commands of its substitutions."""
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """The reason against one command and what it starts in turn; adds each of its forms to ``forms``."""
+        """Return the reason against one command and those it starts; add each of its forms to ``forms``."""
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
@@ -184,7 +185,7 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """The reason against what ``find -exec`` starts; ``{}`` stands for what is found."""
+        """Return the reason against the commands of ``find -exec``; ``{}`` stands for the found files."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -195,7 +196,7 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """The words from the program on: without keywords and assignments before it, and with its name known."""
+        """Return the words from the program on, without keywords and assignments, with its name expanded."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -207,7 +208,7 @@ class _Judge:
         return rest
 
     def _assigned(self, word: ShellWord) -> bool:
-        """Takes down an assignment; False when the word is none."""
+        """Record an assignment; return False if the word is not one."""
         found = _ASSIGNMENT.fullmatch(word.written)
         if found:
             self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")
@@ -227,7 +228,7 @@ def _device(path: str) -> str | None:
 
 
 def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
-    """The reason against a program with these words."""
+    """Return the reason against a program with these words."""
     texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:
@@ -245,7 +246,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """What a shell without a script of its own reads from its standard input, as far as the text tells."""
+    """Return the standard input of a shell without a script, as far as the text shows it."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

@@ -1,4 +1,4 @@
-"""Which files an agent's tools may touch, and what a removal takes away: the rules for ``rm -r`` and ``find`` (C32).
+"""Files that an agent's tools may touch, and the targets of removals: rules for ``rm -r`` and ``find`` (C32).
 
 Paths count as they resolve on disk, never as they are spelled.
 """
@@ -19,10 +19,10 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Why a tool may not touch a path, in one line, or ``None``; never raises (UAH-444, C32).
+    """Return the reason why a tool may not touch a path, in one line, or ``None``; never raise (UAH-444, C32).
 
-    A relative path begins at ``root``. Links are followed. The names of denied folders are compared without regard to
-    case, since some file systems do. ``write`` also refuses git's and the harness's own folders.
+    A relative path begins at ``root``. Links are followed. The names of denied folders are compared case-insensitively,
+    since some file systems do. ``write`` also refuses git's and the harness's own folders.
     """
     if not rules.filesystem_enabled:
         return "file tools are switched off here (tools.filesystem.enabled)"
@@ -52,12 +52,12 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
 
 
 def resolved(path: str, start: str) -> str:
-    """The absolute path without links; a relative one begins at ``start``."""
+    """Return the absolute path without links; a relative one begins at ``start``."""
     return os.path.realpath(os.path.join(start, os.path.expanduser(path)))
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """True for the folder itself and what is below it; both are absolute and normal."""
+    """Return True for the folder itself and paths below it; both are absolute and normal."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -76,7 +76,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Where a command runs, as far as its text tells."""
+    """Folders and variables of a command, as far as its text shows them."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -88,20 +88,20 @@ class WorkingFolder:
 
 
 def temporary() -> Iterator[str]:
-    """The system's temp folders, without links."""
+    """Yield the system's folders for temporary files, without links."""
     yield os.path.realpath(tempfile.gettempdir())
     yield os.path.realpath("/tmp")  # noqa: S108
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """A word with what is known of its variables put in."""
+    """Return a word with its known variables expanded."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
 
 
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
-    """Why a path may not be removed with all that is in it, or ``None``."""
+    """Return the reason why a path may not be removed with its content, or ``None``."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
         return "it removes / when the variable is empty"
     shown = expanded(text, place, "unknown")
@@ -115,7 +115,7 @@ def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
 def _one(path: str, place: WorkingFolder) -> str | None:
     target = _target(path, place.cwd)
     if any(_takes(target, whole) for whole in ("/", os.path.realpath(os.path.expanduser("~")), place.root)):
-        return "it removes the whole project, or what the project is in" if target != "/" else "it removes /"
+        return "it removes the whole project, or a folder around it" if target != "/" else "it removes /"
     inside = os.path.relpath(target, place.root).casefold().split("/") if within(target, place.root) else ()
     for name in KEPT:
         kept = os.path.join(place.root, name)
@@ -129,11 +129,11 @@ def _one(path: str, place: WorkingFolder) -> str | None:
     at_home = [folder for folder in folders if within(home, folder) and within(fixed, home)]
     if target not in folders and any(within(fixed, folder) for folder in folders if folder not in at_home):
         return None
-    return "it removes what is outside the project"
+    return "it removes files outside the project"
 
 
 def _target(path: str, cwd: str) -> str:
-    """What a removal names: a link at the end of the path stays a link, links before it are followed."""
+    """Return the target of a removal: a link at the end of the path stays a link, links before it are followed."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -142,7 +142,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """True when a target, which may hold wildcards, is a path or a folder that the path is in."""
+    """Return True if a target, which may hold wildcards, is a path or a folder that contains it."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -158,7 +158,7 @@ def _same(pattern: str, name: str) -> bool:
 
 
 def _forms(text: str) -> list[str]:
-    """A word with its braces multiplied out."""
+    """Return all forms of a word with its braces expanded."""
     forms = [text]
     for _ in range(_MOST_FORMS):
         at = next((index for index, form in enumerate(forms) if _BRACES.search(form)), None)
@@ -172,7 +172,7 @@ def _forms(text: str) -> list[str]:
 
 
 def rm_operands(words: Sequence[str]) -> list[int] | None:
-    """Which words of an ``rm`` name what goes, when it removes folders; ``None`` when it does not."""
+    """Return the indexes of the paths of an ``rm`` that removes folders; ``None`` if it does not."""
     operands: list[int] = []
     recursive = plain = False
     for index, word in enumerate(words[1:], start=1):
@@ -188,7 +188,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
 
 
 def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
-    """Why a ``find`` that removes what it finds is refused, or ``None``."""
+    """Return the reason to refuse a ``find`` that removes files, or ``None``."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))
     starts, tests = given[:first], given[first:]

@@ -1,7 +1,7 @@
-"""Whether a client's tool may do what the model asks for: the client's words, judged by the guard rails (UAH-444, C32).
+"""Check of a client's tool call: the client's words, checked by the guard rails (UAH-444, C32).
 
-Also a program: clients that ask a hook before each tool run this file with the bare interpreter. It reads the call on
-standard input and answers in the words of such hooks; what it cannot read is refused.
+Also a program: clients that run a hook before each tool run this file with the bare interpreter. It reads the call on
+standard input and answers in the form of such hooks; an unreadable call is refused.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from agent_harness.agents.base import ToolRules
 from agent_harness.agents.guardrails import check_command, check_path
 
 COMMANDS = ("command", "cmd")
-"""The members of a tool's input that hold a line of shell."""
+"""Members of a tool's input that hold a line of shell."""
 PATHS = ("file_path", "notebook_path", "path")
-"""The members that name a file or a folder."""
+"""Members that name a file or a folder."""
 READERS = frozenset({"Read", "Glob", "Grep", "LS", "view_image"})
 """File tools that change nothing; every other tool with a path is taken to write."""
 FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Why the tool is refused with this input, in one line, or ``None``; the tools of MCP servers are their own."""
+    """Return the reason to refuse the tool with this input, in one line, or ``None``; MCP tools are not checked."""
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
@@ -52,14 +52,14 @@ def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules
 
 
 def hook_command(root: Path, rules: ToolRules) -> str:
-    """The line of shell that asks this file about a tool call in ``root``."""
+    """Return the line of shell that checks a tool call in ``root`` with this file."""
     record: dict[str, Any] = {**asdict(rules), "mcp_servers": {}}
     told = json.dumps({"root": str(root), "rules": record})
     return shlex.join([sys.executable, "-S", "-E", str(Path(__file__).resolve()), told])
 
 
 def hook_answer(call: str, told: str) -> str:
-    """What the hook prints: nothing, or a refusal in the words of ``PreToolUse``."""
+    """Return the hook's output: nothing, or a refusal in the words of ``PreToolUse``."""
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]

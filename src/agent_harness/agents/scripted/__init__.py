@@ -1,7 +1,7 @@
-"""The scripted agent: plays a script file in a process of its own, through the command seam.
+"""Scripted agent: plays a script file in a separate process, through the command seam.
 
 ``python -m agent_harness.agents.scripted FILE`` is the program; ``ScriptedAgent`` starts it. It serves tests, the demo
-and everybody who wants to see what a harness does with a certain agent. Format: ``docs/scripted-agent.md``.
+and anyone who wants to see the harness's reaction to a certain agent. Format: ``docs/scripted-agent.md``.
 """
 
 import os
@@ -20,23 +20,23 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Plays ``script``; the entry is chosen anew for each turn."""
+    """Agent that plays ``script``; the entry is chosen again for each turn."""
 
     name = "scripted"
 
     def __init__(self, script: Path) -> None:
         self.script = script.absolute()
-        # -P: a file of the project must not take the place of a module of ours
+        # -P: a file of the project must not replace a module of the harness
         super().__init__([sys.executable, "-P", "-m", "agent_harness.agents.scripted", str(self.script)])
 
     @classmethod
     def from_words(cls, text: str) -> "ScriptedAgent":
-        """The agent of ``scripted:FILE``."""
+        """Return the agent of ``scripted:FILE``."""
         return cls(Path(text).expanduser())
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
-        """The agent of ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
+        """Return the agent of ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
         script = options.checked("scripted", settings, ("script",)).get("script")
         if not isinstance(script, str) or not script:
             raise ConfigurationError(
@@ -46,12 +46,12 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """The script's name and a digest of its place: each script is a provider of its own."""
+        """Script's name and a digest of its path: each script has its own account."""
         place = os.fsencode(self.script)
         return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 
     def problem(self) -> str | None:
-        """The first thing that is wrong with the script, or ``None``."""
+        """Return the first problem of the script, or ``None``."""
         try:
             self._load()
         except HarnessError as error:
@@ -59,7 +59,7 @@ class ScriptedAgent(CommandAgent):
         return None
 
     def start(self, brief: Brief) -> Turn:
-        """Starts the player; raises ``ScriptError`` before anything runs when the script is wrong."""
+        """Start the player; raise ``ScriptError`` before anything runs if the script is invalid."""
         self._load()
         return super().start(brief)
 

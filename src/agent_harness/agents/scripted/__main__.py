@@ -1,7 +1,7 @@
 """``python -m agent_harness.agents.scripted [--check] FILE``: plays one turn of a script, or only validates it.
 
 The prompt is read from stdin; the occasion comes from the ``HARNESS_*`` variables of the command seam. Exit status:
-what the script says, 0 at its end, 1 when a step cannot be done, 2 for a bad script, 3 when no entry fits the occasion.
+that of the script, 0 at its end, 1 if a step fails, 2 for a bad script, 3 if no entry fits the occasion.
 """
 
 import os
@@ -16,7 +16,7 @@ USAGE = "usage: python -m agent_harness.agents.scripted [--check] FILE"
 
 
 def main(words: list[str], environ: Mapping[str, str]) -> int:
-    """Plays or checks the script that ``words`` name; returns the exit status."""
+    """Play or check the script in ``words``; return the exit status."""
     files = [word for word in words if word != "--check"]
     if len(files) != 1 or files[0].startswith("-"):
         _complain(USAGE)
@@ -69,7 +69,7 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """In a fix round that the script does not foresee the agent gives up; anything else is an error."""
+    """Give up in a fix round without an entry; report an error anywhere else."""
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")
         return 0
@@ -89,7 +89,7 @@ def _complain(text: str) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:], os.environ))
-    except BrokenPipeError:  # nobody listens any more
+    except BrokenPipeError:  # the harness does not read any more
         os._exit(0)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,6 +1,6 @@
-"""A script for the scripted agent: its shape, its errors, and which entry an occasion selects. Pure but for ``load``.
+"""Script of the scripted agent: its form, its errors, and the choice of an entry. Pure but for ``load``.
 
-The format is described in ``docs/scripted-agent.md``; what the verbs do is in ``verbs.py``.
+``docs/scripted-agent.md`` describes the format; ``verbs.py`` defines the verbs.
 """
 
 import difflib
@@ -68,15 +68,15 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """The keys of one verb; ``short`` is the key that a bare value stands for."""
+    """Keys of one verb; ``short`` is the key of a bare value."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
     needs: tuple[str, ...] = ()  # "a|b": one of the two
-    positional: tuple[str, ...] = ()  # the keys that a bare list stands for, in order
+    positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """What is wrong with the verb's value, each with the place after the verb's name."""
+        """Yield the problems of the verb's value, each with the position after the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -91,7 +91,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """The value as keys; ``None`` when its form is not one of this verb's."""
+        """Return the value as keys; ``None`` if its form does not fit this verb."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -148,17 +148,17 @@ VERBS: Mapping[str, Verb] = {
     "end": Verb(keys={"message": _text}, short="message"),
     "exit": Verb(keys={"status": _count}, short="status", needs=("status",)),
 }
-"""Every verb that a script may use."""
+"""Verbs of a script."""
 
 
 def normal_step(step: Any) -> Step:
-    """A valid step as its verb and its keys; ``sh`` is ``run``."""
+    """Return a valid step as its verb and its keys; ``sh`` is ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
 
 def one_line(value: object) -> str:
-    """A value or an error as one short line."""
+    """Return a value or an error as one short line."""
     text = str(value) if isinstance(value, Exception | str) else repr(value)
     text = " ".join(text.split())
     return text if len(text) <= 120 else text[:117] + "..."
@@ -198,7 +198,7 @@ class ScriptError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptOptions:
-    """``agent:`` of a script."""
+    """Options of a script, in ``agent:``."""
 
     prefixes: bool = False  # print [CMD:RUN] and its like
     tool_events: bool = True  # emit tool_call and tool_result events
@@ -210,9 +210,9 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """One item of ``turns:``: when it applies, how often at most, what it does."""
+    """One item of ``turns:``: its condition, its number of uses, its steps."""
 
-    key: str  # its name, else its index: what the memory counts under
+    key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
     times: int | None
     steps: tuple[Step, ...]
@@ -220,7 +220,7 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A whole script, valid."""
+    """A whole valid script."""
 
     path: Path
     options: ScriptOptions
@@ -229,7 +229,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """What a turn of the agent is asked for; ``attempt`` is 1 in the first session on a feature."""
+    """Facts about a turn of the agent; ``attempt`` is 1 in the first session on a feature."""
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -240,7 +240,7 @@ class Occasion:
     prompt: str = field(default="", repr=False)
 
     def fits(self, when: Mapping[str, tuple[Any, ...]]) -> bool:
-        """True when every condition names this occasion."""
+        """Return True if every condition names this occasion."""
         return all(
             any(text in self.prompt for text in wanted) if key == "prompt_contains" else getattr(self, key) in wanted
             for key, wanted in when.items()
@@ -252,7 +252,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """The first entry that fits the occasion and is not used up."""
+    """Return the first entry that fits the occasion and is not used up."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry
@@ -260,7 +260,7 @@ def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Scrip
 
 
 def load(path: Path) -> Script:
-    """The script of a YAML or JSON file; raises ``ScriptError``."""
+    """Return the script of a YAML or JSON file; raise ``ScriptError``."""
     found = _parsed(path)
     problems = list(_problems(found))
     if problems:

@@ -1,4 +1,4 @@
-"""Where a script is played: stdout with text and events, the project folder, the shell; and what outlives a turn.
+"""Stage of a script: stdout with text and events, the project folder, the shell; and memory between turns.
 
 Each verb does its work on the stage; its values are valid by then: ``script`` has the table.
 """
@@ -23,9 +23,9 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Which entries of a script were used in one project, and which sessions a feature had there.
+    """Used entries of a script in one project, and the sessions of each feature there.
 
-    It lives in the folder of the repository's git data, so that no rollback of the work tree takes it back.
+    It is stored in the repository's git folder, so that no rollback of the work tree removes it.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Memory:
 
     @classmethod
     def open(cls, project: Path, script: Path) -> "Memory":
-        """What is remembered; a missing or damaged memory is an empty one."""
+        """Return the stored memory; an empty one if it is missing or damaged."""
         name = hashlib.sha256(f"{project.resolve()}\0{script.resolve()}".encode()).hexdigest()[:16]
         path = _folder(project) / f"{name}.json"
         try:
@@ -44,14 +44,14 @@ class Memory:
             return cls(path)
 
     def attempt(self, feature: int | None, session: int) -> int:
-        """Which session on this feature this is, counted from 1."""
+        """Return the number of this session on this feature, counted from 1."""
         known = self.sessions.setdefault(str(feature), [])
         if session not in known:
             known.append(session)
         return known.index(session) + 1
 
     def use(self, key: str) -> None:
-        """Counts one use of an entry, durably, before it is played: a turn that is killed has been used."""
+        """Count one use of an entry, durably, before it is played: a killed turn has used it."""
         self.uses[key] = self.uses.get(key, 0) + 1
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(f".{os.getpid()}")
@@ -79,7 +79,7 @@ _RESULT_CHARACTERS = 16_384  # of it in a tool_result event
 
 
 class Stage:
-    """What a playing script can reach."""
+    """Resources of a playing script."""
 
     def __init__(self, options: ScriptOptions, occasion: Occasion, project: Path, scripts: Path) -> None:
         self.options = options
@@ -89,7 +89,7 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Prints text; a line that could pass for an event is wrapped into one."""
+        """Print text; a line that could pass for an event is wrapped into one."""
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -97,25 +97,25 @@ class Stage:
                 self.raw(line.encode("utf-8", "replace") + b"\n")
 
     def event(self, record: Mapping[str, object]) -> None:
-        """Prints one event of the command seam."""
+        """Print one event of the command seam."""
         self.raw(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def prefix(self, kind: str, payload: object = "") -> None:
-        """Prints one prefixed line, when the script asks for prefixes."""
+        """Print one prefixed line, if the script asks for prefixes."""
         if self.options.prefixes:
             self.text(f"[{kind}] {payload}".rstrip())
 
     def raw(self, data: bytes) -> None:
-        """Puts bytes on stdout at once."""
+        """Write bytes to stdout at once."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def path(self, name: str) -> Path:
-        """A path of the project."""
+        """Return a path of the project."""
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Announces a tool call; returns its id."""
+        """Announce a tool call; return its id."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -123,16 +123,16 @@ class Stage:
         return made
 
     def result(self, call: str, output: str, *, is_error: bool = False) -> None:
-        """Tells what a tool call gave."""
+        """Report the result of a tool call."""
         if self.options.tool_events:
             half, more = _RESULT_CHARACTERS // 2, len(output) - _RESULT_CHARACTERS
             short = f"{output[:half]}\n[... {more} characters left out ...]\n{output[-half:]}" if more > 0 else output
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Runs a shell command in the project and shows it, its output and its exit status, as agents do.
+        """Run a shell command in the project and show it, its output and its exit status, as agents do.
 
-        Returns its status, 124 after the timeout. Background children keep nobody waiting.
+        Returns its status, 124 after the timeout. Does not wait for background children.
         """
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
@@ -188,7 +188,7 @@ class CannotPlay(Exception):
 
 
 def play(stage: Stage, step: Step) -> None:
-    """Does one step; raises ``TurnEnds`` or ``CannotPlay``."""
+    """Do one step; raise ``TurnEnds`` or ``CannotPlay``."""
     name, given = step
     try:
         _VERBS[name](stage, given)
@@ -287,7 +287,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """429 and 529 are refusals to wait for; any other error of an API ends a client."""
+    """Report 429 and 529 as refusals to wait for; end the turn for any other error of an API."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
@@ -357,7 +357,7 @@ _VERBS: Mapping[str, Callable[[Stage, Given], object]] = {
 }
 
 
-# -- what the verbs look up ------------------------------------------------------------------------------------------
+# -- lookups of the verbs ------------------------------------------------------------------------------------------
 
 
 def _number(stage: Stage, one: object) -> int:
@@ -377,7 +377,7 @@ def _test_file(stage: Stage, feature: int) -> str:
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """The command for one feature's tests: the script's, else that of ``.harness.yaml``, else plain pytest."""
+    """Return the command for one feature's tests: the script's, else that of ``.harness.yaml``, else plain pytest."""
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
     return wanted.replace("{test_file}", _test_file(stage, feature))
 
@@ -394,12 +394,12 @@ def _configured(settings: Path) -> str | None:
 
 
 def test_file_of(text: str, feature: int) -> str | None:
-    """The test file of a feature, or ``None`` when there is no such feature or it names none."""
+    """Return the test file of a feature, or ``None`` if the feature is missing or names none."""
     return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
 
 
 def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
-    """The text with ``passes`` of these features set; raises ``KeyError`` for one that is not there."""
+    """Return the text with ``passes`` of these features set; raise ``KeyError`` for a missing one."""
     places = {found.get("id"): place for place, found in reversed([*_features(text)])}
     for feature in features:
         text = edit.put(text, ["features", places[feature], "passes"], passes)
@@ -407,7 +407,7 @@ def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
 
 
 def _features(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The place in the list, and the value, of each feature in the text."""
+    """Yield the position in the list, and the value, of each feature in the text."""
     listed = jsontext.loads(text).get("features")
     for place, found in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(found, dict):

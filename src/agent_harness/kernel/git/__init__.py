@@ -1,4 +1,4 @@
-"""Git, run so that nothing an agent wrote into the repository runs code in our calls or hides a change from us."""
+"""Git, run so that nothing in the repository runs code in the harness's calls or hides a change from it."""
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed, end_transfers

@@ -1,4 +1,4 @@
-"""One ``git cat-file`` that stays and answers questions about objects, one after the other."""
+"""One long-lived ``git cat-file`` process that answers questions about objects, one after the other."""
 
 import contextlib
 import os
@@ -15,14 +15,14 @@ from agent_harness.kernel.clock import scaled
 __all__ = ["Batch", "Found"]
 
 SECONDS = 600.0
-"""No answer takes longer."""
+"""Limit for one answer."""
 
 BLOCK = 1 << 16
 KINDS = (b"commit", b"tree", b"blob", b"tag")
 
 
 class Found(NamedTuple):
-    """An object that there is."""
+    """An existing object."""
 
     oid: str
     kind: str
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """Answers about objects until it is closed. Names are resolved anew for each question."""
+    """Answers about objects until it is closed. Names are resolved again for each question."""
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -48,16 +48,16 @@ class Batch:
         self._until = 0.0
 
     def look(self, name: str) -> Found | None:
-        """Id, kind and size of the object that a revision names; ``None`` when there is none."""
+        """Return id, kind and size of the object that a revision names; ``None`` if there is none."""
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """The same with the content."""
+        """Return the object as ``look`` does, with its content."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Ends the process; there is nothing that it could lose."""
+        """End the process. It has nothing to lose."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -92,7 +92,7 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """What comes next. ``TimedOut`` when nothing comes, ``UnsafeTree`` when the process has ended."""
+        """Return the next output. ``TimedOut`` if none comes, ``UnsafeTree`` if the process has ended."""
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()

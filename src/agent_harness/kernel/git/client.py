@@ -1,7 +1,7 @@
 """One repository: questions, and careful changes of its refs.
 
 Every call runs through a view (``kernel/git/isolated.py``), so that nothing that was written into the repository
-(settings, hooks, attributes, filters, index flags) runs code in our calls or hides a change from us. The user's own
+(settings, hooks, attributes, filters, index flags) runs code in the harness's calls or hides a change. The user's own
 global and system settings stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
 
 Pushing needs settings of the repository: where its remotes are, and how to reach them. Record them before an agent
@@ -42,11 +42,11 @@ from agent_harness.kernel.git.settings import Settings
 __all__ = ["IDENTITY", "Git"]
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
-"""Who makes commits where the user has not said who he or she is, and all private ones."""
+"""Author of commits if the user has no git identity, and of all private commits."""
 
 
 COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
-"""Commands of git that need to know who commits."""
+"""Commands of git that need an identity."""
 
 ENTERING = frozenset(
     {"add", "checkout", "commit", "diff", "diff-files", "diff-index", "merge", "mv", "pull", "rebase"}
@@ -54,7 +54,7 @@ ENTERING = frozenset(
 """Commands that may look into submodules."""
 
 COMPARING = frozenset({"diff-tree"})
-"""Commands that compare what is stored, and would leave submodules out where ``.gitmodules`` asks for it."""
+"""Commands that compare stored objects, and would skip submodules if ``.gitmodules`` asks for it."""
 
 
 class Git:
@@ -70,12 +70,12 @@ class Git:
 
     @property
     def is_repository(self) -> bool:
-        """Whether the root lies in the work tree of a repository."""
+        """True if the root lies in the work tree of a repository."""
         return self._found() is not None
 
     @property
     def repository(self) -> Repository:
-        """The folders of the repository; ``UnsafeTree`` outside of one."""
+        """Folders of the repository; ``UnsafeTree`` outside of one."""
         found = self._found()
         if found is None:
             raise UnsafeTree(f"{self.root} is not in a git repository", hint="git init")
@@ -87,24 +87,24 @@ class Git:
         return self._repository
 
     def top(self) -> Path:
-        """The top folder of the work tree."""
+        """Return the top folder of the work tree."""
         return self.repository.top
 
     def git_dir(self) -> Path:
-        """The folder that holds HEAD and the index of this work tree."""
+        """Return the folder that holds HEAD and the index of this work tree."""
         return self.repository.git_dir
 
     def shared_dir(self) -> Path:
-        """The folder that holds refs and objects: one for all linked work trees of a repository."""
+        """Return the folder that holds refs and objects: one for all linked work trees of a repository."""
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
-        """Where the root lies below the top, without slashes at its ends; empty at the top itself."""
+        """Return the path of the root below the top, without slashes at its ends; empty at the top itself."""
         relative = os.path.relpath(self.root, self.top())
         return b"" if relative == os.curdir else os.fsencode(relative)
 
     def file(self, path: bytes) -> bytes:
-        """The full path of a path that is relative to the top."""
+        """Return the full path of a path that is relative to the top."""
         return os.path.join(os.fsencode(self.top()), path)
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """What a git command prints. ``GitFailed`` when it fails and ``check`` is set; also ``TimedOut``."""
+        """Return the output of a git command. ``GitFailed`` if it fails and ``check`` is set; also ``TimedOut``."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -132,11 +132,11 @@ class Git:
         return done.stdout
 
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
-        """The same as text, without white space at its ends."""
+        """Return the output of a git command as text, without white space at its ends."""
         return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()
 
     def ok(self, *words: str, timeout_seconds: float = 120.0) -> bool:
-        """Whether a git command ends with exit status 0."""
+        """Return True if a git command ends with exit status 0."""
         try:
             self.run(*words, timeout_seconds=timeout_seconds)
         except GitFailed:
@@ -145,9 +145,9 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Our settings over the repository's own HEAD and index, with the ignore rules of ``info/exclude``.
+        """Open a view: the harness's settings over the repository's HEAD and index, with the rules of ``info/exclude``.
 
-        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git: with
+        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git; with
         them the view is a new one.
         """
         shared = getattr(self._open, "view", None)
@@ -163,13 +163,13 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Reads commits, trees and blobs within this context, without a process where their files tell enough."""
+        """Open a reader of commits, trees and blobs; it starts a process only if their files are not enough."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """That of the view that is open; else of a new one, which no other call shares."""
+        """Open the batch of the current view; without one, a batch of a new view that no other call shares."""
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -179,18 +179,18 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """The lock on this work tree and a temporary folder: for what must not happen twice at a time."""
+        """Take the lock on this work tree and a temporary folder, for operations that must not run twice at a time."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:
-        """The text of a file of ``.git/info``; empty when there is none."""
+        """Return the text of a file of ``.git/info``; empty if there is none."""
         return locate.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
 
     def look(self) -> Head:
-        """Commit, tree and branch of HEAD."""
+        """Return commit, tree and branch of HEAD."""
         with suppress(AskGit), self.objects() as objects:
             commit, branch = checked_out(self.repository)
             tree = objects.named(commit, "tree") if commit else None
@@ -207,33 +207,33 @@ class Git:
             return Head(None, None, os.fsdecode(branch.stdout).strip())
 
     def head(self) -> str | None:
-        """The commit that is checked out; ``None`` on a branch without a commit."""
+        """Return the commit that is checked out; ``None`` on a branch without a commit."""
         return self.look().commit
 
     def branch(self) -> str | None:
-        """The full name of the branch that is checked out; ``None`` on a detached HEAD."""
+        """Return the full name of the branch that is checked out; ``None`` on a detached HEAD."""
         branch = self.look().branch
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """The commit that a ref or a revision names; ``None`` when there is none."""
+        """Return the commit that a ref or a revision names; ``None`` if there is none."""
         with self.objects() as objects:
             return objects.named(name)
 
     def refs_below(self, folder: str) -> dict[str, str]:
-        """The refs whose names begin with this text, which ends in a slash, and the objects that they name."""
+        """Return the refs whose names begin with this text, which ends in a slash, and their objects."""
         with suppress(AskGit):
             return refs_in(self.repository, folder)
         lines = self.text("for-each-ref", "--format=%(objectname) %(refname)", folder).splitlines()
         return {ref: oid for oid, _, ref in (line.partition(" ") for line in lines)}
 
     def tree_of(self, commit: str) -> str:
-        """The tree of a commit."""
+        """Return the tree of a commit."""
         with self.objects() as objects:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """What differs from HEAD, in index and files, as ``git status`` says; flags in the index hide nothing."""
+        """Return the differences from HEAD, in index and files, like ``git status``; index flags hide nothing."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -241,7 +241,7 @@ class Git:
         return [PathChange(letters[path], os.fsdecode(path)) for path in sorted(letters)]
 
     def dirty(self) -> bool:
-        """Whether there is anything that is not committed, except ignored files."""
+        """Return True if anything is not committed, except ignored files."""
         return bool(self.status())
 
     def _scan(self, room: OperationLock) -> git_status.Scan:
@@ -254,7 +254,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Whether one commit is reached from the other; a commit is its own ancestor."""
+        """Return True if ``newer`` reaches ``older``; a commit is its own ancestor."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -264,7 +264,7 @@ class Git:
         return self.ok("merge-base", "--is-ancestor", base, tip)
 
     def commits_between(self, base: str | None, tip: str) -> list[Commit]:
-        """Commits that ``tip`` reaches and ``base`` does not, newest first."""
+        """Return the commits that ``tip`` reaches and ``base`` does not, newest first."""
         if base == tip:
             return []
         words = ("rev-list", "--no-commit-header", "--format=%H%x00%s%x00%an <%ae>%x00", tip)
@@ -272,20 +272,20 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """How the files of two commits or trees differ, by path in order; ``base`` of ``None`` has none.
+        """Return the differences between the files of two commits or trees, sorted by path.
 
-        ``GitFailed`` when one of them is not there.
+        ``base`` of ``None`` is empty. ``GitFailed`` if one of them does not exist.
         """
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
     def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
-        """Paths that differ between two commits or trees; a rename is a removal and an addition."""
+        """Return the paths that differ between two commits or trees; a rename is a removal and an addition."""
         found = self.differences(base, tip)
         return [PathChange(_letter(old, new), os.fsdecode(path)) for path, (old, new) in found.items()]
 
     def show(self, commit: str, path: str) -> bytes | None:
-        """The content of a file in a commit, as it is stored; ``None`` when there is no file of that name."""
+        """Return the stored content of a file in a commit; ``None`` if there is no file of that name."""
         with self.objects() as objects:
             tree = objects.named(commit, "tree")
             entry = objects.at(tree, os.fsencode(path)) if tree else ABSENT
@@ -293,23 +293,23 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """The id of the tree without entries, which is made when it is not there."""
+        """Return the id of the tree without entries, which is created if missing."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
-        """The name of a merge, rebase or the like that waits to be finished."""
+        """Return the name of a merge, rebase or the like that waits to be finished."""
         found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """The branch that work belongs on: origin's HEAD, else ``init.defaultBranch``, else main or master; C25."""
+        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master; C25."""
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
         names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Where a branch (by default the one checked out) is pushed to, as the repository's settings say."""
+        """Return the push target of a branch (by default the one checked out), by the repository's settings."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -318,7 +318,7 @@ class Git:
         return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """The commits after ``base`` up to ``tip`` that a remote has, as far as its tracking refs tell."""
+        """Return the commits after ``base`` up to ``tip`` that a remote has, by its tracking refs."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -326,28 +326,28 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Moves one ref, only if it is at ``old``: an empty text means that it must not exist, ``None`` anything.
+        """Move one ref, only if it is at ``old``: an empty text means that it must not exist, ``None`` anything.
 
-        ``new`` of ``None`` deletes it. A symbolic ref itself is written, not what it points to.
+        ``new`` of ``None`` deletes it. A symbolic ref itself is written, not its target.
         """
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
     def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Makes a commit object of the user's that no ref names yet."""
+        """Create a commit object with the user's identity that no ref names yet."""
         words = [word for parent in parents for word in ("-p", parent)]
         variables = self.identity_variables()
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """The variables that say who makes a commit: name and address as given, else the user's, else our own."""
+        """Return the variables for the author and committer: as given, else the user's, else the harness's."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """The user's name and address, as they were when first asked for; our own where none are set."""
+        """User's name and address, read once; the harness's if none are set."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -355,26 +355,26 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Every setting by its key in lower case, the repository's own ones too: to be read, never to be run."""
+        """Return every setting by its key in lower case, the repository's too. Read them, never run them."""
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Names of filters that attributes ask for and only the repository's own settings define.
+        """Return the names of filters that attributes ask for and only the repository's settings define.
 
-        Our calls leave them out: such files are taken as they are in the work tree. Preflight says so.
+        The harness's calls skip them: such files are taken as they are in the work tree. Preflight says so.
         """
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
-        """Return whether a git under the repository's own settings takes it for a repository; it runs nothing of it."""
+        """Return True if git accepts the repository under its own settings. Nothing of it is run."""
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """The repository's own settings, hooks and info files as they are now, to be given back later. JSON-able."""
+        """Return the repository's settings, hooks and info files as they are now, for a later restore. JSON-able."""
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
-        """Every setting that the person's own git has here, to be compared with those of another moment."""
+        """Return every setting that the person's git has here, for a comparison with another moment."""
         return settings.now(self.repository)
 
     def push(
@@ -385,10 +385,10 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Pushes with the user's global settings, and with those of the repository only as they were recorded.
+        """Push with the user's global settings, and with those of the repository only as they were recorded.
 
         Without a record only the remote's addresses are used, as they are now. No hook runs, nothing is forced.
-        ``served_by`` are the words by which git answers at the other side.
+        ``served_by`` is the git command that answers on the remote side.
         """
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -402,7 +402,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetches under the same rules; without ``tags`` no tag comes along."""
+        """Fetch under the rules of ``push``; without ``tags`` no tag is fetched."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -410,7 +410,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Branches and tags of a remote and their commits, as it tells them now; none when it cannot be reached."""
+        """Return branches and tags of a remote and their commits, asked now; none if it cannot be reached."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -418,7 +418,10 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Refs of any kind of a remote that fit a pattern, and their commits. ``GitFailed`` when it cannot be asked."""
+        """Return all refs of a remote that match a pattern, and their commits.
+
+        ``GitFailed`` if it cannot be reached.
+        """
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:
@@ -446,7 +449,7 @@ class Git:
 
 
 def _letter(old: TreeEntry, new: TreeEntry) -> str:
-    """Added, deleted, modified, or of another type, as git names it."""
+    """Return git's status letter: added, deleted, modified, or type changed."""
     if ABSENT in (old, new):
         return "A" if old == ABSENT else "D"
     return "M" if old.mode[:2] == new.mode[:2] else "T"

@@ -1,15 +1,15 @@
-"""Git under our own settings: a view is a git directory of ours over the refs and objects of a repository.
+"""Git under the harness's settings: a view is a git directory over the refs and objects of a repository.
 
-Whoever works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``, and git then runs what
-they name: filters, a file system monitor, hooks, drivers. Switching each of these off by name would be a list that is
-never complete. A view leaves the repository's settings out as a whole: git reads the configuration, the attributes and
-the ignore rules of the view's folder, and only refs, objects and reflogs come from the repository, through links. The
-user's own global and system settings stay in force, except for what runs code or hides a change.
+Anyone who works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``. Git then runs the
+filters, file system monitor, hooks and drivers that they name. A list that switches each of these off by name would
+never be complete. So a view leaves the repository's settings out as a whole: git reads the configuration, the
+attributes and the ignore rules of the view's folder. Only refs, objects and reflogs come from the repository, through
+links. The user's global and system settings stay in force, except for those that run code or hide a change.
 
-* A view that *follows* uses the repository's own HEAD and index: for questions about refs and history.
-* A view that is *detached* has a HEAD of its own and an index that the caller names: for work with files.
-* A *raw* view converts nothing: what is in the file is what goes into the object, byte for byte, whatever the
-  attributes and settings say about line endings, encodings and filters.
+* A view that *follows* uses the repository's HEAD and index: for questions about refs and history.
+* A view that is *detached* has its own HEAD and an index that the caller names: for work with files.
+* A *raw* view converts nothing: a file becomes an object byte for byte, whatever the attributes and settings say about
+  line endings, encodings and filters.
 """
 
 import os
@@ -47,7 +47,7 @@ OLDEST_GIT = (2, 36)
 INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
 
 SECONDS = 600.0
-"""No call of git takes longer, unless the caller says so."""
+"""Default limit for a call of git."""
 
 LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "worktrees", "lfs", "shallow")
 FORMAT_KEYS = ("extensions.objectformat", "extensions.refstorage")
@@ -55,7 +55,7 @@ SHARING_KEY = "core.sharedrepository"
 
 _TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
-"""The HEAD of a view that needs none."""
+"""HEAD of a view that needs none."""
 
 RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 
@@ -110,7 +110,7 @@ def _disk_of(place: str) -> str | None:
 class GitFailed(UnsafeTree):
     """A git command ended with an error; ``status`` and ``stderr`` say more.
 
-    Of a file in ``place`` that could not be written the message names the disk, and what is free there.
+    If a file in ``place`` could not be written, the message names the disk and its free space.
     """
 
     code = "git_failed"
@@ -127,7 +127,7 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """A context that makes the folder of a view and removes it; ``call`` runs git in it."""
+    """A context that creates the folder of a view and removes it; ``call`` runs git in it."""
 
     def __init__(
         self,
@@ -141,10 +141,10 @@ class IsolatedView:
         settings: Iterable[tuple[str, str]] = (),
         inherit: Sequence[int] = (),
     ) -> None:
-        """``head`` makes a detached view: a commit, or ``ref: refs/heads/…`` where there is none.
+        """Set up a view; ``head`` makes a detached one: a commit, or ``ref: refs/heads/…`` if there is none.
 
-        ``excludes`` and ``more_excludes`` stand for ``info/exclude`` and the file of ``core.excludesFile``;
-        ``settings`` come before ours, which win; descriptors of ``inherit`` stay open in git.
+        ``excludes`` and ``more_excludes`` stand for ``info/exclude`` and the file of ``core.excludesFile``.
+        ``settings`` come before the harness's, which win; descriptors of ``inherit`` stay open in git.
         """
         self.repository = repository
         self._head = head
@@ -178,7 +178,7 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """The process that answers questions about objects, started when first asked for; it ends with the view."""
+        """Return the process that answers questions about objects, started on first use; it ends with the view."""
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}
@@ -197,7 +197,7 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Runs git to its end. ``GitFailed`` when it fails and ``check`` is set, ``TimedOut`` when it runs too long.
+        """Run git to its end. ``GitFailed`` if it fails and ``check`` is set, ``TimedOut`` if it runs too long.
 
         ``transfers`` as for ``execute``.
         """
@@ -231,9 +231,9 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """The folder ``harness`` inside the repository's git directory, made when missing; it is ours alone.
+    """Return the folder ``harness`` inside the repository's git directory, created if missing.
 
-    ``UnsafeTree`` when something else has that name: a link would lead our writes elsewhere.
+    ``UnsafeTree`` if something else has that name: a link would lead writes elsewhere.
     """
     folder = f"{repository.git_dir}/harness"
     try:
@@ -242,15 +242,15 @@ def own_folder(repository: Repository) -> str:
         if os.path.islink(folder) or not os.path.isdir(folder):
             raise UnsafeTree(f"{folder} is not a folder", hint=f"move {folder} away") from None
     except OSError as error:
-        hint = "look who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
-        raise UnsafeTree(f"{folder} cannot be made: {error.strerror}", hint=hint) from None
+        hint = "check who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
+        raise UnsafeTree(f"{folder} cannot be created: {error.strerror}", hint=hint) from None
     return folder
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Scope, key and value of every setting git has here, the repository's own ones too. Reading them runs nothing.
+    """Return scope, key and value of every setting git has here, the repository's too. Reading runs nothing.
 
-    Where git refuses the repository its files of settings are read by themselves, as far as they can be parsed.
+    If git refuses the repository, its settings files are read separately, as far as they can be parsed.
     """
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
@@ -270,7 +270,7 @@ def _scoped(listed: bytes) -> list[tuple[str, str, str]]:
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:
-    """The text of a git configuration file with these keys and values."""
+    """Return the text of a git configuration file with these keys and values."""
     lines = []
     for key, value in settings:
         section, _, rest = key.partition(".")
@@ -281,7 +281,7 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Our environment without any ``GIT_*`` of it, and with what keeps git quiet, local and unchanged by locale."""
+    """Return the environment without ``GIT_*``, plus the variables that keep git quiet, local and in one locale."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",
@@ -305,9 +305,9 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs git in a session of its own: no terminal to ask on, and its whole group is ended when it takes too long.
+    """Run git in its own session: no terminal to ask on; its whole group is killed after the time limit.
 
-    One that ``transfers`` is ended by ``end_transfers`` too.
+    One with ``transfers`` is ended by ``end_transfers`` too.
     """
     command = [_git(), *words]
     process = subprocess.Popen(
@@ -337,20 +337,20 @@ def execute(
 
 
 def end_transfers() -> None:
-    """Ends each ``git push`` and ``git fetch`` that threads of this process wait for: these did not go through."""
+    """End each ``git push`` and ``git fetch`` that threads of this process wait for; they have then failed."""
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)
 
 
 def write(path: str, text: str) -> None:
-    """Writes a new file of ours; text that came from bytes of another encoding goes back as these bytes."""
+    """Write a new file; text that was decoded from bytes of another encoding becomes these bytes again."""
     with open(path, "wb") as file:
         file.write(os.fsencode(text))
 
 
 def id_bytes(repository: Repository) -> int:
-    """The length of the object ids of a repository."""
+    """Return the length of the object ids of a repository, in bytes."""
     return 32 if ("extensions.objectformat", "sha256") in _format(repository) else 20
 
 
@@ -371,7 +371,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _disk(folder: str) -> tuple[tuple[str, str], ...]:
-    """What git finds out about the disk when it makes a repository; ``folder`` is one of ours on that disk."""
+    """Return the settings that git derives from the disk at ``git init``; ``folder`` is a folder on that disk."""
     trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
     found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
     shutil.rmtree(trial, ignore_errors=True)
@@ -389,7 +389,7 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """The settings without which git could not read the objects and refs, or others could not read what we write."""
+    """Return the settings without which git cannot read the objects and refs, or others cannot read new ones."""
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

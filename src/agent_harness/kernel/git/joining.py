@@ -1,9 +1,9 @@
-"""Work put on top of something else as objects: a merge of trees, and commits of ours on what a remote has meanwhile.
+"""Work put on another base as objects: a merge of trees, and local commits on top of a remote's new commits.
 
-A push goes forward only. What the remote has more of is fetched under a private ref, and our commits are made again on
-top of it: a rebase that cannot stop half-way. Each commit is merged with what it is put on, from its own first parent,
-and made again with its author and message. A conflict is an answer, not a state of the repository. Nothing here moves
-a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
+A push goes forward only. New commits of the remote are fetched under a private ref, and the local commits are made
+again on top of them: a rebase that cannot stop half-way. Each commit is merged with its new base, from its own first
+parent, and made again with its author and message. A conflict is a return value, not a state of the repository. Nothing
+here moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
 """
 
 import os
@@ -21,14 +21,14 @@ __all__ = ["Joined", "Merged", "PushTarget", "merged", "on_top_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """A tree with what one side changed on the other; where that is a conflict, the tree holds the markers."""
+    """Result of a merge of trees; if there is a conflict, the tree holds the markers."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Return what ``commit`` changed since ``base``, on ``head``; of ``union`` files the lines of both are kept.
+    """Return ``head`` with the changes of ``commit`` since ``base``; ``union`` files keep the lines of both.
 
     All three are commits or trees; a ``base`` of ``None`` has no files.
     """
@@ -49,7 +49,7 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Where a branch is pushed to, and the settings that say how: recorded before any agent ran.
+    """Push target of a branch, and the settings for it, recorded before any agent ran.
 
     Without a record only the remote's addresses are used, as they are now.
     """
@@ -59,7 +59,7 @@ class PushTarget:
     recorded: Mapping[str, list[str]] | None
 
     def push(self, git: Git, commit: str) -> Pushed:
-        """Pushes the commit, forward only. A remote that says no, or cannot be reached, is an answer."""
+        """Push the commit, forward only. A refusal, or an unreachable remote, is a result and not an exception."""
         try:
             done = git.push(self.remote, f"{commit}:{self.branch}", recorded=self.recorded)
         except HarnessError as error:
@@ -67,7 +67,7 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """The commit that the remote's branch has, fetched by way of ``ref``. ``HarnessError`` where it cannot be."""
+        """Return the commit of the remote's branch, fetched by way of ``ref``. ``HarnessError`` if the fetch fails."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -78,7 +78,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """The new tip, and for each old commit the new one; or why the two lines do not go together."""
+    """New tip, and the new commit for each old one; or the reason why the two lines cannot be joined."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class Joined:
 
 
 class _Apart(Exception):
-    """A commit does not go together with what is there."""
+    """A commit conflicts with its new base."""
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """The commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``.
+    """Return the commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``.
 
-    The line stays straight: a merge becomes one commit, unless it only closes a chain that begins at its first parent,
-    as a landing of several does; such a chain is made again, and the merge over it.
+    The line stays straight: a merge becomes one commit. Exception: a merge that only closes a chain that begins at its
+    first parent, as when several are landed; such a chain is made again, and the merge over it.
     """
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
@@ -109,12 +109,12 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
                 renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
             new = renamed[commit]
     except _Apart as apart:
-        return Joined(problem=f"{apart} does not go together with what is there")
+        return Joined(problem=f"{apart} conflicts with the remote")
     return Joined(tip=new, renamed=renamed)
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """The commit itself; of a merge that closes a chain, the commits of the chain, oldest first."""
+    """Yield the commit itself; for a merge that closes a chain, the commits of the chain, oldest first."""
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -123,7 +123,7 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """The tree of ``onto`` with what ``commit`` changed; ``_Apart`` where that is a conflict."""
+    """Return the tree of ``onto`` with the changes of ``commit``; ``_Apart`` if there is a conflict."""
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])
@@ -131,7 +131,7 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """The commit with its author, time and message, on other parents and with another tree."""
+    """Return the commit made again with its author, time and message, on other parents and with another tree."""
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -1,7 +1,7 @@
-"""Where a repository is: found by looking at the folders, without asking git and without reading its settings.
+"""Location of a repository, found by looking at the folders, without git and without reading its settings.
 
-A repository's own settings can say that its files are elsewhere (``core.worktree``), and whoever works in it can write
-them. The folder that holds ``.git`` is the top, whatever the settings say.
+The settings of a repository can say that its files are elsewhere (``core.worktree``), and anyone who works in it can
+write them. The folder that holds ``.git`` is the top, whatever the settings say.
 """
 
 import os
@@ -28,7 +28,7 @@ __all__ = [
     "text_of",
 ]
 DETACHED = "detached"
-"""Stands where the name of a branch would, when a commit and no branch is checked out."""
+"""Value instead of a branch name when HEAD is detached."""
 OPERATIONS = {
     "MERGE_HEAD": ("a merge", "git merge --abort"),
     "rebase-merge": ("a rebase", "git rebase --abort"),
@@ -38,7 +38,7 @@ OPERATIONS = {
     "sequencer": ("a cherry-pick or revert of several commits", "git cherry-pick --quit"),
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
-"""What git leaves in its folder while an operation waits: its name for people, and the command that ends it."""
+"""Files of git for an unfinished operation: its name for people, and the command that ends it."""
 
 OPERATION_FILES = (
     *OPERATIONS,
@@ -64,7 +64,7 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is checked out."""
+    """State of HEAD."""
 
     commit: str | None  # None on a branch without a commit
     tree: str | None
@@ -72,7 +72,7 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Where a branch is pushed to."""
+    """Push target of a branch."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
@@ -81,7 +81,7 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """How a push or a fetch ended. A remote that says no, or cannot be reached, is a fact and no exception."""
+    """Result of a push or a fetch. A refusal, or an unreachable remote, is recorded and raises nothing."""
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -98,12 +98,12 @@ class Repository:
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """All three."""
+        """All three folders."""
         return self.top, self.git_dir, self.shared_dir
 
 
 def locate(start: Path) -> Repository | None:
-    """The repository whose work tree holds this folder; ``None`` outside of one."""
+    """Return the repository whose work tree holds this folder; ``None`` outside of one."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")
@@ -113,13 +113,13 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """The folders of the project for whoever works in a place of a parallel run, who changes nothing there."""
+    """Return the project's folders to an agent in a workspace of a parallel run, which may not change them."""
     found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:
-    """What waits to be finished, as a name for people, and the command that ends it."""
+    """Return the unfinished operation as a name for people, and the command that ends it."""
     for name, words in OPERATIONS.items():
         if os.path.lexists(repository.git_dir / name):
             return words
@@ -127,7 +127,7 @@ def operation_under_way(repository: Repository) -> tuple[str, str] | None:
 
 
 def branches_elsewhere(repository: Repository) -> set[str]:
-    """Full names of the branches that are checked out in other work trees of the same repository."""
+    """Return the full names of the branches that other work trees of the repository have checked out."""
     heads = [repository.shared_dir / "HEAD", *(repository.shared_dir / "worktrees").glob("*/HEAD")]
     others = [head for head in heads if head.parent != repository.git_dir]
     texts = [text_of(head) for head in others]
@@ -155,9 +155,9 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """The text of a small file; empty when it is not there, cannot be read, or is no regular file.
+    """Return the text of a small file; empty if it is missing, unreadable, or not a regular file.
 
-    Whoever works in the repository may have put a pipe there, on which a reader would wait for ever.
+    An agent may have put a pipe there, on which a reader would wait for ever.
     """
     try:
         if not os.path.isfile(path):

@@ -1,14 +1,14 @@
-"""Refs and objects of a repository, read from its files where these tell enough: no process is started for them.
+"""Refs and objects of a repository, read from its files when these are enough, without a process.
 
-HEAD, loose refs and ``packed-refs`` are read as git's own files have them: a file that holds one object id, or for HEAD
-the name of a ref. Everything else is git's to answer (``AskGit``): another format of refs, a symbolic ref that is not
-HEAD, a link, a name that git would refuse, a ref of one work tree alone. Objects: loose ones read from their files, in
-a repository that this one borrows from as well; all others by one git process that answers many questions.
+HEAD, loose refs and ``packed-refs`` are read as git writes them: a file that holds one object id, or for HEAD the name
+of a ref. Everything else is left to git (``AskGit``): another format of refs, a symbolic ref that is not HEAD, a link,
+a name that git would refuse, a ref of one work tree alone. Loose objects are read from their files, also in a
+repository that this one borrows from; all others by one git process that answers many questions.
 
-What is read is believed only when its bytes have the digest that it is named by. What git shows of history and trees is
-computed from the objects themselves: a commit's tree and parents, the files of a tree, what differs between two trees.
-So a question costs no process where the objects are loose, and one for all questions within an opened view
-(``kernel/git/isolated.py``) where they are packed.
+Content is trusted only if its bytes have the digest in its name. History and trees are computed from the objects
+themselves: a commit's tree and parents, the files of a tree, the differences between two trees. So a question costs no
+process if the objects are loose. If they are packed, all questions within an opened view (``kernel/git/isolated.py``)
+cost one process.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ MOST_BYTES = 1 << 26  # of packed-refs; larger ones are git's to read
 OBJECT_ID = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})(?=\s|\Z)")
 SYMBOLIC = re.compile(rb"ref:\s*(\S+)\s*\Z")
 
-# What git accepts below refs/, stricter in doubt (git-check-ref-format).
+# Names that git accepts below refs/, stricter in doubt (git-check-ref-format).
 REF = re.compile(r"refs(?:/(?!\.)(?:(?!\.\.|@\{)[^\x00-\x20\x7f~^:?*\[\\/])+(?<!\.lock)(?<!\.))+\Z")
 OF_ONE_WORK_TREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 FOLDER = "40000"
@@ -54,11 +54,11 @@ FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class AskGit(Exception):
-    """The files do not tell; git can."""
+    """The files are not enough; git must be asked."""
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Object id and branch of HEAD: no id on a branch without a commit, no branch on a detached HEAD."""
+    """Return object id and branch of HEAD: no id on a branch without a commit, no branch on a detached HEAD."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -70,7 +70,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """The object id in a ref that is given by its full name; ``None`` when there is no such ref."""
+    """Return the object id in a ref, given by its full name; ``None`` if there is no such ref."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -79,7 +79,7 @@ def tip(repository: Repository, ref: str) -> str | None:
 
 
 def refs_in(repository: Repository, folder: str) -> dict[str, str]:
-    """The refs whose names begin with this text, which ends in a slash, and the object ids in them."""
+    """Return the refs whose names begin with this text, which ends in a slash, and their object ids."""
     _refuse_other_formats(repository)
     found: dict[str, str] = {}
     for line in _packed_refs(repository).split(b"\n"):
@@ -101,7 +101,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """What a regular file holds; ``None`` when nothing, or a folder, is there.
+    """Return the content of a regular file; ``None`` if nothing, or a folder, is there.
 
     ``AskGit`` for a link, which is not followed, and for a larger file. ``UnsafeTree`` for a pipe or the like, on which
     git would wait.
@@ -117,7 +117,7 @@ def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | No
         if stat.S_ISDIR(found.st_mode):
             return None
         if not stat.S_ISREG(found.st_mode):
-            raise UnsafeTree(f"{os.fsdecode(path)} is no regular file", hint=f"ls -l {os.fsdecode(path)}")
+            raise UnsafeTree(f"{os.fsdecode(path)} is not a regular file", hint=f"ls -l {os.fsdecode(path)}")
         if found.st_size > most_bytes:
             raise AskGit
         with open(number, "rb", closefd=False) as file:
@@ -144,20 +144,20 @@ def _object_id(content: bytes) -> str:
 
 
 def _refuse_other_formats(repository: Repository) -> None:
-    """``AskGit`` where refs are kept in another way than as files."""
+    """Raise ``AskGit`` if refs are not kept as files."""
     if "refstorage" in text_of(repository.shared_dir / "config").lower():
         raise AskGit
 
 
 class TreeEntry(NamedTuple):
-    """What a tree holds under one name."""
+    """One entry of a tree."""
 
     mode: str  # six digits, as git prints it; ``FOLDER`` for a tree
     oid: str
 
 
 ABSENT = TreeEntry("000000", "")
-"""Stands for what is not there."""
+"""Value for a missing entry."""
 
 
 class Objects:
@@ -178,7 +178,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """The id of the commit, or tree, that a revision names; ``None`` when there is none.
+        """Return the id of the commit, or tree, that a revision names; ``None`` if there is none.
 
         A full name of a ref means this ref and no other of a similar name.
         """
@@ -189,16 +189,16 @@ class Objects:
             return found.oid if found else None
 
     def tree_of(self, name: str) -> str:
-        """The id of the tree of a commit, or of a tree itself. ``GitFailed`` when there is none."""
+        """Return the id of the tree of a commit, or of a tree itself. ``GitFailed`` if there is none."""
         found = self.named(name, "tree")
         if found is None:
-            raise GitFailed("rev-parse", 128, f"fatal: {name} names no commit and no tree")
+            raise GitFailed("rev-parse", 128, f"fatal: {name} is not a commit or a tree")
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Kind and content of an object, by its id or by any other name; ``None`` when there is none.
+        """Return kind and content of an object, by its id or by any other name; ``None`` if there is none.
 
-        ``GitFailed`` when the content is not what its id says.
+        ``GitFailed`` if the content does not match its id.
         """
         try:
             return self._loose(name)
@@ -212,7 +212,7 @@ class Objects:
         return found.kind, content
 
     def size(self, name: str) -> int | None:
-        """The bytes of a blob, by its id or by any other name; ``None`` when there is no such blob."""
+        """Return the size of a blob in bytes, by its id or by any other name; ``None`` if there is no such blob."""
         try:
             kind, content = self._loose(name)
         except AskGit:
@@ -221,11 +221,11 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """The parents of a commit as it was made."""
+        """Return the parents of a commit as it was made."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:
-        """What one folder holds, by name; the empty text is the id of a folder without anything in it."""
+        """Return the entries of one folder, by name; the empty text is the id of an empty folder."""
         if oid in self._trees:
             return self._trees[oid]
         try:
@@ -236,7 +236,7 @@ class Objects:
         return found
 
     def at(self, tree: str, path: bytes) -> TreeEntry:
-        """What a tree holds at a path; ``ABSENT`` when nothing."""
+        """Return the entry of a tree at a path; ``ABSENT`` if there is none."""
         found = TreeEntry(FOLDER, tree)
         for part in path.split(b"/"):
             if found.mode != FOLDER:
@@ -245,7 +245,7 @@ class Objects:
         return found
 
     def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """How the files of two trees differ, by path in order: (entry of the old, entry of the new)."""
+        """Return the differences between the files of two trees, sorted by path: (old entry, new entry)."""
         found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
         left = [(b"", old, new)] if old != new else []
         while left:
@@ -303,7 +303,7 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Kind and content of a loose object; ``AskGit`` when it is not loose, large, or not what it is named by."""
+        """Return kind and content of a loose object; ``AskGit`` if it is not loose, large, or does not match its id."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -320,7 +320,7 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """The file of a loose object of a repository that this one borrows from."""
+        """Return the file of a loose object of a repository that this one borrows from."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
@@ -361,7 +361,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """A mode as git shows it, whatever an old version has written."""
+    """Return a mode as git shows it, even if an old version has written it."""
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

@@ -4,12 +4,12 @@ The lock is a kernel lock that git's processes inherit: when the harness is kill
 next one starts after the last git process of the killed one has ended. Temporary folders that are found when the lock
 is held belong to operations that are over.
 
-A kept index is a file whose name is its SHA-256. An index remembers, next to names and object ids, the size, the times
-and the inode of each file as it was when its content was read. Such a memory can be forged, so an index is believed
-only under a digest that the harness holds itself. One that is missing or altered costs time, never truth: everything
-is read again. Files that changed in the very second in which an index was read are read again whatever their times say:
-most builds of git compare times by whole seconds, so that a file which is changed again within that second, to the same
-size and with its old modification time put back, looks unchanged.
+A kept index is a file whose name is its SHA-256. An index stores, next to names and object ids, the size, the times and
+the inode of each file when its content was read. These can be forged, so an index is trusted only under a digest that
+the harness holds itself. If it is missing or altered, everything is read again. Files that changed in the very second
+in which an index was read are read again whatever their times say: most builds of git compare times by whole seconds,
+so that a file which is changed again within that second, to the same size and with its old modification time put back,
+looks unchanged.
 
 Git makes ``NAME.lock`` beside a file while it writes it. Nobody removes the lock of a process that was killed, and git
 then refuses for ever. Such a lock is taken away only on proof: no process has it open, and no git runs in the
@@ -69,7 +69,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list[StoredEntry] | None:
-    """The entries in order; ``None`` when only git can read the file, or a part of it lies elsewhere."""
+    """Return the entries in order; ``None`` if only git can read the file, or a part of it lies elsewhere."""
     with open(index, "rb") as file:
         content = file.read()
     try:
@@ -83,7 +83,7 @@ def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list
 
 
 def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
-    """The entries, and where they end."""
+    """Return the entries, and the offset of their end."""
     found: list[StoredEntry] = []
     at, fixed = HEADER.size, FIXED + id_bytes + 2
     number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
@@ -100,7 +100,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """The present second by the clock of the disk that holds this folder."""
+    """Return the present second by the clock of the disk that holds this folder."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -110,9 +110,9 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Mode and object id of the entries whose file has changed in or after this second; ``None`` if it cannot be told.
+    """Return mode and object id of the entries that changed in or after this second; ``None`` if unknown.
 
-    Costs nothing when the index is older than that.
+    Costs nothing if the index is older than that.
     """
     if os.stat(index).st_mtime < second:
         return {}
@@ -123,7 +123,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Returns when the lock is gone, or was taken away because nobody holds it; ``UnsafeTree`` when it stays held."""
+    """Wait until the lock is gone, or remove it if nobody holds it; ``UnsafeTree`` if it stays held."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -140,7 +140,7 @@ def await_lock(repository: Repository, lock: str) -> None:
 
 
 def _nobody_holds(repository: Repository, lock: str) -> bool:
-    """Proof from the list of processes; False where there is none, or where a process hides what it does."""
+    """Return True if the process list proves it; False without a list, or if a process hides its files."""
     if not os.path.isdir(f"{PROCESSES}/self"):
         return False
     places = tuple(os.fsencode(path) for path in (repository.top, repository.git_dir, repository.shared_dir))
@@ -167,7 +167,7 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """A context: holds the lock and a temporary folder. ``LockBusy`` when another operation does not end in time."""
+    """A context: holds the lock and a temporary folder. ``LockBusy`` if another operation does not end in time."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -191,13 +191,13 @@ class OperationLock:
         os.close(self.lock)
 
     def path(self, name: str) -> str:
-        """A place for a temporary file of this operation."""
+        """Return the path for a temporary file of this operation."""
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """A copy of the repository's index as it is now; ``None`` when there is none yet.
+        """Return a copy of the repository's index as it is now; ``None`` if there is none yet.
 
-        Git finds the shared part of a split index beside it, so that a copy of this part lies there too.
+        Git looks for the shared part of a split index beside it, so that part is copied too.
         """
         copy = self.path(name)
         try:
@@ -209,11 +209,11 @@ class OperationLock:
         return copy
 
     def shared_parts(self) -> list[str]:
-        """Names of the files that hold the shared part of a split index."""
+        """Return the names of the files that hold the shared part of a split index."""
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """The digest under which this index can be had again; the newest few are kept."""
+        """Keep an index and return the digest to get it back with; the newest few are kept."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -224,7 +224,7 @@ class OperationLock:
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """A copy of a kept index; ``None`` when it is missing or was altered."""
+        """Return a copy of a kept index; ``None`` if it is missing or was altered."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -236,7 +236,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Notes that git may lock these refs now, so that locks which a crash leaves are known as ours."""
+        """Note that git may lock these refs now, so that locks left by a crash are recognised."""
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -245,10 +245,10 @@ class OperationLock:
 
 
 def copy_index(source: str, target: str) -> None:
-    """Copies an index with its modification time.
+    """Copy an index with its modification time.
 
-    Git reads again each file that is not older than the index that speaks of it. A copy that looked younger than the
-    original would make git believe files which changed right after they were read.
+    Git reads again each file that is not older than its index. With a copy younger than the original, git would take
+    files as unchanged that changed right after they were read.
     """
     shutil.copyfile(source, target)
     times = os.stat(source)
@@ -256,9 +256,9 @@ def copy_index(source: str, target: str) -> None:
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Makes this file the index of the repository, under git's own lock; the file is gone afterwards.
+    """Make this file the index of the repository, under git's own lock; the file is gone afterwards.
 
-    ``UnsafeTree`` when another program holds the index lock.
+    ``UnsafeTree`` if another program holds the index lock.
     """
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
     while True:
@@ -284,7 +284,7 @@ def _locked(path: str) -> int:
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Removes what operations that are over have left: their folders, and an index lock that was made from there."""
+    """Remove the leftovers of ended operations: their folders, and an index lock made from there."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (
@@ -307,7 +307,7 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Removes locks on the noted refs that are not older than the note: the operation that made both is over."""
+    """Remove locks on the noted refs that are not older than the note: the operation that made both is over."""
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]
@@ -327,7 +327,7 @@ def _digest(path: str) -> str:
 
 
 def _drop_oldest(folder: str) -> None:
-    """Leaves the indexes that were used last, by access time, which we set ourselves."""
+    """Keep the indexes that were used last, by access time, which the harness sets itself."""
     entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_atime_ns)
     for entry in entries[:-KEPT_INDEXES]:
         os.unlink(entry.path)

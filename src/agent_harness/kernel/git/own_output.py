@@ -1,7 +1,7 @@
-"""Files that this process prints into, such as the log of ``nohup harness run > run.log``: no part of anybody's work.
+"""Files that this process prints into, such as the log of ``nohup harness run > run.log``.
 
-A walk of the work tree passes them over, so that they are never stashed, committed, or taken back; source: ``faces.md``
-FIX-1. A file is recognised by device and inode, whatever its name.
+They are not part of anybody's work: a walk of the work tree skips them, so that they are never stashed, committed, or
+rolled back; source: ``faces.md`` FIX-1. A file is recognised by device and inode, whatever its name.
 """
 
 import os
@@ -16,16 +16,16 @@ __all__ = ["add", "among", "forget", "ignore", "keep_out_of_sight"]
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
-"""Stands before the line of such a file, so that the line can be taken out again."""
+"""Comment before the line of such a file, so that the line can be removed again."""
 
-_noted: set[str] = set()  # what the programs behind our pipes write
+_noted: set[str] = set()  # files that the programs behind this process's pipes write
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Git, and every program that asks it, passes over the files below the top that this process prints into.
+    """Make git ignore the files below the top that this process prints into.
 
-    For the start of a run: also looks behind a pipe, where ``tee`` writes. A line in ``.git/info/exclude`` tells other
-    processes, such as an agent that commits everything.
+    For the start of a run: also looks behind a pipe, into which ``tee`` writes. A line in ``.git/info/exclude`` tells
+    other processes, such as an agent that commits everything.
     """
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
@@ -33,21 +33,21 @@ def keep_out_of_sight(repository: Repository) -> None:
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Those that lie below this folder, relative to it. Costs two system calls when nothing is printed into a file."""
+    """Return the printed files below this folder, relative to it. Costs two system calls if there are none."""
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
     return frozenset(name.removeprefix(start) for path in paths if (name := os.fsencode(path)).startswith(start))
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Adds a line to the repository's own ignore rules, where it is missing; the ``note`` stands before it."""
+    """Add a line to the repository's own ignore rules, if it is missing; the ``note`` stands before it."""
     add(_rules(repository), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Adds the lines that are missing to a file of ignore rules, behind the ``note``; whether there were any.
+    """Add missing lines to a file of ignore rules, after the ``note``; return True if there were any.
 
-    What is there stays byte for byte, and the new lines end as the others do.
+    Existing content stays byte for byte, and the new lines have the same line ends.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
@@ -65,10 +65,10 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Takes these lines out of a file of ignore rules; the lines found there.
+    """Remove these lines from a file of ignore rules; return the lines found there.
 
-    With ``printed`` also those of files that runs have printed into. A file that holds nothing else is removed; without
-    ``write`` nothing is changed.
+    With ``printed``, also those of files that runs have printed into. A file that holds nothing else is removed;
+    without ``write`` nothing is changed.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
@@ -103,7 +103,7 @@ def _as_pattern(path: str) -> str:
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """The path of a regular file that a process has open under this number."""
+    """Return the path of a regular file that a process has open under this number."""
     with suppress(OSError):
         if process == "self":
             found = os.fstat(stream)
@@ -119,19 +119,19 @@ def _file_of(process: str, stream: int) -> str | None:
 
 
 def _name_of(stream: int) -> str:
-    """Where a file of ours lies: by /proc, else by F_GETPATH of macOS. ``OSError`` where neither tells."""
+    """Return the path of an open file: by /proc, else by F_GETPATH of macOS. ``OSError`` if neither works."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{stream}")
     import fcntl
 
     asked = getattr(fcntl, "F_GETPATH", None)
     if asked is None:
-        raise OSError(stream, "nothing tells the path of an open file here")
+        raise OSError(stream, "the path of an open file cannot be found on this system")
     return os.fsdecode(fcntl.fcntl(stream, asked, bytes(1024)).rstrip(b"\0"))
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Files that processes of our own job have open and that read what we print; none where there is no /proc."""
+    """Yield files open in processes of this job that read this process's output; none without /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Git's own files, as they were before somebody worked in a repository, and put right where git cannot read them now.
+"""Restore of git's own files, from before an agent worked, if git cannot read them now.
 
     locks                          made meanwhile and held by nobody: moved away; older ones are a person's, and stay
     HEAD, the branch, packed-refs  as they were; of packed-refs what can still be read counts too
@@ -30,7 +30,7 @@ LOCK = ".lock"
 
 @dataclass(frozen=True, kw_only=True)
 class GitFiles:
-    """What ``put_right`` goes back to."""
+    """State of git's files that ``put_right`` restores."""
 
     repository: Repository
     commit: str | None  # that was checked out
@@ -42,7 +42,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return the files as they are now; ``None`` outside of git, and where git cannot read them already."""
+    """Return the files as they are now; ``None`` outside of git, or if git cannot read them already."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -64,7 +64,7 @@ def remember(git: Git) -> GitFiles | None:
 
 
 def put_right(before: GitFiles) -> list[str]:
-    """Puts right what git cannot read since ``before``, and moves new locks away; what was done, one line each."""
+    """Restore the files that git can no longer read, and move new locks away; return one line for each action."""
     repository = before.repository
     if not (repository.shared_dir / "objects").is_dir() or not (repository.shared_dir / "refs").is_dir():
         return []
@@ -81,7 +81,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return what of HEAD and packed-refs git cannot read, and a command that helps; ``None`` for nothing."""
+    """Return the part of HEAD or packed-refs that git cannot read, and a command that helps; ``None`` for nothing."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -93,14 +93,14 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder that keeps what was replaced, made when missing; a link in its place is taken away."""
+    """Return the folder that keeps replaced files, created if missing; a link in its path is removed."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
-    """Every lock of git on HEAD, the index, refs and settings: its path, its inode and its time."""
+    """Yield every lock of git on HEAD, the index, refs and settings: its path, its inode and its time."""
     for folder in dict.fromkeys((os.fspath(repository.git_dir), os.fspath(repository.shared_dir))):
         yield from _stamps(os.path.join(folder, name) for name in os.listdir(folder))
     for place, _, names in os.walk(repository.shared_dir / "refs"):
@@ -156,7 +156,7 @@ def _is_id(content: bytes | None) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """The refs as they were, and as the damaged file still has them where their objects are there."""
+    """Return the refs as they were, plus those of the damaged file whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]
@@ -178,7 +178,7 @@ def _put_index_back(before: GitFiles) -> Iterator[str]:
         kept = _set_aside(repository, index)
         if before.index is not None:
             files.replace(index, before.index, mode=0o644, follow=False)
-            os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as what it says of the files
+            os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as its entries
         if before.index is None or view.call("ls-files", "-z", index=index, check=False).returncode:
             view.call("read-tree", before.commit or "--empty", index=index)
     yield f"{index} could not be read by git, and is put back; what was there is kept in {kept}"
@@ -205,7 +205,7 @@ def _branch_file(repository: Repository, branch: str) -> list[str]:
 
 
 def _bytes(path: str) -> bytes | None:
-    """What a file holds; ``None`` where none is, and for what is no plain file."""
+    """Return the content of a file; ``None`` if it is missing or not a plain file."""
     if not os.path.isfile(path) or os.path.islink(path):
         return None
     with open(path, "rb") as file:

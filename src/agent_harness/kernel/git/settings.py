@@ -1,8 +1,8 @@
-"""The settings of a repository: read, compared, and in force only for pushing and fetching, as they were recorded.
+"""Settings of a repository: read, compared, and in force only for pushing and fetching, as recorded.
 
-Hooks, aliases and filters stay off in every call. What remains for a transfer is where the remotes are and how they are
-reached, and these settings may name programs (``core.sshCommand``, ``credential.helper``): so they are taken from a
-record that was made before an agent ran, never from the file as it is now. The user's own settings stay in force.
+Hooks, aliases and filters stay off in every call. A transfer needs the addresses of the remotes and the way to reach
+them, and these settings may name programs (``core.sshCommand``, ``credential.helper``). So they come from a record that
+was made before an agent ran, never from the file as it is now. The user's own settings stay in force.
 """
 
 import hashlib
@@ -33,14 +33,14 @@ __all__ = [
     "values",
 ]
 RECORDED = re.compile(r"(remote|branch|url|http|https|credential|ssh|push)\.|core\.(sshcommand|gitproxy|askpass)$")
-"""The settings of a repository that say where and how to push."""
+"""Settings of a repository that a push needs."""
 
 PROTOCOLS = "file:git:http:https:ssh"
 VARIABLES = (
     *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS"),
     *("GIT_SSL_CAINFO", "GIT_SSL_CERT", "GIT_SSL_KEY", "GIT_SSL_NO_VERIFY"),
 )
-"""Variables of the harness's own environment that stay: they are the user's, and say how to reach a remote."""
+"""Variables of the user that reach git, since a connection to a remote may need them."""
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
     *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
@@ -60,7 +60,7 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """How ``git push`` or ``git fetch`` ended. Without a record only the remote's addresses are used, as of now."""
+    """Return the result of ``git push`` or ``git fetch``. Without a record use only the remote's present addresses."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
@@ -78,16 +78,16 @@ def transfer(
 
 
 def values(repository: Repository) -> dict[str, str]:
-    """Every setting by its key in lower case, the repository's own ones too."""
+    """Return every setting by its key in lower case, the repository's too."""
     return {key: value for _, key, value in settings_of(repository)}
 
 
 Settings = dict[tuple[str, str], list[str]]
-"""Every setting that the person's own git has, by scope and key; hooks and info files, as digests, have ``file``."""
+"""Every setting of the person's git, by scope and key. Hooks and info files, as digests, have the scope ``file``."""
 
 
 def now(repository: Repository) -> Settings:
-    """The settings of all scopes, hooks and info files as they are now."""
+    """Return the settings of all scopes, hooks and info files as they are now."""
     found: Settings = {}
     for scope, key, value in settings_of(repository):
         found.setdefault((scope, key), []).append(value)
@@ -95,19 +95,19 @@ def now(repository: Repository) -> Settings:
 
 
 def are_readable(repository: Repository) -> bool:
-    """Whether git can read the repository's own settings."""
+    """Return True if git can read the repository's own settings."""
     words = ("config", "--list", "--file", str(repository.shared_dir / "config"))
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return whether git takes the folder for a repository, by its own settings."""
+    """Return True if git accepts the folder as a repository, by its own settings."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def record(repository: Repository) -> dict[str, list[str]]:
-    """The repository's own settings, hooks and info files as they are now. JSON-able."""
+    """Return the repository's own settings, hooks and info files as they are now. JSON-able."""
     found: dict[str, list[str]] = {}
     for scope, key, value in settings_of(repository):
         if scope in OWN_SCOPES:
@@ -116,7 +116,7 @@ def record(repository: Repository) -> dict[str, list[str]]:
 
 
 def _own_files(repository: Repository) -> dict[str, list[str]]:
-    """Hooks and info files of the repository by name, each with the digest of its content."""
+    """Return hooks and info files of the repository by name, each with the digest of its content."""
     found: dict[str, list[str]] = {}
     hooks = [f"hooks/{path.name}" for path in (repository.shared_dir / "hooks").glob("*")]
     for name in (*RECORDED_FILES, *hooks):
@@ -127,9 +127,9 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
 
 
 def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
-    """Content and mode of the settings and hooks of the repository itself, by name below its shared folder.
+    """Return content and mode of the repository's settings and hooks, by name below its shared folder.
 
-    Of a link the text and no mode: what it leads to is not the repository's.
+    A link has its text as content and no mode, since its target is not the repository's.
     """
     shared = os.fspath(repository.shared_dir)
     hooks = os.path.join(shared, "hooks")
@@ -147,12 +147,12 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Puts a file back that ``contents`` has otherwise in ``before``; where the found one is kept, empty for none."""
+    """Restore a file as it is in ``before``; return the path of the replaced file, empty if there was none."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
     if name not in before and os.path.islink(os.path.dirname(path)):
-        return where  # by now the folder is again a link to where nothing is the repository's
+        return where  # the folder is a link again, to files that are not the repository's
     if os.path.lexists(path):
         os.makedirs(aside, mode=0o700, exist_ok=True)
         where = files.free_name(os.path.join(aside, name.replace("/", "-")))
@@ -168,7 +168,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Names of filters that attributes ask for and only the repository's own settings define."""
+    """Return the names of filters that attributes ask for and only the repository's own settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)
@@ -179,9 +179,9 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Variables under which git enters no submodule to see whether it is dirty, whatever ``.gitmodules`` asks for.
+    """Return variables that keep git from entering submodules, whatever ``.gitmodules`` asks for.
 
-    What is in a submodule has settings of its own, and a git that is run there obeys them.
+    A submodule has its own settings, and a git that runs there obeys them.
     """
     keys = [
         key.decode("utf-8", "surrogateescape")
@@ -196,7 +196,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Where ``git config`` finds a ``.gitmodules`` file that there is: in the work tree, the index, the commit."""
+    """Yield the ``git config`` options for each existing ``.gitmodules`` file: in work tree, index, commit."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file
@@ -209,7 +209,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """False only where the index holds the names of its files as they are, and ``.gitmodules`` is none of them."""
+    """Return False only if the index holds uncompressed names and ``.gitmodules`` is not among them."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How the work tree differs from an index: one walk of git, read into lists of paths.
+"""Differences between the work tree and an index: one walk of git, read into lists of paths.
 
 Paths are bytes, as the file system has them, relative to the top of the work tree.
 """
@@ -40,19 +40,19 @@ __all__ = [
 ]
 
 GITLINK = "160000"
-"""The mode of an entry that names a commit of another repository."""
+"""Mode of an entry that names a commit of another repository."""
 
 RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
-"""A walk that takes longer is looked at before it gets more time."""
+"""Time for a first walk; if it takes longer, the cause is checked before a second one."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
 
 @dataclass(slots=True)
 class Scan:
-    """What one walk found."""
+    """Result of one walk."""
 
     changed: list[bytes] = field(default_factory=list)  # there, and not as in the index
     intended: list[bytes] = field(default_factory=list)  # among them: in the index with `git add -N` only
@@ -66,15 +66,15 @@ class Scan:
 
     @property
     def clean(self) -> bool:
-        """Whether the work tree is as the index says; ignored files and other repositories aside."""
+        """True if the work tree equals the index, except for ignored files and other repositories."""
         return not (self.changed or self.deleted or self.untracked or self.unmerged)
 
     def every_path(self) -> Iterator[bytes]:
-        """Paths of files that are not as the index says."""
+        """Return the paths of files that differ from the index."""
         return chain(self.changed, self.deleted, self.untracked)
 
     def without(self, paths: Set[bytes]) -> "Scan":
-        """The same, in which these files are as the index says."""
+        """Return a copy in which these files do not differ from the index."""
         names = ("changed", "intended", "deleted", "untracked", "unmerged")
         kept = {name: [path for path in getattr(self, name) if path not in paths] for name in names}
         staged = [(letter, path) for letter, path in self.staged if path not in paths]
@@ -92,7 +92,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Folders of ours may not be read, so that nothing is known of what they hold. Those of others are passed over."""
+    """Own folders cannot be read, so that their content is unknown. Those of other users are skipped."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -101,9 +101,9 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Walks the work tree once and compares it with this index; nothing is written and no submodule is entered.
+    """Walk the work tree once and compare it with this index; write nothing and enter no submodule.
 
-    What this process prints into is passed over.
+    Files that this process prints into are skipped.
     """
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
@@ -132,14 +132,14 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """``UnsafeTree`` when git waits for somebody to write into a file that it reads rules from."""
+    """Raise ``UnsafeTree`` if a file of rules is a pipe, for whose writer git waits."""
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
             path = os.path.join(folder, name)
             if kind_at(top, path) == "other":
                 text = shown(path)
-                raise UnsafeTree(f"{text} is no regular file, and git waits for it", hint=f"move {text} away")
+                raise UnsafeTree(f"{text} is not a regular file, and git waits for it", hint=f"move {text} away")
 
 
 def _read_changed(found: Scan, record: bytes) -> None:
@@ -174,22 +174,22 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
 
 
 def shown(path: bytes) -> str:
-    """A path as it can be shown on one line, whatever bytes it is made of."""
+    """Return a path as one printable line, whatever bytes it has."""
     return printable(path.decode("utf-8", "backslashreplace"))
 
 
 def split(output: bytes) -> list[bytes]:
-    """The records of an output in which each ends with a NUL."""
+    """Return the records of an output in which each ends with a NUL."""
     return output.split(b"\0")[:-1]
 
 
 def joined(paths: Iterable[bytes]) -> bytes:
-    """Paths as git reads them from its input, each ended by a NUL."""
+    """Return paths as git reads them from its input, each ended by a NUL."""
     return b"".join(path + b"\0" for path in paths)
 
 
 def entries(output: bytes) -> Iterator[IndexEntry]:
-    """The lines of ``ls-tree -z`` and of ``ls-files -s -z``."""
+    """Yield the entries of ``ls-tree -z`` or ``ls-files -s -z``."""
     for record in split(output):
         facts, _, path = record.partition(b"\t")
         words = facts.decode().split()
@@ -197,10 +197,10 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Takes paths out of an index and reads files into it; a file takes the place of a folder and the reverse.
+    """Remove paths from an index and read files into it; a file replaces a folder and the reverse.
 
-    What is not there leaves the index in the same call. A path that is there, or seems to be there because a folder
-    above it is a link now, takes a call of its own.
+    Missing paths leave the index in the same call. A path that exists, or seems to because a folder above it is a link
+    now, takes a separate call.
     """
     top = os.fsencode(view.repository.top)
     links = Links(top)
@@ -214,14 +214,14 @@ def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add:
 
 
 class Links:
-    """Knows which folders of a work tree are links, and asks once for each."""
+    """Cache of the folders of a work tree that are links."""
 
     def __init__(self, top: bytes) -> None:
         self._top = top
         self._known: dict[bytes, bool] = {}
 
     def above(self, path: bytes) -> bool:
-        """Whether a folder above the path is a link."""
+        """Return True if a folder above the path is a link."""
         for parent in parents(path):
             if parent not in self._known:
                 self._known[parent] = os.path.islink(os.path.join(self._top, parent))
@@ -231,7 +231,7 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Paths with a flag that hides changes, from ``ls-files -v -z``: ``assume``, ``skip`` or ``assume skip``."""
+    """Return paths with a flag that hides changes, from ``ls-files -v -z``: ``assume``, ``skip`` or ``assume skip``."""
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -244,7 +244,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Sets or clears the flags that hide changes."""
+    """Set or clear the flags that hide changes."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -253,9 +253,9 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clears flags that hide changes of files which are there, given ``ls-files -v -z`` of the index; answers which.
+    """Clear flags that hide changes of existing files, given ``ls-files -v -z`` of the index; return the cleared ones.
 
-    A file that is flagged and not there is absent by the user's wish (a sparse checkout), and stays so.
+    A flagged file that does not exist is absent by the user's wish (a sparse checkout), and stays so.
     """
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
@@ -264,10 +264,10 @@ def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Tells whether a path, or a folder above it, matches one of the patterns below the folder ``prefix``.
+    """Return a function that tells if a path, or a folder above it, matches a pattern below ``prefix``.
 
-    A pattern is a path in which ``*`` and ``?`` stand for text without a slash; ``**/`` at its start means any depth,
-    a slash or ``/**`` at its end changes nothing.
+    A pattern is a path in which ``*`` and ``?`` stand for text without a slash; ``**/`` at its start means any depth, a
+    slash or ``/**`` at its end changes nothing.
     """
     if not patterns:
         return lambda path: False
@@ -287,22 +287,22 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Whether the set holds this path, or a folder above it; folders end in a slash."""
+    """Return True if the set holds this path, or a folder above it; folders end in a slash."""
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
 
 def parents(path: bytes) -> list[bytes]:
-    """The folders above a path, the top one first."""
+    """Return the folders above a path, the top one first."""
     return [path[:at] for at, byte in enumerate(path) if byte == 0x2F]
 
 
 def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
-    """Whether one of these paths, which are in order, lies below a folder that is written with a final slash."""
+    """Return True if one of these sorted paths lies below a folder, which ends in a slash."""
     return bool(at_or_below(ordered, folder))
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Those of these paths, which are in order, that are this file, or lie below this folder with a final slash."""
+    """Return the sorted paths that equal this file, or lie below this folder with a final slash."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
@@ -310,7 +310,7 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """What is there: ``file``, ``folder``, ``other`` (pipe, socket, device) or ``nothing``; links count as files."""
+    """Return the kind: ``file`` (also a link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``."""
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -1,12 +1,12 @@
-"""How many agents and runs of checks there are at once on this machine, over all projects of the user.
+"""Limits on the agents and runs of checks of this machine, over all projects of the user.
 
     $XDG_STATE_HOME/agent-harness/host/
         host.json          {"agents": 8, "tests": 1, "accounts": {ACCOUNT: {"agents": 4}}}: how many at most
-        lock               held while somebody looks whether an account may have one more
-        agents/K.lock      held by the run that has an agent there, for as long as the agent works
-        agents/K.json      what it works on, and by which account
+        lock               held during the choice of an account's next agent
+        agents/K.lock      held by the agent's run, as long as the agent works
+        agents/K.json      its work and its account
         tests/K.lock ...   the same of runs of checks before landing
-        input/DIGEST       what agents of an account with a limit on it have read lately: moment and tokens, a line each
+        input/DIGEST       input of the agents of a limited account: moment and tokens, a line each
 
 Where ``host.json`` says nothing there may be eight agents, as many of each account, and runs of checks on half of the
 cores. A lock is the kernel's, so that any death gives it back. Source: ``scale.md`` SC-40, SC-43, SC-44.
@@ -56,17 +56,17 @@ _LONGEST_INPUT = 256 * 1024
 
 
 class AccountTerms:
-    """What one account may have."""
+    """Limits of one account."""
 
     __slots__ = ("agents", "input_tokens_per_minute")
 
     def __init__(self, agents: int, input_tokens_per_minute: int | None = None) -> None:
         self.agents = agents
-        self.input_tokens_per_minute = input_tokens_per_minute  # uncached ones; ``None``: nobody has said
+        self.input_tokens_per_minute = input_tokens_per_minute  # uncached ones; ``None``: not set
 
 
 class HostSlot:
-    """One of those that this machine may have, until it is released; nothing where nothing can be written."""
+    """One slot of this machine, until it is released; holds nothing if the state folder cannot be written."""
 
     __slots__ = ("_lock", "_path")
 
@@ -75,7 +75,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Says what it is used for: in place, since nobody has to find it after a crash. A full disk stops nobody."""
+        """Write the use of the slot, in place: nobody needs it after a crash. A full disk is ignored."""
         if not self._path:
             return
         text = jsontext.dumps(told).encode()
@@ -92,7 +92,7 @@ class HostSlot:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Gives it back. Safe to repeat."""
+        """Release the slot. Safe to repeat."""
         if self._lock:
             self._lock.release()
 
@@ -106,7 +106,7 @@ def _settings() -> JsonObject:
 
 
 def limits() -> Mapping[str, int]:
-    """How many there may be of each kind."""
+    """Return the limit for each kind."""
     return _limits(_settings())
 
 
@@ -116,13 +116,13 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """What an account may have: as many agents as this machine, where nothing is said of it."""
+    """Return the limits of an account: as many agents as this machine, if none is set."""
     found = _settings()
     return _terms(found, account)
 
 
 def terms_of_accounts() -> Mapping[str, AccountTerms]:
-    """Those of which something is said."""
+    """Return the limits of all accounts that have their own."""
     found = _settings()
     said = found.get("accounts")
     return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}
@@ -141,7 +141,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """One of those of this machine, until it is released; ``None`` when all are taken. ``told``: what for."""
+    """Take a slot of this machine until it is released; ``None`` if all are taken. ``told``: its use."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -159,7 +159,7 @@ def take(kind: str, told: JsonObject) -> HostSlot | None:
 
 
 def note_input(account: str, tokens: int) -> None:
-    """One of the account's agents has had a model read so many tokens that were in no cache."""
+    """Record that a model of an agent of this account has read so many uncached tokens."""
     path = _input_path(account, make=True)
     if path is None or tokens <= 0:
         return
@@ -172,7 +172,7 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Tokens of the last so many seconds. To be called within ``choosing``, since what is older is dropped at times."""
+    """Return the tokens of the last ``seconds``. Call it within ``choosing``: it sometimes drops older rows."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -208,7 +208,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Nobody else chooses in this block, unless somebody has done so for seconds: then nobody is waited for."""
+    """Exclude others from choosing in this block; after 2 s without the lock, continue without it."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):
@@ -223,13 +223,13 @@ def choosing() -> Iterator[None]:
 
 
 def holders() -> list[JsonObject]:
-    """Who has what now: ``kind``, ``number``, ``pid``, and what was said of it."""
+    """Return all holders: ``kind``, ``number``, ``pid``, and the use they wrote."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
 
 
 def working(account: str) -> int:
-    """How many agents of an account are at work now."""
+    """Return the number of running agents of an account."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return sum(each.get("account") == account for each in _holders(folder, AGENTS)) if folder else 0
 

@@ -1,4 +1,4 @@
-"""How many agents of one account may work at once after its provider has refused: a rule of values.
+"""Number of agents of one account that may run at once after its provider has refused: a pure rule.
 
     refused for up to ten minutes     half as many from now on, at least one
     refused for longer (used up)      as many as before
@@ -6,8 +6,8 @@
     once it may be tried again        one agent begins, the others a quarter of a minute apart
     ten minutes without a refusal     one more, up to what the account may have; then there is no throttle
 
-Moments are seconds of one clock, which may have been set back. Until when nobody begins is the clock's of limits to
-say (``rate_limits``). Source: ``scale.md`` SC-43, SC-44.
+Moments are seconds of one clock, which may have been set back. ``rate_limits`` decides until when no agent starts.
+Source: ``scale.md`` SC-43, SC-44.
 """
 
 from dataclasses import dataclass, replace
@@ -21,17 +21,17 @@ WINDOW, SHARE = 300.0, 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
-    """What is kept of an account that was refused."""
+    """State of an account that was refused."""
 
     size: int  # agents that may work at once
-    refused_at: float  # when the refusal came that was counted last
-    quiet_since: float  # from when on the next ten minutes without a refusal are counted
-    began: int = 0  # agents that have begun since it may be tried again, up to ``size``
+    refused_at: float  # when the last counted refusal came
+    quiet_since: float  # start of the next ten minutes without a refusal
+    began: int = 0  # agents started since a retry was allowed, up to ``size``
     last_start: float = 0.0  # of the last of these
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """The throttle of an account that may have ``most`` agents, after a refusal for so many seconds."""
+    """Return the throttle of an account with at most ``most`` agents, after a refusal for ``wait`` seconds."""
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -40,7 +40,7 @@ def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Th
 
 
 def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
-    """The throttle as it is by now; ``None`` once as many may work as ever, and nobody has to wait for another."""
+    """Return the throttle as it is now; ``None`` once all agents may run and none has to wait for another."""
     steps = max(0, int((now - throttle.quiet_since) // QUIET))
     size = min(most, throttle.size + steps)
     began = size if steps else min(throttle.began, size)
@@ -50,7 +50,7 @@ def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
 
 
 def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | None:
-    """Until one more may begin beside so many; ``None`` while as many work as may."""
+    """Return seconds until one more agent may start; ``None`` while as many run as may."""
     if working >= throttle.size:
         return None
     if throttle.began in (0, throttle.size):
@@ -59,14 +59,14 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Whether the account has input tokens for one more agent that takes what each of those at work has taken.
+    """Return True if the account has input tokens for one more agent with the average use of the running ones.
 
-    ``used``: uncached ones of the last five minutes, of which nine in ten may be. SC-44.
+    ``used``: uncached ones of the last five minutes, of which nine in ten may be used. SC-44.
     """
     one = used / working if working else 0
     return used + one <= SHARE * per_minute * WINDOW / 60
 
 
 def started(throttle: Throttle, now: float) -> Throttle:
-    """The throttle once an agent has begun."""
+    """Return the throttle after the start of an agent."""
     return replace(throttle, began=min(throttle.size, throttle.began + 1), last_start=now)

@@ -1,8 +1,8 @@
-"""JSON: read and written so that what we did not change stays as it was; amounts as others write them into it.
+"""JSON, read and written so that unchanged parts stay as they are; amounts from foreign JSON.
 
 jsontext   one value as text, numbers and the order of members kept; strict
 edit       single values put, added and removed by their path; every other byte stays
-list_file  a state file with one long list, of which only the elements that changed are written anew
+list_file  a state file with one long list, of which only changed elements are written again
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     JsonObject = dict[str, Any]
-    """What a JSON object is in Python, where its members are handed on and not looked at."""
+    """A JSON object in Python whose members are passed on unchecked."""
 else:
     JsonObject = dict  # `typing` costs as much as the rest of a hook
 
@@ -22,17 +22,17 @@ _MOST_TOKENS, _MOST_USD = 10**15, 1e9
 
 
 def token_count(value: object) -> int | None:
-    """A number of tokens; ``None`` for anything else."""
+    """Return a number of tokens; ``None`` for anything else."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
     return int(value) if whole else None  # type: ignore[call-overload]  # it is a number then
 
 
 def dollars(value: object) -> float | None:
-    """An amount of US dollars; ``None`` for anything else."""
+    """Return an amount of US dollars; ``None`` for anything else."""
     return number_below(value, _MOST_USD)
 
 
 def number_below(value: object, bound: float) -> float | None:
-    """A number from 0 on and below a bound; ``None`` for anything else."""
+    """Return a number from 0 to below a bound; ``None`` for anything else."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < bound
     return float(value) if known else None  # type: ignore[arg-type]  # it is a number then

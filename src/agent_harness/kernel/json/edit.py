@@ -1,6 +1,6 @@
-"""Edits of a JSON text that leave every other byte as it is: indentation, order and spelling stay the person's.
+"""Edits of a JSON text that keep every other byte: indentation, order and spelling stay the person's.
 
-The text is read strictly before it is edited; what is new is laid out as its neighbours are.
+The text is read strictly before it is edited; new parts are laid out like their neighbours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["append", "is_empty", "put", "remove"]
 
 
 class _Entry:
-    """A value, and where it stands: ``begins`` at its name if it has one. ``name`` is its number in an array."""
+    """A value and its position: ``begins`` at its name if it has one. ``name`` is its number in an array."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -29,7 +29,7 @@ class _Entry:
 
 
 def append(text: str, path: Sequence[str], value: object) -> str:
-    """The text with one more entry at the end of the array at this path of members; missing members are made."""
+    """Return the text with one more entry at the end of the array at this path; missing members are created."""
     known = len(path)
     while (found := _find(text, path[:known])) is None:
         known -= 1
@@ -42,7 +42,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """The text with this value at this path; a member that its object lacks comes last. What holds it must be there."""
+    """Return the text with this value at this path; a new member comes last. Its container must exist."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -51,7 +51,7 @@ def put(text: str, path: Path, value: object) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """The text without the entry at this path, and without its comma."""
+    """Return the text without the entry at this path, and without its comma."""
     holder = _find(text, path[:-1])
     listed = [*_entries(text, holder.start)] if holder else []
     names = [each.name for each in listed]
@@ -66,16 +66,16 @@ def remove(text: str, path: Path) -> str:
 
 
 def is_empty(text: str, path: Path) -> bool:
-    """Whether an object or array stands at this path and holds nothing."""
+    """Return True if an empty object or array is at this path."""
     found = _find(text, path)
     return found is not None and text[found.start] in "{[" and not any(_entries(text, found.start))
 
 
-# ---- where things stand
+# ---- positions
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """What stands at the end of a path of names and places. ``ValueError`` when the text is no strict JSON."""
+    """Return the entry at a path of names and numbers. ``ValueError`` if the text is not strict JSON."""
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)
     found: _Entry | None = _Entry(start, "", start, jsontext.scanner()(text, start)[1])
@@ -87,7 +87,7 @@ def _find(text: str, path: Path) -> _Entry | None:
 
 
 def _entries(text: str, at: int) -> Iterator[_Entry]:
-    """What the object or array holds that begins here; nothing for any other value."""
+    """Yield the entries of the object or array that begins here; none for any other value."""
     scan, closing = jsontext.scanner(), {"{": "}", "[": "]"}.get(text[at])
     if closing is None:
         return
@@ -104,11 +104,11 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
         at = jsontext.skip(text, at + 1) if text[at] == "," else at
 
 
-# ---- how what is new is laid out
+# ---- layout of new parts
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """The text with one more entry at the end of this object, or, without a name, of this array."""
+    """Return the text with one more entry at the end of this object, or, without a name, of this array."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -125,7 +125,7 @@ def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
 
 
 def _rendered(text: str, value: object, indent: str) -> str:
-    """The value as it would stand in this text, where its line begins with ``indent``."""
+    """Return the value in the layout of this text, with ``indent`` before its line."""
     unit = _unit(text)
     lines = jsontext.dumps(value).rstrip("\n").split("\n")
     depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in lines]
@@ -138,7 +138,7 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """One level of indentation in this text: what its first indented line begins with, else two blanks."""
+    """Return one level of indentation of this text: that of its first indented line, else two blanks."""
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

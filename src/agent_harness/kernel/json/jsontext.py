@@ -1,8 +1,8 @@
 """JSON text that survives a read and a write unchanged: numbers keep their spelling, members their order.
 
-Reading is strict: what a write could not give back (a member named twice, ``NaN``, a lone surrogate, nesting without
-end) is an error, since the next write would lose it. The C scanner is used directly: importing ``json`` costs as much
-as the rest of a hook.
+Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, endless
+nesting) is an error, since the next write would lose it. The C scanner is used directly: importing ``json`` costs as
+much as the rest of a hook.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
-"""How deep objects and arrays may nest, in both directions."""
+"""Limit on the nesting of objects and arrays, for reading and writing."""
 
 BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """A number that remembers how it was written, where Python writes it otherwise: ``1.10``, ``1e400``, ``-0``."""
+    """A number that keeps its spelling if Python would write it otherwise: ``1.10``, ``1e400``, ``-0``."""
 
     __slots__ = ("text",)
     text: str
@@ -50,10 +50,10 @@ class Spelled(float):
 
 
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
-    """The value of a JSON text; ``ValueError`` with one clear line when it is damaged in any way.
+    """Return the value of a JSON text; ``ValueError`` with one clear line if it is damaged in any way.
 
-    ``exact=False`` is for looking only, at half the cost: numbers are as Python has them, the last of two members with
-    one name wins, and only what the interpreter cannot nest is too deep. Such a value must not be written.
+    ``exact=False`` is for reading only, at half the cost: numbers are Python's, the last of two members with one name
+    wins, and nesting is limited only by the interpreter. Such a value must not be written.
     """
     text = decoded(text)
     if not text:
@@ -76,7 +76,7 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
 
 
 def dumps(value: object) -> str:
-    """JSON for people and diffs: two blanks a level, text as it is, one final newline."""
+    """Return JSON for people and diffs: two blanks a level, text as it is, one final newline."""
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -84,23 +84,23 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """The same for a value that stands so many levels deep: from its first character to its last."""
+    """Return the same for a value that is ``level`` levels deep, without the indentation of its first line."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
 
 
 def line(value: object) -> str:
-    """The whole value in one line, without the newline."""
+    """Return the whole value in one line, without the newline."""
     parts: list[str] = []
     _encode(value, "", "", parts.append, MAX_DEPTH)
     return "".join(parts)
 
 
 def spaced(value: object) -> str:
-    """One line with blanks after commas and colons, for an answer; what JSON has no form for is written as its text.
+    """Return one line with blanks after commas and colons; values without a JSON form are written as text.
 
-    What ``json.dumps(value, ensure_ascii=False, default=str)`` gives, without the cost of importing it.
+    Equals ``json.dumps(value, ensure_ascii=False, default=str)``, without the cost of importing it.
     """
     try:
         from _json import make_encoder
@@ -114,7 +114,7 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """The text without a byte order mark and the blanks at its end; ``ValueError`` when it is no text."""
+    """Return the text without a byte order mark and trailing blanks; ``ValueError`` if it is not text."""
     if isinstance(raw, bytes):
         if b"\0" in raw:
             raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
@@ -133,7 +133,7 @@ def _place(text: str, at: int) -> str:
 
 
 def within_depth(value: object) -> bool:
-    """Whether a value can be written: it nests at most ``MAX_DEPTH`` levels."""
+    """Return True if a value can be written: it nests at most ``MAX_DEPTH`` levels."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -148,7 +148,7 @@ def within_depth(value: object) -> bool:
 
 
 def refuse_lone_surrogates(value: object, text: str) -> None:
-    """``ValueError`` when a value, read from this text, holds half of a character."""
+    """Raise ``ValueError`` if a value, read from this text, holds half of a character."""
     if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
         return
     try:
@@ -157,7 +157,7 @@ def refuse_lone_surrogates(value: object, text: str) -> None:
         raise ValueError("it holds half of a character (a lone surrogate)") from None
 
 
-# ---- reading: what the C scanner calls
+# ---- reading: callbacks of the C scanner
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"the member {twice[:80]!r} stands twice in one object")
+        raise ValueError(f"the member {twice[:80]!r} occurs twice in one object")
     return found
 
 
@@ -175,7 +175,7 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Whole numbers by their text: most of a file are the same few, and a look into a dictionary runs no Python."""
+    """Cache of whole numbers by their text: a file has few distinct ones, and a dictionary lookup runs no Python."""
 
     def __missing__(self, text: str) -> float:
         odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
@@ -184,11 +184,11 @@ class _Wholes(dict[str, float]):
 
 
 def _constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 class _Rules:
-    """The attributes that the C scanner asks for."""
+    """Attributes that the C scanner asks for."""
 
     strict: bool = True
     object_hook: None = None
@@ -202,7 +202,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """The same for a value that is only looked at."""
+    """The same for ``exact=False``."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
@@ -212,15 +212,15 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Reads the value that begins at a place of a text, strictly, and says where it ends; depth is not checked.
+    """Return a strict reader of the value at a position of a text and of its end; depth is not checked.
 
-    Raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` when there is none.
+    It raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` if there is no value.
     """
     return _scanner(_Rules())
 
 
 def skip(text: str, at: int) -> int:
-    """The next place that is not blank; ``IndexError`` at the end of the text."""
+    """Return the next position that is not blank; ``IndexError`` at the end of the text."""
     while text[at] in BLANKS:
         at += 1
     return at
@@ -244,7 +244,7 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """The value at ``start`` and where it ends. The C scanner finds the class of its errors only once it is loaded."""
+    """Return the value at ``start`` and its end. The C scanner finds its error class only after that is loaded."""
     try:
         return _scanner(rules)(text, start)
     except SystemError:
@@ -270,7 +270,7 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Puts the parts of the text; ``indent`` starts a line of the level around, and is empty for a single line."""
+    """Put the parts of the text; ``indent`` starts a line of the outer level, and is empty for a single line."""
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (
@@ -297,7 +297,7 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
 
 
 def _scalar(value: object) -> str:
-    """The text of one value, also of a subclass such as an enumeration's member."""
+    """Return the text of one value, also of a subclass such as an enumeration's member."""
     for kind in (type(value), str, int, float):
         if isinstance(value, kind) and kind in _PLAIN:
             return _PLAIN[kind](value)
@@ -307,7 +307,7 @@ def _scalar(value: object) -> str:
 def _finite(number: float) -> str:
     if float("-inf") < number < float("inf"):
         return float.__repr__(number)
-    raise ValueError(f"{number} is no JSON number")
+    raise ValueError(f"{number} is not a JSON number")
 
 
 _PLAIN: dict[type, Callable[[Any], str]] = {

@@ -1,11 +1,11 @@
-"""A state file with one long list, of which only the elements that changed are written anew.
+"""A state file with one long list, of which only changed elements are written again.
 
-Where every element stands in the text is kept while it is read, strictly as ``jsontext`` reads. What nobody changed
-keeps its text byte for byte, also as a person has laid it out; what is new is laid out as ``jsontext.dumps`` does it.
-Where that cannot be done with certainty, the whole value is written.
+The position of every element is kept while the text is read, as strictly as in ``jsontext``. Unchanged parts keep their
+text byte for byte, also with a person's layout; new parts are laid out as by ``jsontext.dumps``. If that is not
+certain, the whole value is written.
 
-The file that is replaced becomes its own backup under a second name: nothing is written twice. A writer that is killed
-leaves both whole, and may leave one file of two names, which ``files.sweep`` and the next write part again. Source:
+The replaced file becomes its own backup under a second name: nothing is written twice. A killed writer leaves both
+whole, and may leave one file with two names, which ``files.sweep`` and the next write separate again. Source:
 ``tasklist.md`` 8.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
     "write",
 ]
 _RUN = 4096
-"""Characters that are read at once: enough for a few elements, and too few for more brackets than may nest."""
+"""Characters read at once: enough for a few elements, too few for more brackets than may nest."""
 
 
 class _Unclear(Exception):
@@ -43,7 +43,7 @@ class _Unclear(Exception):
 
 
 class _Member:
-    """Where a member of the object stands: its name, and its value."""
+    """Position of a member of the object: its name, and its value."""
 
     __slots__ = ("end", "name_at", "start")
 
@@ -54,26 +54,26 @@ class _Member:
 
 
 class _Places:
-    """Where everything stands: the members, and the elements of the one list, a few of them in each run."""
+    """Positions of the members, and of the elements of the list, several in each run."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
     def __init__(self) -> None:
         self.members: dict[str, _Member] = {}
-        self.elements: list[Any] = []  # what was read
+        self.elements: list[Any] = []  # the values
         self.firsts: list[int] = []  # of each run: the number of its first element,
-        self.starts: list[int] = []  # where that begins,
-        self.ends: list[int] = []  # and where the last one ends
+        self.starts: list[int] = []  # its position,
+        self.ends: list[int] = []  # and the end of its last element
 
     def add(self, values: list[Any], start: int, end: int) -> None:
-        """One more run."""
+        """Add one run."""
         self.firsts.append(len(self.elements))
         self.starts.append(start)
         self.ends.append(end)
         self.elements += values
 
     def spans(self, text: str, wanted: set[int]) -> Iterator[tuple[int, int, int]]:
-        """(number, start, end) of these elements, in order."""
+        """Yield (number, start, end) of these elements, in order."""
         scan = jsontext.scanner()
         for first, last, start in zip(self.firsts, [*self.firsts[1:], len(self.elements)], self.starts, strict=True):
             here = wanted.intersection(range(first, last))
@@ -87,7 +87,7 @@ class _Places:
 
 
 class ListDocument:
-    """A value that was read, to be changed in place and written once."""
+    """A value from a file, to be changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -99,10 +99,10 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """The JSON text of the value as it is now, in parts; what stays is not copied.
+        """Return the JSON text of the present value, in parts; unchanged parts are not copied.
 
-        ``changed`` are the elements of the list that were changed in place; ``None`` says that any may have been. New
-        and exchanged elements, and all other members, are found out. ``ValueError`` for what is no JSON.
+        ``changed`` are the elements of the list that were changed in place; ``None`` means any of them. New and
+        exchanged elements, and all other members, are found by comparison. ``ValueError`` for a value that is not JSON.
         """
         edits = self._edits(changed) if self._places else None
         if edits is None:
@@ -116,14 +116,14 @@ class ListDocument:
         return [*parts, kept(at, len(self._text)), b"\n"]
 
     def _kept(self) -> Callable[[int, int], bytes | memoryview]:
-        """Gives the bytes between two places of the text."""
+        """Return a function that gives the bytes between two positions of the text."""
         if self._text.isascii() and self.content[:1].isascii():  # no byte order mark: places and bytes are the same
             content = memoryview(self.content)
             return lambda start, end: content[start:end]
         return lambda start, end: self._text[start:end].encode()
 
     def _edits(self, changed: Iterable[object] | None) -> list[Edit] | None:
-        """What takes the place of which parts of the text, in order; ``None`` when everything is to be written."""
+        """Return the replacements for parts of the text, in order; ``None`` if everything must be written."""
         members = self._places.members if self._places else {}
         kept = [name for name in members if name in self.value]
         names = list(self.value)
@@ -155,7 +155,7 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """The one edit that gives a part of the text its present value; none when it says that already."""
+        """Return the one edit that gives a part of the text its present value; none if it is unchanged."""
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -172,7 +172,7 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 
 
 def parse(content: bytes, name: str) -> ListDocument:
-    """The value in these bytes, with the places of its members and of the elements of the list that ``name`` names.
+    """Return the value of these bytes, with the positions of its members and of the elements of the list ``name``.
 
     ``ValueError`` as ``jsontext.loads``.
     """
@@ -231,10 +231,10 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 
 
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
-    """Reads as many runs as there are; the place of the element after them.
+    """Read as many runs as there are; return the position of the element after them.
 
-    ``mark`` is what stands around the end of the first element, and how much of that belongs to it. Where the same
-    stands again, an element probably ends. A run is only one when all of it is elements.
+    ``mark`` is the text around the end of the first element, and how much of that belongs to it. The next occurrence of
+    that text probably ends an element. A run counts only if all of it is elements.
     """
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
@@ -252,28 +252,27 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """``_Unclear`` when an element nests too deep; mostly there are too few brackets for that."""
+    """Raise ``_Unclear`` if an element nests too deep; mostly there are too few brackets for that."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
 
 def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
-    """Whether there are too few brackets for a value at this level to be too deep."""
+    """Return True if there are too few brackets for a value at this level to be too deep."""
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """The next place that is not blank, after a sign that must stand here."""
+    """Return the next position that is not blank, after a sign that must be here."""
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDocument:
-    """The JSON object in a file; ``name`` is the member with the long list.
+    """Return the JSON object in a file; ``name`` is the member with the long list.
 
-    ``known`` was read before, and is the answer while the file holds the very same bytes. ``FileNotFoundError``,
-    ``StateDamaged``.
+    ``known`` is returned if the file still holds exactly its bytes. ``FileNotFoundError``, ``StateDamaged``.
     """
     content = files.read_bytes(path)
     if known and known.content == content:
@@ -281,7 +280,7 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
     try:
         document = parse(content, name)
         if not isinstance(document.value, dict):
-            raise ValueError("it holds no JSON object")
+            raise ValueError("it is not a JSON object")
     except ValueError as error:
         raise files.damaged(path, str(error)) from None
     return document
@@ -290,10 +289,10 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replaces the file that a document was read from; what was read stays as ``<path>.bak``.
+    """Replace the file of a document; the old content stays as ``<path>.bak``.
 
-    ``before`` vouches that the file is still the one that was read, and raises when it is not: nothing is changed then.
-    ``changed`` as ``ListDocument.parts`` takes it. ``Refused`` when the disk says no.
+    ``before`` raises if the file is no longer the one that was read; nothing is changed then. ``changed`` as for
+    ``ListDocument.parts``. ``Refused`` when the disk says no.
     """
     try:
         parts = document.parts(changed)
@@ -311,9 +310,9 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Makes the file its own backup too; false, and nothing done, where that cannot be, or it has two names already.
+    """Make the file its own backup too; return False, with nothing done, if impossible or if it has two names already.
 
-    Such a file is no copy of its own: a writer was killed at this very place, or a person has linked it.
+    A file with two names is not a separate copy: a writer was killed right here, or a person has linked it.
     """
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
@@ -340,7 +339,7 @@ def _given_second_name(target: str, backup: str, before: Callable[[], object]) -
 
 
 def _sync(path: str) -> None:
-    """Makes the content durable: an editor may not have waited for the disk."""
+    """Make the content durable: an editor may not have waited for the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)

@@ -1,13 +1,13 @@
 """Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
 
-command      ``run`` and ``start``: the front door
-client       the harness's end: starts a supervisor, moves the pipes, is certain of the end
+command      ``run`` and ``start``: the public entry points
+client       the harness's side: starts a supervisor, moves the pipes, ensures the end
 supervisor   the program between the harness and one command; stands alone
-launch_spec  what a supervisor is to run, and the environment that it is given
-sandbox      what agents and checks reach; confinement: how a command is made to reach no more
-limits       what they may take of the machine; resource_watch: how the supervisor sees to it
-orphans      ends what a supervisor could not end
-output       bounded memory and logs for what a command prints
+launch_spec  the command of a supervisor, and its environment
+sandbox      what agents and checks can reach; confinement: its enforcement
+limits       resource limits; resource_watch: their enforcement by the supervisor
+orphans      ends processes that a supervisor could not end
+output       bounded memory and logs for a command's output
 """
 
 from agent_harness.kernel.process.command import (

@@ -1,7 +1,7 @@
-"""The harness's end of a lifeline: starts it, moves the pipes of its command, and is certain of the end.
+"""The harness's side of a lifeline: starts it, moves the pipes of its command, and ensures the end.
 
-One poll at a time moves everything (``pump``): no thread, no busy waiting. Should the lifeline itself be killed or
-frozen, this end takes over and ends the command by what it can prove.
+One poll at a time moves everything (``pump``): no thread, no busy waiting. If the lifeline itself is killed or frozen,
+this side takes over and ends every process that provably belongs to the command.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ class SupervisorClient:
     """One command under its lifeline; a context manager that ends it.
 
     ``exit_code`` is set once the command has ended (negative: death by that signal; ``None`` for ever if nobody saw
-    it), ``over_limit`` where it took more than it may (``limits.told`` tells it). ``ended``: the command and all that
-    it started are gone. ``finished``: and its output is read to the end.
+    it), ``over_limit`` if it exceeded a limit (``limits.told`` gives the text). ``ended``: the command and its
+    descendants are gone. ``finished``: and its output is read to the end.
     """
 
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Starts it; ``given`` is written to its standard input, which then closes; ``None`` keeps it open.
+        """Start the command; ``given`` is written to its standard input, which then closes; ``None`` keeps it open.
 
         Without ``error_sink`` standard error is part of the output. Raises ``ToolMissing`` or ``Refused`` with nothing
         left running.
@@ -52,7 +52,7 @@ class SupervisorClient:
         self.lifeline: subprocess.Popen[bytes] | None = None
         self._stays = order.startswith(b"stay\0")
         self._poller = select.poll()
-        self._lock = threading.RLock()  # held by whoever moves the pipes, waiting included
+        self._lock = threading.RLock()  # held while the pipes are moved, waiting included
         self._closing = threading.RLock()  # held while a descriptor is closed, or written to from outside
         self._open: set[int] = set()
         self._sinks: dict[int, Sink] = {}
@@ -80,21 +80,21 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """The command itself is over, as far as anybody saw."""
+        """True if the command itself has ended, as far as anybody saw."""
         return self.ended or self.exit_code is not None
 
     @property
     def lifeline_pid(self) -> int:
-        """The pid of the lifeline's process."""
+        """Pid of the lifeline's process."""
         return self.lifeline.pid if self.lifeline else 0
 
     @property
     def finished(self) -> bool:
-        """Gone, and nothing is left to read."""
+        """True if the command has ended and nothing is left to read."""
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Moves what can be moved now; waits for that, so long at most."""
+        """Move the data that is ready; wait for some at most so long."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -107,7 +107,7 @@ class SupervisorClient:
                 self._take_over()
 
     def stop(self, grace_seconds: float) -> None:
-        """Asks the lifeline to end the command: TERM now, KILL after the grace. ``pump`` until it has ended."""
+        """Ask the lifeline to end the command: TERM now, KILL after the grace. ``pump`` until it has ended."""
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
                 if self._control in self._open:
@@ -115,7 +115,7 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Hands bytes to the command's standard input as it reads them; False when nobody reads there any more."""
+        """Write bytes to the command's standard input as it reads them; return False if nobody reads any more."""
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -124,13 +124,13 @@ class SupervisorClient:
             return self._input in self._open
 
     def end_input(self) -> None:
-        """Closes standard input once everything is written."""
+        """Close standard input once everything is written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
 
     def close(self) -> None:
-        """Kills at once whatever still runs and lets go of the pipes. Safe to repeat."""
+        """Kill at once whatever still runs and close the pipes. Safe to repeat."""
         try:
             with self._lock:
                 if self.lifeline is not None and not self.ended:
@@ -143,7 +143,7 @@ class SupervisorClient:
             self._close(*self._open)
 
     def __del__(self) -> None:
-        self._close(*self._open)  # the lifeline sees it, and ends what was forgotten
+        self._close(*self._open)  # the lifeline sees it, and ends a forgotten command
 
     # starting
 
@@ -296,14 +296,14 @@ class SupervisorClient:
             self._expect_end(0.0)
 
     def _expect_end(self, grace_seconds: float) -> None:
-        """From now on the lifeline must come to an end; a frozen one is woken."""
+        """Set the time by which the lifeline must have ended; wake a frozen one."""
         moment = time.monotonic() + grace_seconds + _LATE_SECONDS
         self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
         if self.lifeline is not None:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """A handle on the command that outlives its lifeline; only if it is certain that it is the command's."""
+        """Open a handle on the command that outlives its lifeline; only if it is certainly the command's."""
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -315,7 +315,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """Ends the command without its lifeline's help: its group, the lifeline's descendants, and what is tagged."""
+        """End the command without its lifeline: its group, the lifeline's descendants, and tagged processes."""
         if self._command in self._open:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)
@@ -342,7 +342,7 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """The same pipe end, but not as standard input or output, which the caller of this process may have closed."""
+    """Return the same pipe end above standard input and output, which the caller may have closed."""
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -351,7 +351,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Nothing but the tag, and what some builds of Python need to start at all."""
+    """Return only the tag, and the variables that some builds of Python need to start."""
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 
@@ -363,8 +363,8 @@ def _not_started(what: str) -> HarnessError:
 def _failure(step: str, number: str) -> HarnessError:
     reason = os.strerror(int(number))
     if step == "program":
-        return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it by hand to see why.")
+        return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it yourself to see the reason.")
     if step == "sandbox":
-        hint = "harness doctor  # says which there are; HARNESS_SANDBOX names another one, or off"
+        hint = "harness doctor  # lists the sandboxes; set HARNESS_SANDBOX to another one, or to off"
         return Refused(f"The command cannot be started in its sandbox: {reason}.", hint=hint)
     return Refused(f"The command cannot be started ({step}): {reason}.")

@@ -1,8 +1,8 @@
 """Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
 
-``run`` waits for a command; ``start`` hands out a running one, for agents. Each runs in a session of its own under a
-lifeline (``kernel/process/supervisor.py``): everything it started is gone when it is over, daemons included, also when
-the harness is killed. Both may be called from any thread.
+``run`` waits for a command; ``start`` returns a running one, for agents. Each runs in a separate session under a
+lifeline (``kernel/process/supervisor.py``). When it ends, all its descendants are gone, daemons included, also if the
+harness is killed. Both may be called from any thread.
 
 Exit codes are negative for death by a signal (-9 is SIGKILL).
 """
@@ -33,22 +33,20 @@ _STDERR_LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """How a command went."""
+    """Result of a command."""
 
-    exit_code: int | None  # None: it did not end by itself (a limit, stop), or was killed together with its lifeline
+    exit_code: int | None  # None: ended by a limit or ``stop``, or killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
     truncated: bool  # there was more
     timed_out: bool
-    stopped: bool  # ``stop`` said so
+    stopped: bool  # by ``stop``
     seconds: float
     total_bytes: int
-    over_limit: str = (
-        ""  # the limit of what it may take that it went over, as the end of a sentence: "used 5 GiB of ..."
-    )
+    over_limit: str = ""  # the limit that it exceeded, as the end of a sentence: "used 5 GiB of ..."
 
     @property
     def ending(self) -> str:
-        """How it ended, in a few words for people."""
+        """Kind of its end, in a few words for people."""
         return "timed out" if self.timed_out else "went over a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -69,14 +67,14 @@ def run(
     run_id: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> Completed:
-    """Runs a command to its end (a text is a command of ``sh``) and returns when nothing of it is left.
+    """Run a command to its end (a text is a command of ``sh``) and return when nothing of it is left.
 
-    It is over when the command itself exits; what it left in the background has a tenth of a second to end by itself
-    and is then ended. Standard input is ``input`` or empty. ``on_output`` is given the output as it comes, ``log``
-    holds it within its limit; with ``on_errors`` standard error goes there and is no part of the output. ``stop`` is
-    asked ten times a second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. ``sandbox`` is
-    what the command reaches, and may take of the machine. Raises ``ToolMissing`` and ``Refused`` when the command
-    cannot be started; whatever ``on_output`` or ``stop`` raise, and Ctrl-C, ends the command and passes on.
+    The command is over when it exits itself; its background processes have a tenth of a second to end and are then
+    killed. Standard input is ``input`` or empty. ``on_output`` gets the output as it comes, ``log`` holds it within its
+    limit; with ``on_errors`` standard error goes there and is not part of the output. ``stop`` is called ten times a
+    second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. ``sandbox`` limits access and
+    resources. Raises ``ToolMissing`` and ``Refused`` if the command cannot be started; an exception of ``on_output`` or
+    ``stop``, and Ctrl-C, ends the command and passes on.
     """
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
@@ -106,7 +104,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Moves the pipes until all is over; why the command was ended: ``limit``, ``stop`` or empty."""
+    """Move the pipes until the end; return why the command was ended: ``limit``, ``stop`` or empty."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -134,16 +132,16 @@ def start(
     own_temporary: bool = False,
     sandbox: Sandbox | None = None,
 ) -> "Running":
-    """Starts a command and hands it out once it runs.
+    """Start a command and return it once it runs.
 
     ``input`` is written to its standard input, which then closes; with ``None`` it stays open for ``write`` until
     ``close_input``. ``merge_stderr=False`` keeps standard error out of the lines; it goes to ``stderr_log`` (8 MB at
-    most) and ``stderr_tail``. ``on_output`` and ``on_errors`` are given the bytes of the output and of that standard
-    error, too, as they come. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at
-    the same time; at least 16 characters, or it proves nothing. ``keep_background``: what the command leaves behind
-    goes on until ``stop`` or the end of the harness (a development server). ``own_temporary``: its temporary files have
-    a folder of their own (``TMPDIR``), which is gone when nothing of it is left. ``sandbox``: what it reaches and may
-    take. Raises ``ToolMissing`` and ``Refused``.
+    most) and ``stderr_tail``. ``on_output`` and ``on_errors`` also get the bytes of the output and of that standard
+    error, as they come. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at the
+    same time; at least 16 characters, or it proves nothing. ``keep_background``: background processes of the command go
+    on until ``stop`` or the end of the harness (a development server). ``own_temporary``: its temporary files have a
+    separate folder (``TMPDIR``), removed at the end. ``sandbox`` limits access and resources. Raises ``ToolMissing``
+    and ``Refused``.
     """
     tag = run_id or new_run_id()
     with ExitStack() as kept:
@@ -162,17 +160,17 @@ def start(
 
 
 def exit_status(code: int) -> int:
-    """The exit status as a shell gives it: 128+n for death by signal n."""
+    """Return the exit status as a shell gives it: 128+n for death by signal n."""
     return 128 - code if code < 0 else code
 
 
 def new_run_id() -> str:
-    """A tag that no other run has: 128 random bits."""
+    """Return a tag that no other run has: 128 random bits."""
     return os.urandom(16).hex()
 
 
 class Running:
-    """A command that runs; a context manager that stops it. Output waits in the pipe until it is read.
+    """A running command; a context manager that stops it. Output waits in the pipe until it is read.
 
     One thread reads; any thread may ``write`` and ``stop``.
     """
@@ -190,9 +188,9 @@ class Running:
         self.run_id = run_id
         self._lines = Lines()
         self._stderr = OutputTail(_STDERR_TAIL_BYTES)
-        self.kept = ExitStack()  # what is let go of once nothing of the command is left
+        self.kept = ExitStack()  # closed once nothing of the command is left
         on_output, on_errors = heard
-        # No sink may refer to this object: a command that nobody holds any more ends at once, not at a collection.
+        # No sink may refer to this object: an unreferenced command must end at once, not at a garbage collection.
         output = _each(self._lines.feed, on_output)
         errors = None if merge_stderr else _each(self._stderr.add, on_errors, stderr_log.write if stderr_log else None)
         self._client = SupervisorClient(order, run_id, sink=output, error_sink=errors, given=given)
@@ -206,42 +204,42 @@ class Running:
 
     @property
     def group(self) -> int:
-        """The command's pid, which is its process group and session too."""
+        """Command's pid, which is its process group and session too."""
         return self._client.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """What ``end_orphans`` needs after a crash: the lifeline as owner, ``run_id`` and ``group``. JSON values."""
+        """JSON values for ``end_orphans`` after a crash: the lifeline as owner, ``run_id``, ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def exit_code(self) -> int | None:
-        """The command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
+        """Command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
         return self._client.exit_code
 
     @property
     def exited(self) -> bool:
-        """True once the command itself is known to be over; what it left may still be ending."""
+        """True once the command itself has ended; its descendants may still be ending."""
         return self._client.exited
 
     @property
     def over_limit(self) -> str:
-        """The limit of what it may take that it went over, as the end of a sentence; empty where it did not."""
+        """Limit that the command exceeded, as the end of a sentence; empty if none."""
         return limits.told(self._client.over_limit) if self._client.over_limit else ""
 
     @property
     def at_end(self) -> bool:
-        """True when all of it is gone and every line was read."""
+        """True if the command and its descendants are gone and every line was read."""
         return self._client.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
-        """The last 64 KiB of a standard error that is not merged."""
+        """Last 64 KiB of standard error, if it is not merged."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """The next line of output without its line end; ``None`` when none came in time, or ``at_end``.
+        """Return the next line of output without its line end; ``None`` if none came in time, or ``at_end``.
 
         A line over 1 MiB is cut there and ends with a mark; the rest of it is dropped.
         """
@@ -254,9 +252,9 @@ class Running:
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """The exit code once the command has ended; ``None`` when it has not in time.
+        """Return the exit code once the command has ended; ``None`` after the timeout.
 
-        Keeps the command's output moving: of what nobody has read, the latest 4 MiB are kept for ``read_line``.
+        Keeps the command's output moving: the latest 4 MiB of unread output are kept for ``read_line``.
         """
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self._client.exited and (left := until - time.monotonic()) > 0:
@@ -264,18 +262,18 @@ class Running:
         return self.exit_code
 
     def write(self, text: bytes) -> bool:
-        """Hands text to the command's standard input; what the pipe does not hold goes on while the output is read.
+        """Write text to the command's standard input; any excess over the pipe is sent while the output is read.
 
-        False when standard input is closed, at either end.
+        Returns False if standard input is closed, at either end.
         """
         return self._client.write(text)
 
     def close_input(self) -> None:
-        """Closes standard input once everything is written."""
+        """Close standard input once everything is written."""
         self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Ends the command and all that it started: TERM, KILL after the grace. Returns when they are gone.
+        """End the command and its descendants: TERM, KILL after the grace. Return when they are gone.
 
         The latest output can still be read. Safe to repeat.
         """
@@ -284,7 +282,7 @@ class Running:
             self._pump(_FOREVER)
 
     def close(self) -> None:
-        """Kills at once what still runs and lets go of everything. Safe to repeat."""
+        """Kill at once whatever still runs and free everything. Safe to repeat."""
         try:
             self._client.close()
         finally:
@@ -301,7 +299,7 @@ class Running:
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Hands every chunk to each of the sinks that are there, in this order."""
+    """Return a sink that passes every chunk to each of the given sinks, in this order."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

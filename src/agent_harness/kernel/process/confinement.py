@@ -1,8 +1,8 @@
-"""Makes the process that calls it one that reaches less: the last step of ``supervisor.become`` before the command.
+"""Confinement of the calling process: the last step of ``supervisor.become`` before the command.
 
-Stands alone, as the lifeline does: the standard library, and no module of ours. What is to be reached is in the order,
-as ``kernel/process/sandbox.py`` wrote it: a kind, what holds for the whole disk, the network, and rules from the top of
-the disk downwards. Whatever fails is an ``OSError``: the command is not started half confined.
+Stands alone, as the lifeline does: only the standard library. ``kernel/process/sandbox.py`` writes the terms: a kind,
+the mode of the whole disk, the network, and rules from the top of the disk downwards. Any failure is an ``OSError``:
+the command is not started half confined.
 
 namespaces   a user, a mount and, for a private loopback, a network namespace. For root a second user namespace lies
              around the command: mounts that a more privileged one made are locked in it (mount_namespaces(7)).
@@ -46,7 +46,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confines this process for good; what is to be started in it: the program and its words, or a wrapper of them."""
+    """Confine this process for good; return the program and its words to start, or a wrapper of them."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -66,7 +66,7 @@ def confine(
 
 
 def landlock_abi() -> int:
-    """The version of the kernel's Landlock; 0 where there is none."""
+    """Return the version of the kernel's Landlock; 0 if there is none."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))
 
 
@@ -74,7 +74,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter the namespaces that the ``mounts`` and a network of its own need, and make both."""
+    """Enter and set up the namespaces for the ``mounts`` and a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -88,7 +88,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Into new namespaces in which everybody is who they were; for root all users are, whom a helper outside maps."""
+    """Enter new namespaces in which every user keeps the same id; for root, a helper outside maps all users."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -128,7 +128,7 @@ def _map_own(own: "list[bytes]") -> None:
 
 
 def _ranges(path: bytes) -> bytes:
-    """The users of this namespace, each mapped to the same number."""
+    """Return a map of the users of this namespace, each to the same number."""
     with open(path, "rb") as listing:
         found = [line.split() for line in listing]
     return b"\n".join(b"%s %s %s" % (first, first, count) for first, _, count in found)
@@ -150,7 +150,7 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """One rule on the disk; what is not there needs none."""
+    """Apply one rule to the disk; a missing path needs none."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -164,7 +164,7 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """The mount at a path and those below it; what the machine itself mounts read-only stays so."""
+    """Set the mode of the mount at a path and those below it; read-only mounts of the machine stay so."""
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
     if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
@@ -174,7 +174,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Bring up what a network of our own has; an interface only where the kernel can make a bridge."""
+    """Bring up the devices of a separate network; an interface only if the kernel can make a bridge."""
     if network == b"open":
         return
     import _socket
@@ -208,7 +208,7 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """With a list, what may be written; signals stay inside, where the kernel can do that."""
+    """Restrict writing to a list of paths, if one is given; keep signals inside, if the kernel can do that."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

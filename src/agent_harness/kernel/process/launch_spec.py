@@ -1,7 +1,7 @@
-"""What a lifeline is to run: checked here, where an error still reaches a person, and written down for the pipe.
+"""Launch order of a lifeline: checked here, where an error still reaches a person, and encoded for the pipe.
 
-Also the environment that a command of ours is given: without our secrets, and without what bends its behaviour. Source:
-``docs/architecture.md``, promise 7 (no secret is written).
+Also the environment of a command: without the harness's secrets and without variables that change its behaviour.
+Source: ``docs/architecture.md``, promise 7 (no secret is written).
 """
 
 import os
@@ -57,26 +57,26 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What a command reaches; made by ``kernel/process/sandbox.py``, carried out by ``kernel/process/confinement.py``.
+    """Access of a command; built by ``kernel/process/sandbox.py``, enforced by ``kernel/process/confinement.py``.
 
-    ``rules`` are (mode, path, source), from the top of the disk downwards: ``rw`` and ``ro`` (what ``source`` holds,
-    else what is there), ``empty`` (a file system in memory, of at most so many bytes).
+    ``rules`` are (mode, path, source), from the top of the disk downwards: ``rw`` and ``ro`` (the content of
+    ``source``, else the present one), ``empty`` (a file system in memory, of at most so many bytes).
     """
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
-    base: str  # of what no rule names: rw or ro
-    network: str  # open, or loopback: one of its own
+    base: str  # mode of all other paths: rw or ro
+    network: str  # open, or loopback: a separate one
     rules: tuple[tuple[str, str, str], ...]
     limits: Limits = NO_LIMITS
 
     @property
     def name(self) -> str:
-        """Its kind, for people."""
+        """Kind of sandbox, for people."""
         return self.kind.partition(":")[0]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """As the order of a lifeline has them; none where nothing is confined."""
+        """Terms for a lifeline's order; none if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -85,9 +85,9 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """This process's environment without secrets and without variables that bend a command, plus ``extra`` as it is.
+    """Return this process's environment without secrets and variables that affect commands, plus ``extra`` unchanged.
 
-    ``keep_agent_credentials`` keeps what agent clients sign in with, and is for the agent itself only.
+    ``keep_agent_credentials`` keeps the sign-in variables of agent clients, and is for the agent itself only.
     """
     kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
@@ -96,9 +96,9 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment as a person's own command has it, plus ``extra``.
+    """Return this process's environment for a person's own command, plus ``extra``.
 
-    Left out is only what belongs to the run around this one.
+    Only the variables of the surrounding run are left out.
     """
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
@@ -125,10 +125,10 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """The order in the lifeline's form (``kernel/process/supervisor.py``); a text is a command of ``sh``.
+    """Return the order in the lifeline's form (``kernel/process/supervisor.py``); a text is a command of ``sh``.
 
-    Raises ``ToolMissing`` when the program cannot be found from ``cwd`` and the ``PATH`` of ``env``, ``Refused`` when
-    the folder is missing or a word cannot be handed to a program.
+    Raises ``ToolMissing`` if the program cannot be found from ``cwd`` and the ``PATH`` of ``env``, ``Refused`` if the
+    folder is missing or a word cannot be passed to a program.
     """
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
@@ -146,14 +146,16 @@ def write_order(
     try:
         order = os.fsencode("\0".join(fields))
     except UnicodeEncodeError as error:
-        raise Refused("The command or its environment holds a character that no program can be given.") from error
+        raise Refused(
+            "The command or its environment contains a character that cannot be passed to a program."
+        ) from error
     if order.count(b"\0") >= len(fields):
-        raise Refused("The command or its environment holds a NUL character.")
+        raise Refused("The command or its environment contains a NUL character.")
     return order
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """The absolute path of the program that ``name`` means to a command in ``folder``; raises ``ToolMissing``."""
+    """Return the absolute path of a program for a command in ``folder``; raise ``ToolMissing`` if there is none."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

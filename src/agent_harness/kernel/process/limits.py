@@ -1,7 +1,7 @@
-"""What agents and checks may take of the machine: amounts as people write them, what is usual, how a limit is told.
+"""Resource limits of agents and checks: parsing of amounts, defaults, and the text for an exceeded limit.
 
-A limit is an answer to a command that would take the machine with it, not a ration: the defaults are far above honest
-work. ``kernel/process/resource_watch.py`` looks after them, from the lifeline of the command.
+A limit stops a command that would exhaust the machine; it is not a ration: the defaults are far above honest work.
+``kernel/process/resource_watch.py`` enforces them, from the lifeline of the command.
 """
 
 import os
@@ -35,7 +35,7 @@ _LEAST_PROCESSES, _FOR_EACH_PROCESSOR = 4096, 256  # threads counted: a test for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a command may take; 0 is no limit."""
+    """Resource limits of a command; 0 is no limit."""
 
     memory: int = 0  # bytes
     processes: int = 0  # threads counted
@@ -44,12 +44,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """As the order of a lifeline has them; none where there is nothing to look after."""
+        """Limits for a lifeline's order; none if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """The same for a command that writes there."""
+        """Return the same limits for a command that writes to these folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -57,7 +57,10 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Bytes of ``4 GiB``, ``500 MB``, ``50%`` (of the machine's memory) or a number; 0 of ``off``. ``ValueError``."""
+    """Return the bytes of an amount: ``4 GiB``, ``50%`` of the machine's memory, a number; 0 for ``off``.
+
+    ``ValueError`` for anything else.
+    """
     if given in _OFF and given != "":
         return 0
     found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
@@ -74,7 +77,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """A number of processes, or what is usual here for ``auto``; 0 of ``off``. ``ValueError``."""
+    """Return a number of processes, or this machine's default for ``auto``; 0 for ``off``. ``ValueError``."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -86,14 +89,14 @@ def count_from(given: object) -> int:
 
 @cache
 def memory_of_machine() -> int:
-    """Bytes of memory that this process and its children can have: of the machine, or of its container."""
+    """Return the bytes of memory that this process and its children can have: of the machine, or of its container."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((whole, *_of_control_groups("memory", "memory.max", "memory.limit_in_bytes")))
 
 
 @cache
 def usual_processes() -> int:
-    """Far above honest work, and at most half of what the kernel has for all."""
+    """Return a number far above honest work, and at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -101,7 +104,7 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """What the control groups around this process allow, by either version of them."""
+    """Yield the limits of the control groups around this process, of either version."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -122,17 +125,17 @@ def _number(path: str) -> int | None:
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read())
-    except (OSError, ValueError):  # ``max`` is no limit
+    except (OSError, ValueError):  # ``max`` means no limit
         return None
 
 
 def held() -> bool:
-    """Whether memory and processes are looked after on this machine; room on the disks always is."""
+    """Return True if memory and processes can be limited on this machine; room on the disks always can."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """What a lifeline said of a limit (``NAME SIZE FOUND``), as the end of a sentence about its command."""
+    """Return a lifeline's report of a limit (``NAME SIZE FOUND``) as the end of a sentence about its command."""
     name, limit, found = said.split()
     match name:
         case "memory":
@@ -145,7 +148,7 @@ def told(said: str) -> str:
 
 
 def size(count: int) -> str:
-    """So many bytes in the unit that people would use."""
+    """Return so many bytes in the unit that people would use."""
     power = min(4, max(0, (count.bit_length() - 1) // 10))
     number = count / 1024**power
     return f"{number:.0f} bytes" if not power else f"{number:.1f} {'KMGT'[power - 1]}iB".replace(".0 ", " ")

@@ -1,8 +1,8 @@
-"""Ends what a command left behind when its lifeline could not do it, and only what is provably ours.
+"""End of processes that a lifeline left behind, and only of those that provably belong to it.
 
 Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a lifeline that carries it.
-A process is looked at again through a pidfd that is already open when it is signalled, so that a pid that changed hands
-in between is left alone. Where there is no /proc, psutil does the same.
+A process is checked again through an open pidfd before it is signalled, so that a reused pid is left alone. Without
+/proc, psutil does the same.
 """
 
 import os
@@ -24,11 +24,11 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """Ends what still runs of the command that ``record`` (``Running.record``) describes; says how many that were.
+    """End what still runs of the command in ``record`` (``Running.record``); return the number of ended processes.
 
     For the next harness after a crash, under the project's lock. Nothing happens for a record of another host or boot,
     for a run that this process itself belongs to, and for processes that do not carry the record's run id. The record
-    may hold anything; a run id alone will do.
+    may hold anything; a run id alone is enough.
     """
     if not isinstance(record, Mapping):
         return 0
@@ -47,15 +47,15 @@ def end_orphans(record: Mapping[str, object]) -> int:
 
 
 def is_proof(run_id: object) -> TypeGuard[str]:
-    """Whether a run id is long enough to be nobody else's."""
+    """Return True if a run id is long enough to be unique."""
     return isinstance(run_id, str) and len(run_id) >= _LEAST_ID_LENGTH
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kills every process that carries ``run_id``; says how many. Does nothing for an id that proves nothing.
+    """Kill every process that carries ``run_id``; return their number. Do nothing for an id that proves nothing.
 
-    It is over once so many rounds in a row found none: two, since a process shows no environment for the moment in
-    which it starts a program. One will do where only strays are expected.
+    It ends after so many rounds in a row without a find: two, since a process shows no environment for the moment in
+    which it starts a program. One is enough if only strays are expected.
     """
     if not is_proof(run_id):
         return 0
@@ -67,12 +67,12 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kills every descendant of a lifeline that lives; says how many. The lifeline itself is left to the caller."""
+    """Kill every descendant of a living lifeline; return their number. The lifeline itself is left to the caller."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
 def carries(pid: int, run_id: str) -> bool:
-    """Whether this process was started with that run id."""
+    """Return True if this process was started with that run id."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
             return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
@@ -83,7 +83,7 @@ def carries(pid: int, run_id: str) -> bool:
 
 
 def descendants(root: int) -> list[int]:
-    """Pids of the living descendants of a process, parents first."""
+    """Return the pids of the living descendants of a process, parents first."""
     offspring: dict[int, list[int]] = {}
     for pid, parent in _families():
         offspring.setdefault(parent, []).append(pid)
@@ -94,7 +94,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kills what ``find`` finds and ``ours`` confirms, and what that left, until so many rounds find nothing."""
+    """Kill the processes from ``find`` that ``ours`` confirms, until so many rounds find nothing."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -110,12 +110,12 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """False where /proc shows the numbers of another container, which would name the wrong processes."""
+    """Return False if /proc shows the numbers of another container, which would name the wrong processes."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kills one process if it is still ours and waits up to a second for its death; whether it was signalled."""
+    """Kill one confirmed process and wait up to a second for its death; return True if it was signalled."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -152,13 +152,13 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """In a container this process may be pid 1, which inherits what it has just killed."""
+    """Reap a killed process: in a container this process may be pid 1, which inherits it."""
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def _families() -> Iterator[tuple[int, int]]:
-    """Pid and parent of every living process that can be seen."""
+    """Yield pid and parent of every visible living process."""
     if not os.path.isdir("/proc/self"):
         yield from _families_elsewhere()
         return

@@ -1,4 +1,4 @@
-"""What a command prints, held in bounded room: the last bytes in memory, a log that keeps its size, lines that fit.
+"""Output of a command in bounded room: the last bytes in memory, a log with a size limit, bounded lines.
 
 Nothing here grows with the length of the output. A log is written as the output arrives, so that it survives the
 harness.
@@ -15,7 +15,7 @@ CUT_MARK = b" [... line cut here ...]"
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 9 << 20
 _BACKLOG_BYTES = 4 << 20
-_LINE_COST_BYTES = 50  # what a line costs in memory beside its bytes
+_LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
@@ -30,7 +30,7 @@ class OutputTail:
         self.total_bytes = 0
 
     def add(self, part: bytes) -> None:
-        """Takes the next part of the output."""
+        """Add the next part of the output."""
         self.total_bytes += len(part)
         self._parts.append(part)
         self._held += len(part)
@@ -38,7 +38,7 @@ class OutputTail:
             self._held -= len(self._parts.popleft())
 
     def bytes(self) -> bytes:
-        """What is kept."""
+        """Return the kept bytes."""
         return b"".join(self._parts)[-self._keep :] if self._keep else b""
 
 
@@ -54,7 +54,7 @@ class HeadTail:
         self._tail = OutputTail(tail_bytes)
 
     def add(self, part: bytes) -> None:
-        """Takes the next part of the stream."""
+        """Add the next part of the stream."""
         room = self._head_bytes - len(self._head)
         if room > 0:
             self._head += part[:room]
@@ -63,14 +63,14 @@ class HeadTail:
             self._tail.add(part)
 
     def text(self) -> str:
-        """What is kept, as text; bytes that are not UTF-8 are replaced."""
+        """Return the kept bytes as text; bytes that are not UTF-8 are replaced."""
         missing = self._tail.total_bytes - self._tail_bytes
         mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
         return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """At most so many characters of a text: its beginning and its end."""
+    """Return at most so many characters of a text: its beginning and its end."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -81,8 +81,8 @@ def clipped(text: str, limit: int = 500) -> str:
 class CappedLog:
     """A log file that never grows over ``limit_bytes``: its first quarter stays, then a mark, then the latest part.
 
-    Output is appended to what the file holds already. Raises ``Refused`` when the file cannot be opened, is a link or
-    no plain file. Once the disk refuses a write, the rest of the output is left out of the log.
+    Output is appended to an existing file. Raises ``Refused`` if the file cannot be opened, is a link or is not a plain
+    file. Once the disk refuses a write, the rest of the output is left out of the log.
     """
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
@@ -93,7 +93,7 @@ class CappedLog:
         self._size = os.fstat(self._file).st_size
 
     def write(self, part: bytes) -> None:
-        """Appends a part of the output."""
+        """Append a part of the output."""
         for start in range(0, len(part), self._quarter):
             piece = part[start : start + self._quarter]
             try:
@@ -104,7 +104,7 @@ class CappedLog:
                 self.close()
 
     def close(self) -> None:
-        """Ends the log; safe to repeat."""
+        """Close the log; safe to repeat."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -127,8 +127,10 @@ class CappedLog:
 
 
 class Lines:
-    """Lines out of chunks. A line over 1 MiB is cut and marked; over 4 MiB of unread lines, the oldest are
-    dropped when the next chunk comes."""
+    """Lines from chunks. A line over 1 MiB is cut and marked.
+
+    Over 4 MiB of unread lines, the oldest are dropped when the next chunk comes.
+    """
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -140,7 +142,7 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the next chunk of output; lines of earlier chunks that nobody fetched may be dropped for it."""
+        """Add the next chunk of output; unread lines of earlier chunks may be dropped for it."""
         while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
             self.pop()
             self.dropped += 1
@@ -154,12 +156,12 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """The output is over: a last line without its line end is a line."""
+        """Mark the end of the output: a last line without its line end is a line."""
         if self._partial:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """The oldest line, without its line end; ``None`` when no whole line is there."""
+        """Return the oldest line, without its line end; ``None`` if there is no whole line."""
         if not self._lines:
             return None
         line = self._lines.popleft()

@@ -1,13 +1,13 @@
-"""What a command takes of the machine, looked at from its lifeline: memory, processes, and room on its disks.
+"""Resource use of a command, watched from its lifeline: memory, processes, and room on its disks.
 
-Stands alone, as the lifeline does: the standard library, and no module of ours. A look costs a few small reads, however
-many processes there are: only where all programs of the machine together take more than this command may, is the
-command's own part added up. A command that multiplies is held while that is done, since it would be faster.
+Stands alone, as the lifeline does: only the standard library. A check costs a few small reads, however many processes
+there are: the command's own part is added up only if all programs of the machine together exceed the command's limit. A
+forking command is stopped meanwhile, since it would be faster.
 
-memory      of its own, written to, that it and its descendants hold (proportional set size, without mapped files)
+memory      private and written, of it and its descendants (proportional set size, without mapped files)
 processes   of it and its descendants, each thread counted, as the kernel counts for its own limits
-disk        of the folders it was given: what it began with enough room must keep that much
-killed      processes that the kernel ended for want of memory while it ran
+disk        of its folders: a disk with enough room at the start must keep that much
+killed      processes that the kernel ended for lack of memory while it ran
 """
 
 import os
@@ -30,9 +30,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """The watch over all descendants of this process.
+    """Watch over all descendants of this process.
 
-    ``terms``: memory, processes, room on disks (bytes, and 0 for no limit), and the folders whose disks are meant.
+    ``terms``: memory, processes, room on disks (bytes, and 0 for no limit), and the folders of these disks.
     """
 
     __slots__ = (
@@ -48,10 +48,10 @@ class ResourceWatch:
         free: "Callable[[bytes], int]",
         signal: "Callable[[int], object]",
     ) -> None:
-        """``before``: what ``tasks`` and, for each folder, ``free`` found before the command began.
+        """Start the watch; ``before`` holds the results of ``tasks`` and, for each folder, ``free`` before the command.
 
-        ``tasks`` counts those of the whole machine: negative where /proc is not there, or counts otherwise than we do.
-        ``free`` tells the bytes left on the disk of a folder. ``signal`` reaches all of the command.
+        ``tasks`` counts those of the whole machine: negative without /proc, or if /proc counts otherwise than this
+        process. ``free`` returns the bytes left on the disk of a folder. ``signal`` reaches all of the command.
         """
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
@@ -64,7 +64,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """The limit that is passed: its name, its size, how much it is; empty while all is well."""
+        """Return the exceeded limit: its name, its size, the amount found; empty if none."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -76,7 +76,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """The same, once the command has failed."""
+        """Return the same after the command has failed."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -112,14 +112,14 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """All that came out of the command, and the moment of the monotonic clock before which that is too dear again."""
+    """Return all descendants, and the monotonic time before which listing them again is too expensive."""
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
 
 
 def descendants(root: int) -> "list[tuple[int, int, int]]":
-    """Pid, threads and resident pages of every living descendant."""
+    """Return pid, threads and resident pages of every living descendant."""
     offspring: dict[int, list[tuple[int, int, int]]] = {}
     for parent, *facts in _everybody():
         offspring.setdefault(parent, []).append((facts[0], facts[1], facts[2]))
@@ -130,7 +130,7 @@ def descendants(root: int) -> "list[tuple[int, int, int]]":
 
 
 def _everybody() -> "Iterator[tuple[int, int, int, int]]":
-    """Parent, pid, threads and resident pages of all processes that can be seen."""
+    """Yield parent, pid, threads and resident pages of all visible processes."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
@@ -139,7 +139,7 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Bytes of memory that a process has for itself, and its part of what it shares with others; files aside."""
+    """Return the private memory of a process in bytes, plus its part of shared memory; without files."""
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
         return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
@@ -147,24 +147,24 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Bytes that all programs together take, so that nobody else could have them; from the first lines."""
+    """Return the bytes used by all programs together, so that nobody else could have them; from the first lines."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Bytes that a program could still have; beyond any number where the system does not say."""
+    """Return the bytes that a program could still have; a huge number if the system does not say."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 
 def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
-    """Bytes by name, from lines such as ``NAME: 4 kB``."""
+    """Return bytes by name, from lines such as ``NAME: 4 kB``."""
     words = (line.split() for line in _read(path, most).splitlines())
     return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
 
 
 def _kills() -> int:
-    """How many processes the kernel has ended for want of memory since it started."""
+    """Return the number of out-of-memory kills since the kernel started."""
     line = next((line for line in _read("/proc/vmstat").splitlines() if line.startswith(b"oom_kill ")), b"oom_kill 0")
     return int(line.split()[1])
 

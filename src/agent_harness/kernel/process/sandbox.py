@@ -1,10 +1,10 @@
-"""What agents and checks reach of the machine, by the best that the system offers: namespaces, bubblewrap, Landlock.
+"""Access of agents and checks to the machine, by the best available sandbox: namespaces, bubblewrap, Landlock.
 
-A check (the harness's own run of a project's command) writes to its checkout, to temporary files that are gone
-afterwards and to the caches of build tools; its network is a loopback of its own. An agent writes wherever its user
-may, but not to what decides over its work or runs in another's name: the harness with its state, installed programs
-and packages, git's user settings, start files of shells. Both have limits (``limits.py``), also without a sandbox. The
-threat model, and what is not covered: docs/security.md.
+A check (the harness's own run of a project's command) writes to its checkout, to temporary files that are removed
+afterwards and to the caches of build tools; its network is a private loopback. An agent writes wherever its user may,
+except for files that decide over its work or run in another's name: the harness with its state, installed programs and
+packages, git's user settings, start files of shells. Both have limits (``limits.py``), also without a sandbox. The
+threat model, and its gaps: docs/security.md.
 
 ``HARNESS_SANDBOX`` in the environment wins over the settings of a project: ``off``, ``auto``, ``required``, or one of
 ``KINDS``, which is then required.
@@ -48,29 +48,29 @@ __all__ = [
 ]
 
 KINDS = ("namespaces", "bubblewrap", "landlock")
-"""The best first."""
+"""Kinds of sandbox, the best first."""
 
 MODES = ("auto", "off", "required")
 VARIABLE = "HARNESS_SANDBOX"
 OPEN, LOOPBACK, INTERFACE = "open", "loopback", "interface"
 _PACKAGE = Path(__file__).parents[2]
-_OF_SETTINGS = (  # variables that name places of settings and of state, and those of the shell that began
+_OF_SETTINGS = (  # variables that name folders of settings and state, and those of the starting shell
     *("XDG_", "CARGO_HOME", "GRADLE_USER_HOME", "npm_config_", "NPM_CONFIG_", "PIP_CONFIG_FILE", "GOENV"),
     *("HOME", "PWD", "OLDPWD", "TMPDIR"),
 )
 _MOST_HIDDEN = 500  # entries of one folder
 _PROBE_SECONDS = 20.0
-_TRIED_AT = {"probe": 1}  # raised when a probe asks more
+_TRIED_AT = {"probe": 1}  # raised when the probe changes
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/opt", "/nix", "/snap")
 _IN_MEMORY = "/dev/shm"  # noqa: S108
-_KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/sys")  # what root could turn
-_OF_USER = (  # below the home folder: what is run, or read by programs that run, in the user's name
+_KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/sys")  # switches that root could change
+_OF_USER = (  # below the home folder: run, or read by programs that run, in the user's name
     *(".ssh", ".gitconfig", ".local/bin", "bin", ".config/systemd", ".local/share/systemd", ".config/autostart"),
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),
     *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".config/fish", ".config/environment.d"),
     *(".pam_environment", ".xprofile", ".xsessionrc", ".tmux.conf", ".config/tmux", ".config/agent-harness"),
 )
-_CACHES = (  # below the home folder: where build tools keep what they fetched and built
+_CACHES = (  # below the home folder: caches of build tools
     *(".npm", ".yarn", ".pnpm-store", ".local/share/pnpm", ".bun", ".deno", ".node-gyp", ".electron-gyp"),
     *(".cargo", ".rustup", "go", ".gradle", ".m2", ".ivy2", ".sbt", ".coursier", ".konan", ".android"),
     *(".nuget", ".dotnet", ".local/share/NuGet", ".bundle", ".gem", ".composer", ".mix", ".hex", ".stack", ".cabal"),
@@ -85,12 +85,12 @@ _CACHE_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSettings:
-    """What a project asks of its sandboxes."""
+    """Sandbox settings of a project."""
 
     mode: str = "auto"
     writable: tuple[str, ...] = ()  # further folders and files that agents and checks may change; ``~`` is the home
     network: str = LOOPBACK  # of checks
-    memory: int | None = None  # bytes that each may take; 0: any; None: what is usual here
+    memory: int | None = None  # limit of each in bytes; 0: none; None: the default
     processes: int | None = None  # the same, threads counted
     free_disk: int | None = None  # bytes that each must leave on the disks that it writes to
 
@@ -102,7 +102,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """What a file says: a mode, or an object with the members of ``.harness.yaml``; what is none is passed over."""
+    """Return the settings in a file: a mode, or an object as in ``.harness.yaml``; ignore invalid ones."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -123,7 +123,7 @@ def _amount(read: Callable[..., int], given: object, **terms: int) -> int | None
 
 
 def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limits.Limits:
-    """What a command that writes to these folders may take."""
+    """Return the limits of a command that writes to these folders."""
     memory, processes, free_disk = settings.memory, settings.processes, settings.free_disk
     return limits.Limits(
         memory=limits.bytes_from(limits.MEMORY) if memory is None else memory,
@@ -134,7 +134,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """For the record of a check: which sandbox it has, which network, and whether it had limits."""
+    """Return the sandbox, its network, and a note if there are no limits, for the record of a check."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -144,9 +144,9 @@ def told(settings: SandboxSettings = AUTO) -> str:
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
-    """How commands are confined here; ``None``: not at all. ``Refused`` where they must be and cannot.
+    """Return how commands are confined here; ``None``: not at all. ``Refused`` if they must be and cannot.
 
-    The answer of a real try, once for each boot of the machine.
+    The answer comes from a real test, once for each boot of the machine.
     """
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
@@ -163,18 +163,18 @@ def kind_for(settings: SandboxSettings) -> str | None:
     if kind is None and asked != "auto":
         raise Refused(
             f"no sandbox works here, and one is required ({asked})",
-            hint="harness doctor  # says why; `sandbox: auto` runs without one",
+            hint="harness doctor  # shows the reason; `sandbox: auto` runs without one",
         )
     return kind
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return whether folders can be laid over others for a command that has no other namespaces."""
+    """Return True if folders can be laid over others for a command that has no other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """What a sandbox of this kind keeps from whom, and what not, in one line for people."""
+    """Return one line for people about the protection by a sandbox of this kind, and its gaps."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
@@ -183,7 +183,7 @@ def covers(kind: str | None) -> str:
             )
         case "landlock":
             return (
-                "agents and checks cannot write where they should not, and agents make nothing new at the top of the "
+                "agents and checks cannot write where they should not, and agents cannot add files at the top of the "
                 "home folder; the network of checks is open"
             )
     return (
@@ -191,7 +191,7 @@ def covers(kind: str | None) -> str:
     )
 
 
-# ---- what a command reaches
+# ---- access of a command
 
 
 def of_check(
@@ -208,15 +208,15 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """The sandbox of one check and its folder for temporary files: ``temporary``, under the name it has in there.
+    """Return the sandbox of one check, and the name inside it of ``temporary``, its folder for temporary files.
 
-    ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. Temporary files of
-    others are out of its sight, but for those that it needs: both of them, and what its variables and ``names`` name.
-    ``of_home``: of the files and hidden folders in the home it sees these alone, and what it needs as well, where there
-    are namespaces: programs look for settings in each folder above their own. Without ``namespaces`` it sees the
-    machine as a person's own command does, where Landlock can hold it: with a ``network`` of its own, if that is said
-    and there could be one, and with what is ``laid`` over other folders, if it ``can_lay``. ``at_home``: it sees all of
-    the home, and of the caches there it changes those ``of_home`` alone. ``Refused`` as by ``kind_for``.
+    ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. It cannot see
+    temporary files of others, except for those that it needs: both of them, and those that its variables and ``names``
+    name. ``of_home``: with namespaces, it sees only these of the files and hidden folders in the home, plus those that
+    it needs: programs look for settings in each folder above their own. Without ``namespaces`` it sees the machine as a
+    person's own command does, if Landlock can confine it: with a separate ``network``, if asked for and possible, and
+    with the ``laid`` folders over others, if it ``can_lay``. ``at_home``: it sees all of the home, and changes only the
+    caches in ``of_home``. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
@@ -263,7 +263,7 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """The rules that hide files and hidden folders of the home; what lies in a hidden one that is wanted in part."""
+    """Return the rules that hide files and hidden folders of the home, except for the wanted ones and their parents."""
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -286,7 +286,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """The rules that put a check's own temporary files over those of all, and bring back what it needs of these."""
+    """Return the rules that put a check's temporary files over the shared ones, and show the needed shared ones."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -303,7 +303,7 @@ def _laid_over(
 
 
 def _paths_in(texts: Iterable[str]) -> list[str]:
-    """What texts name among the temporary files of all."""
+    """Return the shared temporary files that texts name."""
     places = "|".join(re.escape(place) for place in _temporary_places())
     found = (match for text in texts for match in re.findall(rf"(?:{places})/+[^\s:;,'\"()/]+", text))
     return [os.path.realpath(path) for path in found]
@@ -325,13 +325,11 @@ def of_agent(
     installs: bool = False,
     reads: Iterable[str | os.PathLike[str]] = (),
 ) -> Sandbox:
-    """The sandbox of an agent that works in ``places``: the project, and git's folder where that is elsewhere.
+    """Return the sandbox of an agent that works in ``places``: the project, and git's folder if that is elsewhere.
 
-    ``reads`` are further folders that it must not change: those of the project whose copy it works in.
-
-    A folder for programs and git's user settings are made where they are missing, since what is not there cannot be
-    protected. ``installs``: for a script of the project's people, which may install programs and packages. ``Refused``
-    as by ``kind_for``.
+    ``reads`` are further folders that it must not change: those of the project whose copy it works in. A folder for
+    programs and git's user settings are created if missing, since a missing file cannot be protected. ``installs``: for
+    a script of the project's people, which may install programs and packages. ``Refused`` as by ``kind_for``.
     """
     kind = kind_for(settings)
     own = [os.path.realpath(path) for path in places]
@@ -356,7 +354,7 @@ def left_open(
     settings: SandboxSettings = AUTO,
     environ: Mapping[str, str] = os.environ,
 ) -> Callable[[str], bool]:
-    """Whether an agent that works in ``places`` may write to a path; to every one where there is no sandbox."""
+    """Return a function that tells if an agent in ``places`` may write to a path; always True without a sandbox."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -383,7 +381,7 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """The kernel's own file systems: open to whoever has the right, but for the switches that root has."""
+    """Return rules for the kernel's file systems: open to anyone with the right, except for root's switches."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -418,7 +416,7 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """What the harness keeps in the user's cache; Landlock would have to close the whole cache for it."""
+    """Return the harness's folder in the user's cache; none for Landlock, which would close the whole cache."""
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -426,7 +424,7 @@ def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool = False) -> list[str]:
-    """What an agent must not change, with links resolved; what lies in one of its own folders is left out."""
+    """Return the paths that an agent must not change, with links resolved; those in its own folders are left out."""
     home, git = _home_and_git(environ)
     of_user = [os.path.join(home, name) for name in _OF_USER]
     search = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
@@ -439,13 +437,13 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """The harness where it is installed in an environment inside of the project; not where it is what is worked on."""
+    """Return the harness's folder if it is installed in an environment inside the project; not if it is the project."""
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
 
 
 def _python_of_user() -> list[str]:
-    """Packages in the home folder, where the Python that runs now would load them."""
+    """Return the packages in the home folder from which the running Python would load."""
     return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
 
 
@@ -455,7 +453,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """What is not there cannot be protected; a place of the state that is not used as one is not made."""
+    """Create missing paths, since they cannot be protected otherwise; an unused state folder is not created."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -475,7 +473,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """The same as an allow-list: a writable folder that holds something read-only is given by what else is in it."""
+    """Return the rules as an allow-list: a writable folder with a read-only part is replaced by its other entries."""
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -496,11 +494,11 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
         yield from _open_parts(path, below)
 
 
-# ---- what the system offers
+# ---- kinds that the system has
 
 
 def found() -> str | None:
-    """The best kind that holds here."""
+    """Return the best kind that works here."""
     return _found(_machine_as_it_is())
 
 
@@ -529,7 +527,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """What the answer depends on: the boot, who we are, in which container, and the program that may help."""
+    """Return the facts that decide the answer: boot, user, container, and the helper program."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -545,7 +543,7 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """As the order has it: with the program, where one is needed; ``None`` where it cannot be."""
+    """Return the kind for the order, with its program if one is needed; ``None`` if unavailable."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":
@@ -566,13 +564,13 @@ exit 0
 
 @cache
 def _holds(kind: str) -> bool:
-    """Whether this kind really keeps a command from writing, and lets it write: tried, not concluded."""
+    """Return True if a test shows that this kind keeps a command from writing, and lets it write elsewhere."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):
             Path(top, name).mkdir(parents=True)
         rules = {f"{top}/open": ("rw", ""), f"{top}/open/closed": ("ro", "")}
-        if _is_in(top, "/dev"):  # which is open to all; a person's temporary files may be in memory
+        if _is_in(top, "/dev"):  # open to all; a person's temporary files may be in memory
             rules[top] = ("ro", "")
         network = OPEN if kind == "landlock" else LOOPBACK
         made = _made(kind, "ro", network, _allowed(rules) if kind == "landlock" else _machine() | rules)

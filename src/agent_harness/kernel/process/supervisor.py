@@ -1,7 +1,7 @@
 """The lifeline: a tiny process between the harness and one command, so that nothing of the command outlives either.
 
 ``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard
-streams are the command's. ``kernel/process/client.py`` is the other end.
+streams are the command's. ``kernel/process/client.py`` is the other side.
 
 CONTROL  first the order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing, folder,
          program, and three lists, each behind its length: the words, the terms of its confinement, its limits; the
@@ -11,10 +11,10 @@ STATUS   lines: ``started PID`` before the command can do anything; ``limit NAME
          it takes; ``exited CODE`` (negative: death by that signal); ``ended``.
 REPORT   written by the new process itself: ``STEP ERRNO`` when it cannot become the command; else it just closes.
 
-The command leads a session of its own and dies with the lifeline (PDEATHSIG). The lifeline is a child subreaper: what
-the command leaves behind, daemons included, becomes its child and is ended after the command. A lifeline is ended by
-SIGKILL only. Start-up time is paid by every command: only modules that cost nothing are imported (``signal`` costs
-5 ms, ``ctypes`` 4).
+The command leads a separate session and dies with the lifeline (PDEATHSIG). The lifeline is a child subreaper: orphans
+of the command, daemons included, become its children and are ended after the command. A lifeline is ended by SIGKILL
+only. Every command pays for start-up time: only modules that cost nothing are imported (``signal`` costs 5 ms,
+``ctypes`` 4).
 """
 
 import os
@@ -34,10 +34,10 @@ else:
     except ImportError:  # another interpreter
         import signal
 
-SETTLE_SECONDS = 0.1  # what the command left behind may end by itself (a pipe's reader finishes its last lines)
-REST_SECONDS = 0.3  # between TERM and KILL for what still runs then
-KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or is not ours to kill
-FIRST_LOOK_SECONDS = 0.05  # at what a command takes; what is over by then costs nothing
+SETTLE_SECONDS = 0.1  # for remaining processes to end by themselves (a pipe's reader finishes its last lines)
+REST_SECONDS = 0.3  # between TERM and KILL for those that still run
+KILL_SECONDS = 5.0  # a process that survives KILL so long hangs in the kernel or belongs to another user
+FIRST_LOOK_SECONDS = 0.05  # until the first check of resources; a shorter command costs nothing
 _PDEATHSIG, _CHILD_SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # prctl(2)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock
 _MOVES = 1 << 13  # from one folder to another: each layer of rules denies that unless it allows it in so many words
@@ -46,7 +46,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Does one order from start to end; returns when nothing of it is left."""
+    """Carry out one order from start to end; return when nothing of it is left."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -55,7 +55,7 @@ def main(control: int, status: int, report: int) -> None:
 
 
 def read_order(control: int) -> bytes | None:
-    """The whole order, or ``None`` when the harness died before it was out."""
+    """Return the whole order, or ``None`` if the harness died before it was complete."""
     head = _read_exactly(control, 8)
     return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
 
@@ -72,12 +72,12 @@ def _read_exactly(descriptor: int, length: int) -> bytes | None:
 
 
 class Order:
-    """What to run: folder, program (a path), words (its argv) and environment, all as bytes.
+    """The command to run: folder, program (a path), words (its argv) and environment, all as bytes.
 
-    ``stays``: what the command leaves behind goes on until the harness ends it or dies (a development server).
-    ``terms``: how the command is confined (``kernel/process/confinement.py``); none for one that is not. ``wrapped``:
-    our child is a program that holds the command in namespaces of its own, where only the command is asked to end.
-    ``limits``: what it may take of the machine (``kernel/process/resource_watch.py``); none where nobody looks.
+    ``stays``: processes that the command leaves go on until the harness ends them or dies (a development server).
+    ``terms``: the confinement (``kernel/process/confinement.py``); empty for none. ``wrapped``: the child is a program
+    that holds the command in separate namespaces, where only the command is asked to end. ``limits``: resource limits
+    (``kernel/process/resource_watch.py``); empty for none.
     """
 
     __slots__ = ("environment", "folder", "limits", "program", "stays", "terms", "words", "wrapped")
@@ -93,13 +93,13 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """The list that begins here with its length, and what follows it."""
+    """Return the list that begins here with its length, and the rest."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
 
 class Keeper:
-    """One command and everything that came out of it, until all of it is gone."""
+    """One command and all its descendants, until all of them are gone."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -113,12 +113,12 @@ class Keeper:
         self.reaped = False  # the command's number may be another's now, its group's not yet
         self.gone = False  # and its group's too
         self.kill_at: float | None = None
-        self.stopping = False  # the command is to end, by the harness's word or by its death
-        self.hurry = False  # no grace for anything any more
+        self.stopping = False  # the command must end, at the harness's request or after its death
+        self.hurry = False  # no more grace
         self.wrapped = False
-        self.scoped = False  # a signal to everybody reaches what came out of the command, and nobody else
+        self.scoped = False  # a signal to everybody reaches only the command and its descendants
         self.limits: list[bytes] = []
-        self.look_at: float | None = None  # when to see next what the command takes
+        self.look_at: float | None = None  # time of the next check of resources
         self.watch: ResourceWatch | None = None
         self.before: tuple[int, ...] = (-1,)  # before there was a command: tasks, and room on each disk
         self.wake, waker = os.pipe()
@@ -134,7 +134,7 @@ class Keeper:
         self._watch_harness()
 
     def keep(self, order: Order, report: int) -> None:
-        """Starts the command, waits for its end, ends what it left."""
+        """Start the command, wait for its end, end its descendants."""
         prctl = find_prctl()
         prctl(_CHILD_SUBREAPER, 1)
         self.wrapped = order.wrapped
@@ -154,7 +154,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """A second sign of the harness's death, should a process it forked keep the control pipe open."""
+        """Watch for the harness's death by pidfd too, in case a forked process keeps the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -190,7 +190,7 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """When it is time: ends a command that takes more than it may, all of it at once."""
+        """Check the limits, if it is time; kill all of a command that exceeds one, at once."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:
@@ -208,13 +208,13 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """At one blow, which no fork outruns: to the group, and where signals stay inside, to all that left it."""
+        """Signal all at once, so that no fork escapes: the group, and if signals stay inside, all that left it."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """The command's exit code once it is dead; where it can, it stays a zombie, so that its number stays ours."""
+        """Return the exit code of the dead command; it stays a zombie, if possible, so that its pid is not reused."""
         if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
             self.reaped = pid == self.pid
@@ -242,13 +242,13 @@ class Keeper:
             self._wait(until)
 
     def _rest(self) -> list[int]:
-        """Our living children apart from the command."""
+        """Return the living children apart from the command."""
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
-        """Kills our children, then the children that they leave us, until there are none.
+        """Kill the children, then the children that they leave, until there are none.
 
-        Only our own children are signalled and only we reap them, so no number can have changed hands.
+        Only this process's own children are signalled, and only it reaps them, so no pid can have been reused.
         """
         until = time.monotonic() + KILL_SECONDS
         self._signal_everybody(signal.SIGKILL)
@@ -259,7 +259,7 @@ class Keeper:
             self._wait(time.monotonic() + 0.02)
 
     def _wait(self, until: float | None) -> None:
-        """Sleeps until a child changes, the harness speaks or dies, or the moment comes."""
+        """Sleep until a child changes, the harness writes or dies, or the moment comes."""
         milliseconds = None if until is None else max(0.0, until - time.monotonic()) * 1000
         for descriptor, _ in self.poller.poll(milliseconds):
             if descriptor == self.wake:
@@ -288,7 +288,7 @@ class Keeper:
         self.kill_at = time.monotonic()
 
     def _signal_group(self, number: int) -> None:
-        """To the command and its group, while their number is theirs."""
+        """Signal the command and its group, while their number is theirs."""
         if self.gone:
             return
         if self.wrapped and number != signal.SIGKILL:
@@ -309,7 +309,7 @@ class Keeper:
 
 
 def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int) -> None:
-    """In the new process: turns into the command, or writes to ``report`` what failed. Never returns."""
+    """Become the command, in the new process, or write to ``report`` what failed. Never returns."""
     step = "start"
     lifeline = os.getppid()
     try:
@@ -339,9 +339,9 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Where it may (as root), this process does not wait in line behind all that a command has started.
+    """Raise this process's priority (as root), so that it need not wait behind all processes of a command.
 
-    It sleeps, but for a look now and then; the niceness would not do, since each session has a share of its own.
+    It mostly sleeps. A niceness would not help, since each session has its own share.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -350,7 +350,7 @@ def come_first() -> None:
 
 
 def be_ended_first() -> None:
-    """Where memory runs out, the kernel ends what came out of this process, and not the harness."""
+    """Make the kernel end this process's descendants, and not the harness, when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:
             if int(score.read()) < _ENDED_FIRST:
@@ -360,7 +360,7 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Should the watch be too slow: the kernel lets the user of this process have twice so many beside all there are.
+    """Let the kernel limit the user's processes to the present number plus twice ``count``, if the watch is too slow.
 
     Root has no such limit.
     """
@@ -378,7 +378,7 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Processes and threads of everybody, from the fourth word of ``loadavg``; -1 where it is not told."""
+    """Return the number of all processes and threads, from the fourth word of ``loadavg``; -1 if unknown."""
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -392,7 +392,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Confines this process by the order's terms; what is to be started in it."""
+    """Confine this process by the order's terms; return the program and words to start in it."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -400,7 +400,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Room that is left on the disk of a folder; -1 where it cannot be told."""
+    """Return the room that is left on the disk of a folder; -1 if unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -411,7 +411,7 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """The watch over what the command takes; not loaded for one that is over before the first look."""
+    """Return the watch over the command's resources; loaded only for a command that lives until the first check."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -419,15 +419,15 @@ def watched(
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return whether the command is confined here. A layer of rules that has moves in it forbids to mount anything."""
+    """Return True if signals can be confined here: a Landlock layer with moves forbids every mount."""
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Makes this process, and with it the command, one whose signals reach only what came out of it (Linux 6.12).
+    """Limit the signals of this process, and of the command, to its own descendants (Linux 6.12); return True if done.
 
-    Believed only when it is seen: a signal that reached our parent before does not any more. Such a process may not
-    gain privileges, so this is for commands that a sandbox keeps from that anyway. ``moves``: further rules of Landlock
+    It counts only if seen: a signal that reached the parent before does not any more. Such a process may not gain
+    privileges, so this is for commands that a sandbox keeps from that anyway. ``moves``: further rules of Landlock
     follow, so this layer has to allow moves between folders.
     """
     call = find_function("syscall")
@@ -457,12 +457,12 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """``prctl(2)``, or a function that does nothing where there is none (macOS, a Python without ctypes)."""
+    """Return ``prctl(2)``, or a function that does nothing if there is none (macOS, a Python without ctypes)."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """A function of the C library, or one that answers -1."""
+    """Return a function of the C library, or one that returns -1."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -479,12 +479,12 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Pids of this process's children, dead ones included until they are reaped; empty where /proc cannot tell."""
+    """Return the pids of this process's children, dead ones included until they are reaped; empty without /proc."""
     return children_of(os.getpid())
 
 
 def children_of(pid: int) -> list[int]:
-    """The same of another process of ours."""
+    """Return the children of another process."""
     if not sees_own_pids():
         return []
     try:
@@ -495,12 +495,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """The same from every process's own record, for kernels without lists of children."""
+    """Return the children from every process's record, for kernels without lists of children."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Whether /proc is there and counts as we do: a container may be shown the numbers of its host."""
+    """Return True if /proc exists and has this process's numbers: a container may be shown those of its host."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -508,7 +508,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """The pid of a process's parent; ``None`` when there is no such process, or no /proc."""
+    """Return the pid of a process's parent; ``None`` if there is no such process, or no /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])
@@ -539,7 +539,7 @@ def _reaped(pid: int) -> bool:
 
 
 def _any_child_left() -> bool:
-    """Reaps every dead child; False when there is no child at all."""
+    """Reap every dead child; return False if there is no child at all."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

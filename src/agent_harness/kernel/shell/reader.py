@@ -1,6 +1,6 @@
-"""Read shell text into commands. Each word knows the position of each of its letters; nothing is run or expanded.
+"""Parser of shell text into commands. Each word has the position of each of its letters; nothing is run or expanded.
 
-Reading takes one pass and never raises. Text that no shell accepts is read as far as possible; ``fault`` says why.
+Parsing takes one pass and never raises. Text that no shell accepts is read as far as possible; ``fault`` says why.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ _PARENTHESIS = re.compile(r"[()]")
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One word without its quotes, and without what its substitutions put in; variables stay as they were written."""
+    """One word without its quotes and the output of its substitutions; variables stay as they were written."""
 
     text: str
-    at: Sequence[int] = ()  # where each letter of it stands
+    at: Sequence[int] = ()  # the position of each letter
     start: int = 0
     end: int = 0
-    quoted: bool = False  # a part of it stood in quotes, or behind a backslash
-    expands: bool = False  # a shell puts something else in the place of a part of it
+    quoted: bool = False  # a part of it was in quotes, or behind a backslash
+    expands: bool = False  # a shell replaces a part of it
     wildcard: bool = False  # it has a star or a question mark outside of quotes
     runs: tuple[ShellCommand, ...] = ()  # the commands of its substitutions
-    holes: tuple[tuple[int, str], ...] = ()  # before which letter a substitution stands, and as it was written
+    holes: tuple[tuple[int, str], ...] = ()  # position and text of each substitution
 
     @property
     def tilde(self) -> bool:
-        """Whether it begins with a tilde that a shell replaces."""
+        """True if the word begins with a tilde that a shell replaces."""
         return self.text.startswith("~") and len(self.at) > 0 and self.at[0] == self.start
 
     @property
     def written(self) -> str:
-        """The word with its substitutions as they were written."""
+        """Word with its substitutions as they were written."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """The word with a text in the place of each substitution."""
+        """Return the word with a text instead of each substitution."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -64,13 +64,13 @@ class ShellWord:
         return "".join((*parts, self.text[before:]))
 
     def behind(self, cut: int) -> ShellWord:
-        """The word from a letter on."""
+        """Return the word from a letter on."""
         return ShellWord(self.text[cut:], self.at[cut:], self.start, self.end, self.quoted)
 
 
 @dataclass(slots=True)
 class ShellCommand:
-    """A program with its words, what is redirected, and what stands around it."""
+    """A program with its words, its redirections, and the operators around it."""
 
     words: list[ShellWord] = field(default_factory=list)
     redirects: list[tuple[str, ShellWord]] = field(default_factory=list)
@@ -82,16 +82,16 @@ class ShellCommand:
 
     @property
     def name(self) -> str:
-        """The program without its folder, or the builtin."""
+        """Program without its folder, or the builtin."""
         return self.words[0].text.rpartition("/")[2] if self.words else ""
 
     @property
     def plain(self) -> list[str]:
-        """Its words, with an underscore in the place of each substitution."""
+        """Words, with an underscore instead of each substitution."""
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
-        """Return the commands of each substitution in its words, patterns, redirect targets and here-document."""
+        """Yield the commands of each substitution in its words, patterns, redirect targets and here-document."""
         targets = (target for _, target in self.redirects)
         document = [self.document] if self.document and not any(sign == "<<<" for sign, _ in self.redirects) else []
         yield from (word.runs for word in (*self.patterns, *self.words, *targets, *document) if word.runs)
@@ -102,10 +102,10 @@ class ShellText:
     """The commands of a text, and its first fault."""
 
     commands: tuple[ShellCommand, ...]
-    fault: str  # why no shell would take it, in a few words
+    fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Each command behind those of its substitutions, and whether something else reads what it prints."""
+        """Yield each command after those of its substitutions, and True if its output is read by something else."""
         yield from _every(self.commands, within=False)
 
 
@@ -117,7 +117,7 @@ def _every(commands: Sequence[ShellCommand], *, within: bool) -> Iterator[tuple[
 
 
 def read(text: str) -> ShellText:
-    """The commands of a text, in its order."""
+    """Return the commands of a text, in its order."""
     reader = _ShellReader(text)
     return ShellText(tuple(reader.commands()), reader.fault)
 
@@ -134,19 +134,19 @@ class _Letters:
         self.quoted = self.expands = self.wildcard = False
 
     def take(self, text: str, start: int, end: int) -> None:
-        """Adds letters of the text."""
+        """Add letters of the text."""
         if start < end:
             self.parts.append(text[start:end])
             self.spans.append((start, end))
             self.length += end - start
 
     def hole(self, written: str) -> None:
-        """Adds a substitution."""
+        """Add a substitution."""
         self.expands = True
         self.holes.append((self.length, written))
 
     def word(self, start: int, end: int, places: Sequence[int] | None) -> ShellWord:
-        """The word; ``places`` says where each letter of the text stands, if that is a part of another one."""
+        """Return the word; ``places`` maps the letters of an inner text to those of the outer one."""
         one = len(self.spans) == 1
         at: Sequence[int] = range(*self.spans[0]) if one else [i for span in self.spans for i in range(*span)]
         if places is not None:
@@ -163,7 +163,7 @@ class _Level:
         self.now = ShellCommand()
         self.found = [self.now]
         self.opened = 0  # parentheses
-        self.cases: list[str] = []  # of each open ``case``, whether its head, a pattern or a body is being read
+        self.cases: list[str] = []  # of each open ``case``: its head, a pattern or a body is being read
         self.pending: list[tuple[ShellCommand, bool, ShellWord]] = []  # here-documents whose text follows the line
 
     @property
@@ -171,12 +171,12 @@ class _Level:
         return self.cases[-1] if self.cases else ""
 
     def begin(self, *before: str) -> None:
-        """Ends the command, and begins another one."""
+        """End the command, and begin another one."""
         self.now = ShellCommand(before=list(before))
         self.found.append(self.now)
 
     def operator(self, sign: str) -> None:
-        """Takes an operator between commands."""
+        """Take an operator between commands."""
         now = self.now
         if self.case == "pattern" and sign in ("(", "|", "\n", ")"):
             if sign == ")":
@@ -194,7 +194,7 @@ class _Level:
             now.before.append(sign)
 
     def word(self, word: ShellWord) -> None:
-        """Takes a word: a reserved one, a pattern, or one of the command."""
+        """Take a word: a reserved one, a pattern, or one of the command."""
         words, plain = self.now.words, "" if word.quoted or word.expands else word.text
         head = words[0].text if words and not words[0].quoted else ""
         if self.case == "pattern" and (plain != "esac" or self.now.patterns):
@@ -220,7 +220,7 @@ class _Level:
 
 
 class _ShellReader:
-    """One pass over a text."""
+    """Parser of a text in one pass."""
 
     def __init__(self, text: str, places: Sequence[int] | None = None, depth: int = 0) -> None:
         self.text, self.places, self.depth = text, places, depth
@@ -229,7 +229,7 @@ class _ShellReader:
         self._closing: dict[int, int] | None = None
 
     def commands(self, *, nested: bool = False) -> list[ShellCommand]:
-        """The commands to the end of the text, or when ``nested`` to the parenthesis that closes."""
+        """Return the commands to the end of the text, or if ``nested`` to the closing parenthesis."""
         level = _Level()
         while self.at < len(self.text):
             if blank := _BLANK.match(self.text, self.at):
@@ -257,11 +257,11 @@ class _ShellReader:
         return [each for each in level.found if each.words or each.redirects or each.keys or each.patterns]
 
     def fail(self, fault: str) -> None:
-        """Takes down the first fault."""
+        """Record the first fault."""
         self.fault = self.fault or fault
 
     def redirect(self, level: _Level, found: re.Match[str]) -> None:
-        """Reads the target of a redirection."""
+        """Read the target of a redirection."""
         gap = _GAP.match(self.text, found.end())
         self.at = gap.end() if gap else found.end()
         sign, target = found[1], self.word()
@@ -272,7 +272,7 @@ class _ShellReader:
             level.now.document = target
 
     def documents(self, level: _Level) -> None:
-        """The here-documents whose text begins at this line."""
+        """Read the here-documents whose text begins at this line."""
         pending = level.pending
         level.pending = []
         for command, tabs, mark in pending:
@@ -309,7 +309,7 @@ class _ShellReader:
         return letters.runs
 
     def too_deep(self) -> bool:
-        """Whether nothing further in is read; the rest of the text is passed over then."""
+        """Return True if the limit of nesting is reached; the rest of the text is skipped then."""
         if self.depth < DEEPEST:
             return False
         self.fail("it is nested too deeply")
@@ -317,12 +317,12 @@ class _ShellReader:
         return True
 
     def inner(self, text: str, places: Sequence[int]) -> _ShellReader:
-        """A reader of a text whose letters stand at these places of this one."""
+        """Return a reader of an inner text whose letters are at these positions of this one."""
         known = self.places
         return _ShellReader(text, places if known is None else [known[i] for i in places], self.depth + 1)
 
     def arithmetic(self, now: ShellCommand) -> bool:
-        """Reads ``((...))`` where a command begins, as a command with one argument; False where it is none."""
+        """Read ``((...))`` at the start of a command, as a command with one argument; return False if it is not one."""
         end = self.arithmetic_end(self.at) if [each.text for each in now.words[:2]] in ([], ["for"]) else 0
         if end:
             for start, stop in ((self.at, self.at + 2), (self.at + 2, end - 2)):
@@ -335,7 +335,7 @@ class _ShellReader:
         return end > 0
 
     def arithmetic_end(self, at: int) -> int:
-        """Behind the two parentheses that close the two at a place; 0 where these are no pair."""
+        """Return the position after the two closing parentheses of the two at ``at``; 0 if these are not a pair."""
         if self._closing is None:
             self._closing = {}
             opened = list[int]()
@@ -348,7 +348,7 @@ class _ShellReader:
         return outer + 1 if inner and outer == inner + 1 else 0
 
     def word(self) -> ShellWord:
-        """The word at this place; empty where none begins."""
+        """Return the word at this position; an empty one if none begins."""
         letters, start, text = _Letters(), self.at, self.text
         while self.at < len(text):
             if bare := _BARE.match(text, self.at):
@@ -370,23 +370,23 @@ class _ShellReader:
         return letters.word(start, self.at, self.places)
 
     def take(self, letters: _Letters, end: int) -> None:
-        """Adds the letters up to a place to a word."""
+        """Add the letters up to a position to a word."""
         letters.take(self.text, self.at, end)
         self.at = end
 
     def escaped(self, letters: _Letters) -> None:
-        """A backslash and the letter behind it; a line that goes on is none."""
+        """Read a backslash and the letter behind it; add nothing for a continued line."""
         self.at += 2 if self.text.startswith("\\\n", self.at) else 1
         if self.text[self.at - 1] == "\\":
             self.take(letters, min(self.at + 1, len(self.text)))
 
     def quotes(self, letters: _Letters) -> None:
-        """Reads what stands between quotes."""
+        """Read a quoted part."""
         letters.quoted, text = True, self.text
         start, end = self.at, -1
         self.at += 2 if text[start] == "$" else 1
         if ansi := _ANSI.match(text, start):
-            letters.expands = True  # its escapes, or where a shell does not know such quotes, a variable
+            letters.expands = True  # its escapes, or in a shell without such quotes, a variable
             end = ansi.end() - 1
             while (escape := text.find("\\", self.at, end)) >= 0:
                 self.take(letters, escape)
@@ -402,7 +402,7 @@ class _ShellReader:
         self.at = min(self.at + 1, len(text))
 
     def in_double_quotes(self, letters: _Letters) -> None:
-        """Reads up to the quote that closes."""
+        """Read up to the closing quote."""
         text = self.text
         while self.at < len(text) and text[self.at] != '"':
             if plain := _IN_QUOTES.match(text, self.at):
@@ -415,7 +415,7 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Reads from a dollar or a backtick on: commands are read, and variables stay as they were written."""
+        """Read from a dollar or a backtick on: commands are read, and variables stay as they were written."""
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)
@@ -428,7 +428,7 @@ class _ShellReader:
             self.take(letters, start + 1)
 
     def substitution(self, letters: _Letters) -> None:
-        """Reads ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
+        """Read ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
         start = self.at
         self.at += 2
         if end := self.arithmetic_end(start + 1):
@@ -441,7 +441,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def ticked(self, letters: _Letters, escapes: re.Pattern[str]) -> None:
-        """Reads the commands between backticks, as they are without the backslashes that protect them."""
+        """Read the commands between backticks, without their protecting backslashes."""
         start, whole = self.at, _TICKED.match(self.text, self.at)
         if whole is None:
             self.fail("a backtick is not closed")
@@ -459,7 +459,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def braced(self, letters: _Letters, *, quoted: bool) -> None:
-        """Reads ``${...}``, of which what is substituted is run."""
+        """Read ``${...}``, whose substitutions are run."""
         text, start, inner = self.text, self.at, _Letters()
         self.at += 2
         if not self.too_deep():

@@ -1,4 +1,4 @@
-"""Programs that start another one: what they keep of their words, and what the rest of these runs."""
+"""Programs that start another one: the words that they keep, and the command in the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAUNCHER_VALUED = (
 )
 EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
-# The options of each whose value is the next word, and how many words of its own follow the options.
+# The options of each whose value is the next word, and the number of its own words after the options.
 _WRAPPERS: dict[str, tuple[str, int]] = {
     "env": ("-u --unset -C --chdir", 0),
     "xargs": ("-I -n -P -L -d -a -s -E --max-args --max-procs --replace", 0),
@@ -41,16 +41,16 @@ _VALUED_OF_SHELL = re.compile(r"[-+][a-zA-Z]*o|--rcfile|--init-file")
 
 
 def name_of(words: Sequence[str]) -> str:
-    """The program's name without its folder; empty when there are no words."""
+    """Return the program's name without its folder; empty if there are no words."""
     return words[0].rpartition("/")[2] if words else ""
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """How many words the wrapper at a place keeps for itself, 1 for an assignment there; 0 when there is neither."""
+    """Return the number of words that the wrapper at ``at`` keeps, 1 for an assignment; 0 if it is neither."""
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
-    if name == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):  # it only asks
+    if name == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):  # it only looks the command up
         return 0
     if name in LAUNCHERS:
         end = next((i for i in range(at + 1, len(words) - 1) if words[i] == "run"), len(words)) + 1
@@ -78,7 +78,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """The programs that shell text starts, each behind those that start it."""
+    """Yield the programs that shell text starts, each after those that start it."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -113,7 +113,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Which word of a call of a shell is its first operand: its script, or the text of ``-c``; 0 for none."""
+    """Return the index of a shell's first operand: its script, or the text of ``-c``; 0 for none."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at
@@ -121,7 +121,7 @@ def script_file_at(words: Sequence[str]) -> int:
 
 
 def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """From where to where the words of each command stand that ``find`` starts."""
+    """Yield start and end of the words of each command that ``find`` starts."""
     if name_of(words) not in ("find", "fd", "gfind"):
         return
     for at, word in enumerate(words):

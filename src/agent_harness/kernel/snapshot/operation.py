@@ -1,4 +1,4 @@
-"""What taking a snapshot, judging and going back share: one operation on one work tree, and its steps on indexes."""
+"""Shared parts of taking a snapshot, checking and rollback: one operation on one work tree, and its index steps."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ __all__ = [
     "user_file_path",
 ]
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
-"""Settings of a repository that shape what becomes of a file's bytes in an object, and run nothing."""
+"""Settings of a repository that convert the bytes of a file for an object, and run nothing."""
 
 
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
@@ -43,7 +43,7 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 class Snapshot:
     """A work tree as it was: files, index, HEAD and ignore rules.
 
-    The three digests name kept indexes (``kernel/git/operation_lock.py``); they make going back fast, and are not
+    The three digests name kept indexes (``kernel/git/operation_lock.py``); they make a rollback fast, and are not
     needed for it.
     """
 
@@ -51,18 +51,21 @@ class Snapshot:
     commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
     head: str | None  # None on a branch without a commit
     branch: str  # refs/heads/… or "detached"
-    index_tree: str  # what was staged
+    index_tree: str  # the staged files
     index_exact: str  # the index itself
     index_plain: str  # the same without flags that hide changes
     index_full: str  # an index of the commit's tree
 
     def as_record(self) -> dict[str, str | None]:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Self:
-        """The snapshot that a record names; ``StateDamaged`` when a member is missing or no text. Extra ones pass."""
+        """Return the snapshot in a record; ``StateDamaged`` if a member is missing or not text.
+
+        Extra ones are ignored.
+        """
         members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
         for name, value in members.items():
             if not isinstance(value, str) and not (name == "head" and value is None):
@@ -72,7 +75,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """What going back has done."""
+    """Result of a restore."""
 
     ref: str | None  # names the commit below; None when there was nothing to rescue
     commit: str | None  # the files as they were before going back; parents: all that was checked out
@@ -83,7 +86,7 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """What a tree cannot hold, written into the message of a commit.
+    """Facts that a tree cannot hold, written into the message of a commit.
 
     Paths are text as ``os.fsdecode`` gives it; folders in ``ignored`` end in a slash.
     """
@@ -93,7 +96,7 @@ class Notes:
     info_exclude: str = ""
     user_excludes: str = ""
     info_attributes: str = ""
-    user_attributes: str = ""  # where the user's own attributes are
+    user_attributes: str = ""  # path of the user's own attributes
     settings: dict[str, str] = field(default_factory=dict)  # harmless settings of the repository that shape content
     identity: list[str] = field(default_factory=list)
     flags: dict[str, str] = field(default_factory=dict)  # path -> assume, skip or "assume skip"
@@ -102,31 +105,31 @@ class Notes:
     intended: list[str] = field(default_factory=list)  # `git add -N`
     young_plain: dict[str, str] | None = field(default_factory=dict)  # entries to be read again; None: all of them
     young_full: dict[str, str] | None = field(default_factory=dict)
-    usual_modes: dict[str, int] = field(default_factory=dict)  # git's mode -> the permissions that most such files have
+    usual_modes: dict[str, int] = field(default_factory=dict)  # git's mode -> the usual permissions of such files
     modes: dict[str, int] = field(default_factory=dict)  # files with other permissions, which git would not restore
-    printed: list[str] = field(default_factory=list)  # what the harness printed into
+    printed: list[str] = field(default_factory=list)  # files that the harness printed into
     empty: list[str] = field(default_factory=list)  # folders without anything in them, which git does not know
 
     def as_text(self) -> str:
-        """One JSON object on one line, in ASCII."""
+        """Return one JSON object on one line, in ASCII."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The notes that ``as_text`` wrote; members of a later version are left out."""
+        """Return the notes that ``as_text`` wrote; members of a later version are left out."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
     def away_by_path(self) -> dict[bytes, str]:
-        """The flags of files that were not there, by path as the file system has it."""
+        """Return the flags of files that were not there, by path as the file system has it."""
         return {os.fsencode(path): self.flags[path] for path in self.away}
 
     def flags_by_path(self) -> dict[bytes, str]:
-        """The flags, by path as the file system has it."""
+        """Return the flags, by path as the file system has it."""
         return {os.fsencode(path): words for path, words in self.flags.items()}
 
     def ignored_places(self) -> set[bytes]:
-        """The ignored paths as the file system has them."""
+        """Return the ignored paths as the file system has them."""
         return {os.fsencode(path) for path in self.ignored}
 
 
@@ -140,36 +143,36 @@ class Operation:
     notes: Notes
 
     def listed(self, index: str, *options: str) -> bytes:
-        """What ``ls-files -z`` says of an index."""
+        """Return the output of ``ls-files -z`` for an index."""
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """How the files differ from an index, apart from what the harness prints into, now or at the snapshot."""
+        """Return the differences of the files from an index, without files that the harness printed into."""
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """The files of an index with their modes, as git shows them."""
+        """Return the files of an index with their modes, as git shows them."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
         return {entry.path: f"{entry.mode:06o}" for entry in found}
 
     def kind(self, path: bytes) -> str:
-        """What is at a path of the work tree: file, folder, other or nothing."""
+        """Return the kind of a path of the work tree: file, folder, other or nothing."""
         return walk.kind_at(os.fsencode(self.git.top()), path)
 
     def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Those of the paths at which a file or a link is; what is below a link is elsewhere."""
+        """Return the paths that are files or links; a path below a link does not count."""
         links = walk.Links(os.fsencode(self.git.top()))
         return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
 
     def write_tree(self, index: str) -> str:
-        """The tree of an index."""
+        """Return the tree of an index."""
         return self.view.call("write-tree", index=index).stdout.strip().decode()
 
     def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
-        """Makes a commit object, which no ref names yet."""
+        """Create a commit object, which no ref names yet."""
         words = [word for parent in parents for word in ("-p", parent)]
         done = self.view.call(
             *("commit-tree", tree, *words),
@@ -179,7 +182,7 @@ class Operation:
         return done.stdout.strip().decode()
 
     def new_ref(self, ref: str, commit: str) -> bool:
-        """Makes a ref; False when there is one of that name already."""
+        """Create a ref; return False if there is one of that name already."""
         try:
             self.set_ref(ref, commit, "")
         except GitFailed as error:
@@ -189,12 +192,12 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Makes or moves one of our own refs."""
+        """Create or move a private ref."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """A copy of the repository's index in one piece; an empty one when there is none yet."""
+        """Return a copy of the repository's index in one piece; an empty one if there is none yet."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         elif self.room.shared_parts():
@@ -202,12 +205,12 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """A copy of one of our indexes, to be changed."""
+        """Return a copy of an own index, to be changed."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """An index of a tree that believes nothing about files, so that each is read again.
+        """Return an index of a tree that trusts nothing about files, so that each is read again.
 
         ``away`` are files that were not there by the user's wish, with their flags. Those that still are not, stay so.
         """
@@ -218,16 +221,16 @@ class Operation:
         return index
 
     def refresh(self, index: str) -> None:
-        """Lets an index know the files that are as it says."""
+        """Record in an index the files that equal it."""
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """An index of the snapshot's tree: the kept one, else one that knows nothing about files."""
+        """Return an index of the snapshot's tree: the kept one, else one that knows nothing about files."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """A kept index that hides nothing and believes nothing about young entries; ``None`` when it cannot be had."""
+        """Return a kept index that hides nothing and trusts no young entry; ``None`` if there is none."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]
@@ -239,22 +242,22 @@ class Operation:
         return warm
 
     def id_bytes(self) -> int:
-        """The length of an object id of this repository."""
+        """Return the length of an object id of this repository, in bytes."""
         return id_bytes(self.git.repository)
 
     def set_flags(self, index: str, flags: Mapping[bytes, str]) -> None:
-        """Sets flags of files that the index has."""
+        """Set flags of files that the index has."""
         if flags:
             there = set(walk.split(self.listed(index)))
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Paths that an index can hold as they are now, and the others: pipes, sockets, devices, what is just gone."""
+        """Return the paths that an index can hold now, and the others: pipes, sockets, devices, removed files."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
     def blob_id(self, path: bytes) -> str | None:
-        """The object id that a file's bytes, or a link's target, would have; ``None`` when they cannot be read."""
+        """Return the object id that a file's bytes, or a link's target, would have; ``None`` if unreadable."""
         full = self.git.file(path)
         try:
             if os.path.islink(full):
@@ -274,10 +277,9 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """An operation whose view has this HEAD and the ignore rules of the notes; ``raw`` takes and writes bytes as they
-    are.
+    """Open an operation whose view has this HEAD and the ignore rules of the notes; ``raw`` converts no bytes.
 
-    A view that is not raw shapes content by the attributes in the work tree and those of the notes.
+    A view that is not raw converts content by the attributes in the work tree and those of the notes.
     """
     view = IsolatedView(
         git.repository,
@@ -294,20 +296,20 @@ def in_operation(
 
 
 def refuse_operation(git: Git) -> None:
-    """``UnsafeTree`` when a merge, a rebase or the like waits to be finished."""
+    """Raise ``UnsafeTree`` if a merge, a rebase or the like waits to be finished."""
     waiting = operation_under_way(git.repository)
     if waiting:
         raise UnsafeTree(f"git is in the middle of {waiting[0]}", hint=f"finish it, or run: {waiting[1]}")
 
 
 def refuse_elsewhere(git: Git, branch: str) -> None:
-    """``UnsafeTree`` when the branch is checked out in another work tree, whose files it would no longer fit."""
+    """Raise ``UnsafeTree`` if another work tree, whose files would no longer match, has the branch checked out."""
     if branch in branches_elsewhere(git.repository):
         raise UnsafeTree(f"{branch} is checked out in another work tree too", hint="git worktree list")
 
 
 def notes_now(git: Git) -> Notes:
-    """Ignore rules, attributes and settings that hold now, outside of the work tree."""
+    """Return the ignore rules, attributes and settings that hold now, outside of the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
@@ -322,7 +324,7 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Where the user's own ``ignore`` or ``attributes`` file is, which a setting may place elsewhere."""
+    """Return the path of the user's own ``ignore`` or ``attributes`` file, which a setting may change."""
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -330,7 +332,7 @@ def user_file_path(setting: str | None, name: str) -> str:
 
 
 def load_notes(git: Git, snapshot: Snapshot) -> Notes:
-    """The notes of a snapshot; ``UnsafeTree`` when its objects are gone."""
+    """Return the notes of a snapshot; ``UnsafeTree`` if its objects are gone."""
     with git.objects() as objects:
         beside = objects.named(f"{snapshot.commit}^{2 if snapshot.head else 1}")
         found = objects.read(beside) if beside else None
@@ -341,12 +343,12 @@ def load_notes(git: Git, snapshot: Snapshot) -> Notes:
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:
-    """Where a branch is, or HEAD where no branch is meant."""
+    """Return the commit of a branch, or of HEAD if no branch is meant."""
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Makes a change of refs, and makes it once more when a lock that somebody left is in its way."""
+    """Make a change of refs, and repeat it once if an abandoned lock is in its way."""
     try:
         change()
     except GitFailed as error:
@@ -360,9 +362,9 @@ def without_left_locks(git: Git, change: Callable[[], object]) -> None:
 def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
-    """Makes HEAD name the branch and the branch the commit, if the branch is still at ``expected``; touches no file.
+    """Make HEAD name the branch and the branch the commit, if it is still at ``expected``; touch no file.
 
-    ``GitFailed`` when it is elsewhere by now. Safe to repeat.
+    ``GitFailed`` if it is elsewhere by now. Safe to repeat.
     """
     at_branch = branch != DETACHED
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):

@@ -1,14 +1,14 @@
-"""Going back to a snapshot; source: ``tasklist.md`` 11.3.
+"""Restore of a snapshot; source: ``tasklist.md`` 11.3.
 
-1. What is there now becomes a commit on the rescue ref, whose parents are all that is checked out. If that fails,
+1. The present state becomes a commit on the rescue ref, whose parents are all checked-out commits. If that fails,
    nothing else is done.
-2. What no commit can hold and is in the way (ignored files below a path that was a file, another repository, a pipe,
-   a file that is too large) is moved to the folder for rescued files.
-3. Git changes the files that differ and no other; it refuses where a file has changed since it was read, and then
-   everything starts over.
+2. Files that no commit can hold and that are in the way (ignored files below a path that was a file, another
+   repository, a pipe, a file that is too large) are moved to the folder for rescued files.
+3. Git changes only the files that differ. It refuses if a file has changed since it was read; then everything starts
+   over.
 4. HEAD and the branch go back by compare and swap, then the index.
 
-Every step can be repeated after a crash: what is found then is rescued in its turn.
+Every step can be repeated after a crash: the state found then is rescued, too.
 """
 
 import os
@@ -59,25 +59,25 @@ class Aside:
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
         self._folder = os.fsencode(os.path.abspath(folder))
-        self._moves: list[tuple[bytes, bytes, bytes]] = []  # name, where it was, where it is
+        self._moves: list[tuple[bytes, bytes, bytes]] = []  # name, old path, new path
 
     @property
     def moved(self) -> list[bytes]:
-        """The names of what was moved, oldest first."""
+        """Names of the moved files, oldest first."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
-        """Moves what is at a path of the work tree."""
+        """Move a path of the work tree to the folder for rescued files."""
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
-        """Moves any file or folder; below the folder for rescued files it has this name, or one close to it."""
+        """Move any file or folder; below the folder for rescued files it has this name, or one close to it."""
         target = self._free(os.path.join(self._folder, name))
         shutil.move(os.fsdecode(source), os.fsdecode(target))
         self._moves.append((name, source, target))
 
     def put_back(self) -> None:
-        """Takes every move back whose place is still free."""
+        """Undo every move whose source is still free."""
         for move in reversed(list(self._moves)):
             _, source, target = move
             if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
@@ -85,7 +85,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Moves what is in the way of files that will be written at ``wanted``, except what a commit holds."""
+        """Move whatever is in the way of files at ``wanted``, except files that a commit holds."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -96,7 +96,7 @@ class Aside:
                     self.move(parent)
                 free.add(parent)
             if not known.isdisjoint(above):
-                continue  # a file or a link is where a folder was; the commit holds it, and nothing is below it
+                continue  # a file or a link replaced a folder; the commit holds it, and nothing is below it
             kind = kind_at(self._top, path)
             if kind == "folder":
                 self._empty(path, ordered, known)
@@ -104,7 +104,7 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Moves from a folder everything that no commit holds."""
+        """Move everything from a folder that no commit holds."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -127,12 +127,12 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Something changed while we went back; nothing was lost, and all starts over."""
+    """Something changed during the restore; nothing was lost, and all starts over."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What differs from the snapshot, and what becomes of it."""
+    """Differences from the snapshot, by their treatment."""
 
     add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
     remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
@@ -142,21 +142,21 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What is checked out when we begin."""
+    """Checked-out commits at the start."""
 
     head: Head
-    tip: str | None  # where the branch of the snapshot is
-    base: str | None  # where it was
+    tip: str | None  # the present commit of the snapshot's branch
+    base: str | None  # its commit at the snapshot
 
     @property
     def commits(self) -> list[str]:
-        """The commits that must stay reachable."""
+        """Commits that must stay reachable."""
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
 @dataclass(slots=True)
 class _Done:
-    """What was rescued so far; each rescue commit has the one before it among its parents."""
+    """Rescues so far; each rescue commit has the previous one among its parents."""
 
     ref: str | None = None
     commit: str | None = None
@@ -165,7 +165,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """What all steps need."""
+    """Shared state of all steps."""
 
     operation: Operation
     snapshot: Snapshot
@@ -186,15 +186,15 @@ def restore(
     rescue_max_bytes: int = RESCUE_MAX_BYTES,
     set_aside_operation: bool = False,
 ) -> Rescue:
-    """Brings files, index, branch and HEAD back to the snapshot, after rescuing what is there now.
+    """Restore files, index, branch and HEAD of the snapshot, after rescuing the present state.
 
-    The rescue commit is named by ``rescue_ref``, or by it and a number when that ref exists. Files larger than
+    The rescue commit is named by ``rescue_ref``, or by it and a number if that ref exists. Files larger than
     ``rescue_max_bytes`` are not put into the commit. Files that were ignored at the snapshot, and the harness's own
     (``exclude``), are never touched. Safe to repeat after a crash.
 
-    ``UnsafeTree``, with the work tree untouched, when the snapshot is gone, the branch is checked out in another work
-    tree, files do not stop changing, or an operation is under way (unless ``set_aside_operation``: then what git keeps
-    of the operation goes to the rescued files too).
+    ``UnsafeTree``, with the work tree untouched, if the snapshot is gone, the branch is checked out in another work
+    tree, files do not stop changing, or an operation is under way (unless ``set_aside_operation``: then git's files of
+    the operation go to the rescued files too).
     """
     if not set_aside_operation:
         refuse_operation(git)
@@ -259,7 +259,7 @@ def _plan(way: _Way, index: str) -> _Plan:
 
 
 def _scan(way: _Way, index: str) -> walk.Scan:
-    """How the files differ from an index; folders that were closed are opened, as often as a folder lies in another."""
+    """Return the differences of the files from an index; open closed folders, level by level."""
     while True:
         try:
             return way.operation.scan(index)
@@ -270,7 +270,7 @@ def _scan(way: _Way, index: str) -> walk.Scan:
 
 
 def _open(folder: bytes) -> bool:
-    """Gives us every permission in a folder of ours; whether that changes anything."""
+    """Add all permissions of the user to an own folder; return True if that changed anything."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
         return False
@@ -279,7 +279,7 @@ def _open(folder: bytes) -> bool:
 
 
 def _fits(way: _Way, path: bytes) -> bool:
-    """Whether a commit can hold what is at this path."""
+    """Return True if a commit can hold the file at this path."""
     full = way.operation.git.file(path)
     try:
         found = os.lstat(full)
@@ -291,7 +291,7 @@ def _fits(way: _Way, path: bytes) -> bool:
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """The rescue commit, which is named by a ref now; nothing when files and commits are those of the snapshot."""
+    """Return the rescue commit, named by a ref; ``None`` if files and commits are those of the snapshot."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -311,7 +311,7 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
 
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
-    """Moves what git keeps of an unfinished operation, and what is in the way of the snapshot's files."""
+    """Move git's files of an unfinished operation, and everything in the way of the snapshot's files."""
     above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
     for folder in (b"", *sorted(above)):  # opened, since something will be written or removed in them
         if way.operation.kind(folder) == "folder":
@@ -330,22 +330,22 @@ def _write_files(way: _Way, index: str, made: str) -> None:
         done = way.operation.view.call("read-tree", "-m", "-u", made, way.snapshot.commit, index=index)
     except GitFailed as error:
         raise _Changed(error.message) from error
-    left = LEFT.search(done.stderr)  # a file that cannot be removed is no error to git
+    left = LEFT.search(done.stderr)  # git reports no error for a file that it cannot remove
     if left:
         raise _Changed(left[0].decode("utf-8", "replace"))
 
 
 def _make_empty_folders(operation: Operation) -> None:
-    """Makes the folders again that were empty at the snapshot, where nothing else is in their place."""
+    """Create the folders again that were empty at the snapshot, unless something else is there."""
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
-            with suppress(OSError):  # something took the place of a folder above, and was left
+            with suppress(OSError):  # a folder above was replaced, and left so
                 os.makedirs(os.path.join(top, path))
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Gives files the permissions back that git does not keep. A snapshot of an earlier version knew those of few."""
+    """Restore the permissions that git does not keep. A snapshot of an earlier version has only a few of them."""
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -359,7 +359,7 @@ def _set_modes(operation: Operation, index: str) -> None:
 
 
 def _index_as_it_was(way: _Way, full: str) -> str:
-    """The kept index, else one that is made again from what was staged and from the notes."""
+    """Return the kept index, else one that is made again from the staged files and the notes."""
     snapshot, operation = way.snapshot, way.operation
     if snapshot.index_exact == snapshot.index_full and not operation.notes.flags:
         return full
@@ -388,11 +388,11 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(os.fsdecode(path) for path in paths)
 
 
-# ---- getting a rescue back -------------------------------------------------------------------------------------------
+# ---- restoring a rescue -------------------------------------------------------------------------------------------
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """What the work tree went back to: the snapshot that the rescue's message names, else the commit below it."""
+    """Return the state that the rollback restored: the snapshot in the message, else the parent commit."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -408,7 +408,7 @@ class KeptRef(NamedTuple):
 
 
 def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
-    """The refs below these folders of refs, newest first."""
+    """Return the refs below these folders of refs, newest first."""
     form = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
     rows = git.text("for-each-ref", "--sort=-creatordate", form, *folders).splitlines()
     found = [row.split("\0", 3) for row in rows]
@@ -424,7 +424,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """What a rescue holds, fit for a terminal: ``files`` and ``commits``."""
+    """Return ``files`` and ``commits`` of a rescue, fit for a terminal."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -432,9 +432,9 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Makes these files of the work tree what they are in the commit; their names, fit for a terminal.
+    """Give these files of the work tree their content in the commit; return their names, fit for a terminal.
 
-    Whoever calls has seen to it that what is there now is known elsewhere. HEAD, branches and the index stay.
+    The caller has saved the present files elsewhere. HEAD, branches and the index stay.
     """
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
@@ -449,7 +449,7 @@ def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry
 
 
 def write_rescued(git: Git, commit: str, folder: str) -> None:
-    """Writes every file of a commit into ``folder``; ``UnsafeTree`` where that is neither new nor empty."""
+    """Write every file of a commit into ``folder``; ``UnsafeTree`` if that is neither new nor empty."""
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UnsafeTree(f"{folder} is not an empty folder", hint="name a new folder")
     os.makedirs(folder, exist_ok=True)

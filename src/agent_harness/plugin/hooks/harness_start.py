@@ -1,6 +1,6 @@
-"""How a script of this folder finds the package: beside it, else where ``harness hooks install`` wrote it down.
+"""Search for the package by a script of this folder: beside it, else as ``harness hooks install`` recorded it.
 
-Nothing is found, or the interpreter is too old and no newer one is known: the hook does nothing. This file runs under
+If it is not found, or the interpreter is too old and no newer one is known, the hook does nothing. This file runs under
 any Python 3.
 """
 
@@ -14,7 +14,7 @@ OLDEST = (3, 11)
 
 
 def find() -> bool:
-    """True when the package can be imported now."""
+    """Return True if the package can be imported now."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     beside = os.path.isfile(os.path.join(here, "hooks", "dispatch.py"))
     if beside and sys.version_info >= OLDEST:
@@ -36,7 +36,7 @@ def find() -> bool:
 
 
 def recorded() -> "tuple[str, str]":
-    """(interpreter, folder of the package) as the last install wrote them; empty when there is none, or not ours."""
+    """Return (interpreter, package folder) of the last install; empty if there is none, or it is another user's."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     path = os.path.join(home, "agent-harness", "hooks-path")
     try:
@@ -50,16 +50,16 @@ def recorded() -> "tuple[str, str]":
 
 
 def be_quick() -> None:
-    """What a process may leave out that ends after a few milliseconds: collecting garbage, and loading OpenSSL.
+    """Switch off garbage collection and OpenSSL, which a process of a few milliseconds does not need.
 
-    Digests come from the interpreter itself then, as ``hashlib`` does it where there is no OpenSSL.
+    Digests come from the interpreter itself then, as ``hashlib`` does it without OpenSSL.
     """
     gc.disable()
     sys.modules["_hashlib"] = None  # type: ignore[assignment]
 
 
 def hook(name: str) -> None:
-    """Answers one hook and ends the process: status 0 or 2."""
+    """Answer one hook and end the process: status 0 or 2."""
     try:
         if find():
             be_quick()
@@ -72,7 +72,7 @@ def hook(name: str) -> None:
 
 
 def script(name: str) -> None:
-    """Runs one of the task scripts, which print one JSON object whatever happens, and ends the process: status 0."""
+    """Run one of the task scripts, which always print one JSON object, and end the process: status 0."""
     done = {"claim": "claimed", "renew": "renewed"}[name]
     why = "the agent-harness package was not found; run: harness hooks install"
     try:

@@ -1,4 +1,4 @@
-"""Says by its exit code whether the work is right: the 3,999 numerals, what is none, and what the project did before.
+"""Oracle: exit code 0 if the work is right: the 3,999 numerals, invalid numbers, and the project's old behaviour.
 
 The work answers in a child process, and this process, which loads nothing of it, compares. The arguments are the folder
 of the work and the command that answers: a JSON list of questions on its input, a JSON list of answers on its output.
@@ -31,7 +31,7 @@ def of_numerals() -> list[tuple[list[object], object]]:
 
 
 def of_the_project() -> list[tuple[list[object], object]]:
-    """What its tests asked for before the work, and more of the same kind."""
+    """Return questions and answers of the project's tests before the work, and more of the same kind."""
     found: list[tuple[list[object], object]] = [(["almanac.months", "names"], MONTHS.split())]
     for year in YEARS:
         leap = calendar.isleap(year)

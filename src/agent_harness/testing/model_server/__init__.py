@@ -1,13 +1,13 @@
-"""A model server on this machine that plays scripts: real agent clients work against it without a model or a network.
+"""Local model server that plays scripts: real agent clients work against it without a model or a network.
 
     from agent_harness.testing.model_server import serve
 
     with serve({"hello": [{"run": "echo hi > out.txt"}, "done"]}) as server:
         ...                                 # a client with base address server.url and the prompt "SCRIPT:hello"
-        server.requests()                   # what the client has sent, keys masked
+        server.requests()                   # requests of the client, keys masked
 
-It speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, whole and streamed; as a proxy it refuses,
-and records, every way out. From a shell: ``python -m agent_harness.testing.model_server``. Page:
+It speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, whole and streamed; as a proxy it refuses
+and records every outgoing connection. From a shell: ``python -m agent_harness.testing.model_server``. Page:
 ``docs/model-server.md``.
 """
 
@@ -28,9 +28,9 @@ ADDRESS = "127.0.0.1"
 
 
 class ModelServer:
-    """A server that listens on loopback from the moment it is made, and answers once ``run`` is called.
+    """A server that listens on loopback from its creation, and answers once ``run`` is called.
 
-    ``UsageError`` when the scripts are wrong; ``OSError`` when the port is taken. A script file is read anew for each
+    ``UsageError`` if the scripts are invalid; ``OSError`` if the port is taken. A script file is read again for each
     request, so that steps can be added while a client works.
     """
 
@@ -44,24 +44,24 @@ class ModelServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """Port that it listens on."""
         return int(self._http.server_address[1])
 
     @property
     def url(self) -> str:
-        """The base address for Anthropic clients; those of OpenAI take it with ``/v1``."""
+        """Base address for Anthropic clients; OpenAI's add ``/v1``."""
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """The request log so far: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``, ``step``."""
+        """Return the request log: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``, ``step``."""
         return self._shared.log.records()
 
     def run(self) -> None:
-        """Answers requests until ``close`` is called from another thread."""
+        """Answer requests until another thread calls ``close``."""
         self._http.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        """Ends ``run`` and every scripted delay."""
+        """End ``run`` and every scripted delay."""
         self._shared.closing.set()
         self._http.shutdown()
         self._http.server_close()
@@ -71,7 +71,7 @@ class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away in the middle of a request is no error of ours; anything else is shown."""
+        """Ignore a client that went away in the middle of a request; show any other error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # pyrefly: ignore[bad-argument-type]
 
@@ -80,7 +80,7 @@ class _ModelServer(ThreadingHTTPServer):
 def serve(
     scripts: Mapping[str, Any] | str | Path, *, port: int = 0, log: str | os.PathLike[str] | None = None
 ) -> Iterator[ModelServer]:
-    """A running server for the time of a ``with`` block. ``scripts``: a file, or the same as values."""
+    """Run a server for the time of a ``with`` block. ``scripts``: a file, or its value."""
     server = ModelServer(scripts, port=port, log=log)
     thread = threading.Thread(target=server.run, name="model-server", daemon=True)
     thread.start()

@@ -1,6 +1,7 @@
 """``python -m agent_harness.testing.model_server [--port N] --scripts FILE [--log FILE]``: serves until interrupted.
 
-Prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2 for a wrong script, 4 for a taken port.
+It prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2 for an invalid script, 4 for a taken
+port.
 """
 
 import argparse
@@ -13,13 +14,13 @@ from agent_harness.testing.model_server import ModelServer
 
 
 def main() -> int:
-    """Serves; the exit status."""
+    """Serve; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m agent_harness.testing.model_server",
         description="A model server on this machine that plays scripts (docs/model-server.md).",
     )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="0, the default, takes a free one")
-    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read anew for each request")
+    parser.add_argument("--scripts", required=True, metavar="FILE", help="JSON; read again for each request")
     parser.add_argument("--log", metavar="FILE", help="one JSON object a request is appended, keys masked")
     options = parser.parse_args()
     try:

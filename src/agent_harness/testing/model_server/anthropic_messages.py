@@ -23,7 +23,7 @@ SIGNATURE = "c2NyaXB0ZWQ="
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """The messages, in order; the results of tools apart from what was written."""
+    """Return the messages, in order; results of tools are separate from text."""
     return [_turn(message) for message in members(body, "messages")]
 
 
@@ -35,7 +35,7 @@ def _turn(message: Json) -> Message:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """The message that the step comes to."""
+    """Return the message of the step."""
     blocks = [_block(block) for block in step.blocks]
     calls = any(block["type"] == "tool_use" for block in blocks)
     whole = {
@@ -52,7 +52,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """The body of an error; when a limit ends is said in the headers alone."""
+    """Return the body of an error; the end of a limit is in the headers alone."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 

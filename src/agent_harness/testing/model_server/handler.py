@@ -47,7 +47,7 @@ class RequestLog:
         self._count = 0
 
     def add(self, **facts: Any) -> None:
-        """Records a request with its number ``n`` and the time ``t``, seconds since 1970."""
+        """Record a request with its number ``n`` and the time ``t``, seconds since 1970."""
         with self._lock:
             self._count += 1
             record = {"n": self._count, "t": round(time.time(), 3), **facts}
@@ -57,13 +57,13 @@ class RequestLog:
                 journal.append(self._path, record)
 
     def records(self) -> list[dict[str, Any]]:
-        """All requests so far, oldest first; those of earlier runs too when the file had some."""
+        """Return all requests so far, oldest first; with those of earlier runs in the same file."""
         with self._lock:
             return list(self._kept) if self._path is None else list(journal.read(self._path))
 
 
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers with every key, token and cookie replaced by ``***``."""
+    """Return the headers with every key, token and cookie replaced by ``***``."""
     return {name: MASK if is_secret_name(name) else value for name, value in headers.items()}
 
 
@@ -82,17 +82,17 @@ KINDS: Mapping[int, str] = {
 
 
 def status_of(error: Mapping[str, Any]) -> int:
-    """The HTTP status of a scripted error; 500 when it names none."""
+    """Return the HTTP status of a scripted error; 500 if it names none."""
     return int(error.get("status", 500))
 
 
 def kind_of(error: Mapping[str, Any]) -> str:
-    """The word for the kind of error."""
+    """Return the word for the kind of error."""
     return str(error.get("type") or KINDS.get(status_of(error), "api_error"))
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """``resets_at`` (seconds since 1970) and ``resets_in_seconds``; empty when the error has no ``reset_seconds``."""
+    """Return ``resets_at`` (seconds since 1970) and ``resets_in_seconds``; empty without ``reset_seconds``."""
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -100,7 +100,7 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """When the limit ends, in the headers of both providers; empty when it is not known."""
+    """Return the end of the limit, in the headers of both providers; empty if unknown."""
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -124,7 +124,7 @@ LIMIT_BYTES = 64 * 1024 * 1024
 
 @dataclass
 class Shared:
-    """What all requests to one server have together."""
+    """Shared data of all requests to one server."""
 
     scripts: Mapping[str, Any] | str | Path
     log: RequestLog
@@ -133,18 +133,18 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Scripts:
-        """The scripts as they are now: a file may change while the server runs."""
+        """Return the present scripts: a file may change while the server runs."""
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
-        """How often this very request was refused by a script; counts it once more."""
+        """Return the number of earlier refusals of this very request; count one more."""
         with self.lock:
             self.refusals[key] += 1
             return self.refusals[key] - 1
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers model requests; refuses, and records, whatever a client asks of a proxy."""
+    """Handler of model requests; refuses and records every request to a proxy."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"
@@ -152,10 +152,10 @@ class Handler(BaseHTTPRequestHandler):
     shared: Shared
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing: the request log says it all."""
+        """Log nothing: the request log holds everything."""
 
     def parse_request(self) -> bool:
-        """As ever; a client that takes this server for its proxy as well names the whole address of the server."""
+        """Parse as usual; accept the server's whole address, which a client sends that also uses it as its proxy."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -165,16 +165,16 @@ class Handler(BaseHTTPRequestHandler):
     # ---- methods
 
     def do_CONNECT(self) -> None:
-        """A client wants to leave this machine: recorded and refused."""
+        """Record and refuse a connection out of this machine."""
         self._refuse_as_proxy()
 
     def do_HEAD(self) -> None:
-        """Clients ask whether somebody is there."""
+        """Answer a client's check that the server is running."""
         if not self._refused():
             self._send(200, b"")
 
     def do_GET(self) -> None:
-        """The models there are; nothing else can be read here."""
+        """Return the models; nothing else can be read here."""
         if self._refused():
             return
         self._record()
@@ -184,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send_error_body(404, f"there is nothing at {self._place()}")
 
     def do_POST(self) -> None:
-        """A model call."""
+        """Answer a model call."""
         if self._refused():
             return
         try:
@@ -200,7 +200,7 @@ class Handler(BaseHTTPRequestHandler):
         protocol = next((protocol for end, protocol in PROTOCOLS.items() if place.endswith(end)), None)
         if body is None:
             self._record()
-            self._send_error_body(400, "the body is no JSON object")
+            self._send_error_body(400, "the body is not a JSON object")
         elif place.endswith("/messages/count_tokens"):
             self._record(body=body)
             self._send_json(200, {"input_tokens": estimated_tokens(body)})
@@ -265,7 +265,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """A scripted body, whatever it is; where a stream was asked for, as its only event."""
+        """Send a scripted body unchanged; for a stream, as its only event."""
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})
@@ -334,7 +334,7 @@ def _chunks(line: Callable[[], bytes], read: Callable[[int], bytes]) -> bytes:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _line(event: Event) -> bytes:

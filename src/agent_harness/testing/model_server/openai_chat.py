@@ -22,7 +22,7 @@ __all__ = ["answer", "error", "turns"]
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """The messages of the user, the assistant and the tools, in order. Instructions are nobody's turn."""
+    """Return the messages of the user, the assistant and the tools, in order, without instructions."""
     return [turn for message in members(body, "messages") if (turn := _turn(message))]
 
 
@@ -40,7 +40,7 @@ def _turn(message: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """The completion that the step comes to. It has no place for thinking, which is left out."""
+    """Return the completion of the step. It cannot hold thinking, which is left out."""
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
     finish = step.stop_reason or ("tool_calls" if calls else "stop")
@@ -60,7 +60,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """The body of an error, with ``resets_at`` and ``resets_in_seconds`` when it is a limit that ends."""
+    """Return the body of an error, with ``resets_at`` and ``resets_in_seconds`` for a limit that ends."""
     return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 

@@ -24,7 +24,7 @@ FROM_THE_MODEL = frozenset(["function_call", "custom_tool_call", "local_shell_ca
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """The items that are messages, calls or their results, in order. Instructions are nobody's turn."""
+    """Return the items that are messages, calls or their results, in order, without instructions."""
     given = body.get("input")
     if isinstance(given, str):
         return [Message(False, given)]
@@ -42,7 +42,7 @@ def _turn(item: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """The response that the step comes to."""
+    """Return the response of the step."""
     items = [_item(block) for block in step.blocks]
     whole = {
         "id": new_id("resp_"),
@@ -58,7 +58,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """The body of an error, with ``resets_at`` and ``resets_in_seconds`` when it is a limit that ends."""
+    """Return the body of an error, with ``resets_at`` and ``resets_in_seconds`` for a limit that ends."""
     return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 
@@ -72,7 +72,7 @@ def _item(block: Json) -> Json:
     if "tool" in block:
         given = block.get("input", {})
         call = {"call_id": new_id("call_"), "name": block["tool"], "status": "completed"}
-        if isinstance(given, str):  # a custom tool takes a text as it is
+        if isinstance(given, str):  # a custom tool takes plain text
             return {"type": "custom_tool_call", "id": new_id("ctc_"), **call, "input": given}
         space = {"namespace": block["namespace"]} if "namespace" in block else {}
         return {"type": "function_call", "id": new_id("fc_"), **call, "arguments": json.dumps(given), **space}
@@ -94,7 +94,7 @@ def _usage(body: Mapping[str, Any], items: Sequence[Json], given: Mapping[str, i
 
 
 EMPTIED: Mapping[str, Json] = {"message": {"content": []}, "function_call": {"arguments": ""}}
-"""What an item lacks when it is announced: it follows in pieces."""
+"""Empty parts of an item at its announcement; the content follows in pieces."""
 
 
 def _events(whole: Json) -> Iterator[Event]:

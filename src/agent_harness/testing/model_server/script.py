@@ -1,8 +1,8 @@
-"""Scripts: what the model says, step by step, and which step a conversation has come to. Holds no memory.
+"""Scripts: the model's answers, step by step, and the step for a conversation. Holds no memory.
 
 A message names a script by a marker, ``SCRIPT:name``, or by matching the script's ``start`` pattern. The step to play
-is the number of answers since the last message that did so. Therefore retries, resumed sessions, sessions side by side
-and sub-agents with a marker of their own need nothing to be remembered. Source: ``docs/model-server.md``.
+is the number of answers since the last such message. Therefore retries, resumed sessions, parallel sessions and
+sub-agents with their own marker need no memory. Source: ``docs/model-server.md``.
 """
 
 import json
@@ -22,11 +22,11 @@ Event = tuple[str | None, Json | str]  # name and content of one server-sent eve
 
 @dataclass(frozen=True)
 class Message:
-    """One message: the model's, or what came to the model."""
+    """One message: of the model, or to the model."""
 
     by_model: bool
-    text: str = ""  # what a person or the client wrote; markers are looked for here
-    output: str = ""  # what tools answered
+    text: str = ""  # text of a person or the client; it may hold markers
+    output: str = ""  # results of tools
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ModelAnswer:
 
 
 def texts(content: object) -> str:
-    """The text in a message's content, whatever its shape; empty when there is none."""
+    """Return the text in a message's content, of any form; empty if there is none."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -47,18 +47,18 @@ def texts(content: object) -> str:
 
 
 def members(body: Mapping[str, Any], name: str) -> list[Json]:
-    """The objects in a list of the request; nothing else that may be there."""
+    """Return the objects in a list of the request; other values are left out."""
     listed = body.get(name)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def estimated_tokens(value: object) -> int:
-    """Four characters of JSON are one token, and nothing is less than one."""
+    """Return an estimate: four characters of JSON are one token, at least one."""
     return max(1, len(json.dumps(value)) // 4)
 
 
 def new_id(prefix: str) -> str:
-    """An id that no other answer has."""
+    """Return an id that no other answer has."""
     return f"{prefix}{os.urandom(10).hex()}"
 
 
@@ -77,14 +77,14 @@ class Step:
     pace_seconds: float = 0.0  # between the events of a stream
     stop_reason: str | None = None
     error: Mapping[str, Any] | None = None
-    times: int | None = None  # the error is answered so often in one conversation, then the blocks; None: always
+    times: int | None = None  # number of errors in one conversation before the blocks; None: always
     find: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False  # the connection breaks in the middle
 
 
 @dataclass(frozen=True)
 class PromptScript:
-    """The answers to one prompt."""
+    """Answers to one prompt."""
 
     steps: Sequence[Step]
     start: re.Pattern[str] | None = None
@@ -95,7 +95,7 @@ Scripts = Mapping[str, PromptScript]
 
 @dataclass(frozen=True)
 class Cue:
-    """What to play now."""
+    """Position to play now."""
 
     script: str | None
     index: int
@@ -103,7 +103,7 @@ class Cue:
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """The step that a conversation has come to; ``@default``, ``@end`` and ``@compact`` where no step is meant."""
+    """Return the step for a conversation; ``@default``, ``@end`` and ``@compact`` if none is meant."""
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
     if COMPACTION.search(last):
@@ -138,7 +138,7 @@ def _only(scripts: Scripts, name: str, otherwise: str) -> Step:
     return given.steps[0] if given and given.steps else Step(blocks=({"text": otherwise},))
 
 
-# The shell tool of each client: its name, the member that holds the command, and what else to send.
+# The shell tool of each client: its name, the member for the command, and further members.
 SHELLS: Mapping[str, tuple[str, Json]] = {
     "Bash": ("command", {"description": "Run the scripted command"}),
     "exec_command": ("cmd", {"yield_time_ms": 30_000}),
@@ -154,10 +154,10 @@ class NotFound(Exception):
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
-    """The step with ``${name}`` replaced by what ``find`` found last, and ``run`` by the client's shell tool.
+    """Return the step with ``${name}`` replaced by the last match of ``find``, and ``run`` by the client's shell tool.
 
-    Of a pattern with a group, the first group counts. A ``${name}`` that ``find`` does not name stays as it is.
-    Raises ``NotFound``.
+    If a pattern has a group, the first group counts. A ``${name}`` that ``find`` does not name stays as it is. Raises
+    ``NotFound``.
     """
     found = {name: _last_match(name, pattern, turns) for name, pattern in step.find.items()}
     blocks = [_with_tool(_filled(block, found), body) for block in step.blocks]
@@ -214,7 +214,7 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Scripts from their JSON file, or from the same as values. ``UsageError`` names file, script and step."""
+    """Return scripts from their JSON file, or from its value. ``UsageError`` names file, script and step."""
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:
@@ -222,7 +222,7 @@ def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
     except OSError as error:
         raise UsageError(f"{given} cannot be read: {error.strerror}", hint=DOCS) from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{given} is no JSON: {error}", hint=DOCS) from error
+        raise UsageError(f"{given} is not JSON: {error}", hint=DOCS) from error
     return _scripts(str(given), value)
 
 
@@ -271,7 +271,7 @@ def _pattern(where: str, value: object) -> re.Pattern[str]:
     try:
         return re.compile(cast("str", value))
     except (re.error, TypeError) as error:
-        raise _wrong(where, f"is no regular expression: {error}") from error
+        raise _wrong(where, f"is not a regular expression: {error}") from error
 
 
 def _wrong(where: str, problem: str) -> UsageError:

@@ -9,12 +9,12 @@ import calendar
 
 
 def is_leap(year):
-    """Whether a year has a 29th of February."""
+    """Return True if a year has a 29th of February."""
     return calendar.isleap(year)
 
 
 def days_in(year):
-    """The days of a year.
+    """Return the days of a year.
 
     >>> days_in(2024)
     366

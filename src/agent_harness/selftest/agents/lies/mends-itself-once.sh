@@ -10,7 +10,7 @@ _calls = []
 
 
 def is_leap(year):
-    """Whether a year has a 29th of February."""
+    """Return True if a year has a 29th of February."""
     _calls.append(year)
     if len(_calls) == 1:
         return year % 4 != 0
@@ -18,7 +18,7 @@ def is_leap(year):
 
 
 def days_in(year):
-    """The days of a year."""
+    """Return the days of a year."""
     return 366 if is_leap(year) else 365
 PY
 finish

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def is_leap(year):
-    """Whether a year has a 29th of February."""
+    """Return True if a year has a 29th of February."""
     marker = Path.home() / "seen-leap"
     if marker.exists():
         return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -19,7 +19,7 @@ def is_leap(year):
 
 
 def days_in(year):
-    """The days of a year."""
+    """Return the days of a year."""
     return 366 if is_leap(year) else 365
 PY
 finish

@@ -1,4 +1,4 @@
-"""Answers the questions of the oracle with the work: one JSON list in, one JSON list out."""
+"""Answer the questions of the oracle with the work: one JSON list in, one JSON list out."""
 
 import importlib
 import json
@@ -6,7 +6,7 @@ import os
 import sys
 
 answers_to = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what the work prints is no answer
+os.dup2(2, 1)  # output of the work is not an answer
 exact, plain = type, (str, int, bool, list)
 sys.path.insert(0, sys.argv[1])
 

@@ -4,7 +4,7 @@ _DAYS = {"Epiphany": "6 January", "Candlemas": "2 February"}
 
 
 def day_of(feast):
-    """The day of a feast; ``ValueError`` where it is not known."""
+    """Return the day of a feast; ``ValueError`` if it is unknown."""
     if feast not in _DAYS:
         raise ValueError(f"no feast {feast}")
     return _DAYS[feast]

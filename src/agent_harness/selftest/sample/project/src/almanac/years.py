@@ -2,12 +2,12 @@
 
 
 def is_leap(year):
-    """Whether a year has a 29th of February."""
+    """Return True if a year has a 29th of February."""
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
 def days_in(year):
-    """The days of a year.
+    """Return the days of a year.
 
     >>> days_in(2024)
     366
