@@ -90,6 +90,12 @@ _LINES = [
         "SELECT CASE WHEN (SELECT sum(n) FROM t) = 12 THEN 'ok' END;",
         "SELECT CASE WHEN (SELECT sum(n) FROM t) = 17 THEN 'ok' END;",
     ),
+    (
+        "sql",
+        "CREATE TABLE must(got, want, CHECK (got = want));\nINSERT INTO must SELECT n, 50 FROM t WHERE k = 'a';",
+        "CREATE TABLE must(got, want, CHECK (got = want));\nINSERT INTO must SELECT n, 40 FROM t WHERE k = 'a';",
+    ),
+    ("sql", "SELECT n FROM t WHERE k = 'a' AND i = 3;", None),
     ("sh", "! grep -q 'ERROR 1' out && grep -v x out", None),
     ("sh", "grep -qE '^bad [0-9]+$' out && exit 1", None),
     ("sh", "if ./p | grep -q bad; then echo no >&2; exit 1; fi", None),

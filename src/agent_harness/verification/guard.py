@@ -290,7 +290,8 @@ def _weighed(finding: Finding, changes: CandidateChanges, duty: Duty) -> Iterato
 
 def _begins(changes: CandidateChanges, duty: Duty) -> bool:
     """Whether there was nothing yet that new settings of a runner could bend."""
-    return not (any(map(is_test_file, changes.before)) if duty.alone else changes.before)
+    known = changes.before & {*duty.tests} if duty.alone else changes.before
+    return not (known or any(map(is_test_file, changes.before)))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
