@@ -181,6 +181,31 @@ def test_files_that_may_come(command: str, files: Mapping[str, str], new: Mappin
     assert said is None or said in findings[0].message
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# Settings.\nVERSION = 1.4.0\nFILES := a.c lib/b.c\n", None),
+        ("VERSION = 1.4.0; true\n", "VERSION is set"),
+        ("VERSION = $(shell true)\n", "VERSION is set"),
+        ("VERSION = --help\n", "VERSION is set"),
+        ("VERSION != echo 1\n", "VERSION is set"),
+        ("RUN = true\n", "RUN is set"),
+        ("VERSION = 1\nMAKEFLAGS += -i\n", "MAKEFLAGS is set"),
+        ("VERSION = 1\n.SHELLFLAGS = -n\n", "the line '.SHELLFLAGS = -n'"),
+        ("check:\n\ttrue\n", "recipe of check"),
+        ("export VERSION\n", "the line 'export VERSION'"),
+    ],
+)
+def test_a_new_file_that_the_item_names_may_set_values(text: str, said: str | None) -> None:
+    files = {"Makefile": "-include config.mk\ncheck:\n\t$(RUN) $(VERSION) $(FILES)\n".encode()}
+    tree = Tree(files.keys(), files.get, {})
+    new = FileChange(path="config.mk", status="A", after=text.encode())
+    changes = CandidateChanges(files=(new,), before=frozenset(files), after=frozenset({*files, new.path}))
+    duty = of_command(tree, named_by("make check", tree), asked="config.mk defines VERSION = 1.4.0")
+    findings = survey(changes, duty).findings
+    assert [(said or "") in each.message for each in findings] == ([True] if said else [])
+
+
 RULES = {
     "Makefile": "include mk/*.mk\nCASES = one\ncheck: lint\n\t$(RUN) $(CASES)\n",
     "mk/a.mk": "RUN = sh run.sh\nlint:\n\t./l.sh\n",

@@ -194,8 +194,9 @@ def _command_case(
         may_change=check.may_change,
         import_roots=runner.import_roots if named.python else (),
         follows_moves=follows_moves,
+        asked=check.asked,
     )
-    guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change))
+    guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change, asked=check.asked))
     changes = between(git, objects, base, candidate, wanted=guard.decides)
     guard, changes = _named_now(git, guard, changes, check.command, candidate)
     runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)

@@ -17,6 +17,7 @@ from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.verification import sources
 from agent_harness.verification.case import Case
 from agent_harness.verification.checkout import Edits, Overlay
+from agent_harness.verification.command.bending import is_named
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
@@ -96,15 +97,11 @@ def gone_values(case: Case) -> dict[str, bytes]:
     reached = [
         path
         for path in gone
-        if not _is_named(path, f"{texts}\n{case.asked}")
+        if not is_named(path, f"{texts}\n{case.asked}")
         and (any(fnmatch(path, each) for each in patterns) or f"{posixpath.dirname(path) or '.'}/" in texts)
     ]
     read_files = ((path, case.tree.read(path)) for path in reached)
     return {path: before for path, before in read_files if before is not None}
-
-
-def _is_named(path: str, text: str) -> bool:
-    return bool(re.search(rf"(?<![\w-]){re.escape(posixpath.basename(path))}(?![\w-])", text))
 
 
 def compared_result(case: Case, command: str) -> None:
