@@ -197,7 +197,7 @@ def test_files_that_may_come(command: str, files: Mapping[str, str], new: Mappin
     ],
 )
 def test_a_new_file_that_the_item_names_may_set_values(text: str, said: str | None) -> None:
-    files = {"Makefile": "-include config.mk\ncheck:\n\t$(RUN) $(VERSION) $(FILES)\n".encode()}
+    files = {"Makefile": b"-include config.mk\ncheck:\n\t$(RUN) $(VERSION) $(FILES)\n"}
     tree = Tree(files.keys(), files.get, {})
     new = FileChange(path="config.mk", status="A", after=text.encode())
     changes = CandidateChanges(files=(new,), before=frozenset(files), after=frozenset({*files, new.path}))

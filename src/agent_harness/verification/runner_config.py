@@ -60,7 +60,7 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """A file that test runners collect by its name, or by its folder: ``__tests__``, and ``tests`` of a Rust package."""
+    """A file that test runners collect by its name, or by its folder: ``__tests__``, and ``tests`` of Rust."""
     pure = PurePosixPath(path)
     by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
     return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
