@@ -27,7 +27,7 @@ from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
 from agent_harness.verification.command.script_place import placed
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
 
-__all__ = ["EVERYTHING", "JUDGE_NAME", "AbsentFile", "Named", "joined", "named_by"]
+__all__ = ["EVERYTHING", "EXPECTED", "JUDGE_NAME", "AbsentFile", "Named", "joined", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
@@ -100,7 +100,7 @@ _RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {
 }
 _SETTINGS_FROM = frozenset({"-c", "--config", "--config-file", "--rcfile", "--settings", "-f", "--file", "--makefile"})
 _COMPARING = frozenset({"diff", "cmp", "comm"})
-_EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
+EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
 JUDGE_NAME = re.compile(r"(^|[/_.-])(checks?|verify|validate|tests?|lint|ci|assert|spec|selftest)([/_.-]|$)")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
@@ -329,7 +329,7 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
-        found.scripts.update(path for path in _paths(found, rest, folder) if _EXPECTED.search(path))
+        found.scripts.update(path for path in _paths(found, rest, folder) if EXPECTED.search(path))
     if program in _ASKING:
         after = (_joined(folder, then) for word, then in pairwise(rest) if word in _IS_THERE)
         found.looked_for.update(filter(None, after))
@@ -446,7 +446,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
                     _beside(found, posixpath.join(posixpath.dirname(here), *each.split(".")), (".py",), within=here)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
                 word = _resolved(found, node.value, folder) or _resolved(found, node.value, here)
-                if word and (word.endswith((".sh", ".bash")) or _EXPECTED.search(word)):
+                if word and (word.endswith((".sh", ".bash")) or EXPECTED.search(word)):
                     _script(found, posixpath.relpath(word, folder or "."), folder, filtered=False)
     for each in _REQUIRED.findall(content) if tree is None else ():
         _beside(

@@ -18,10 +18,11 @@ from agent_harness.verification import sources
 from agent_harness.verification.case import Case
 from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.bending import is_named
+from agent_harness.verification.command.named_files import EXPECTED
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
-from agent_harness.verification.runner_config import is_runner_config
+from agent_harness.verification.runner_config import in_test_folder, is_runner_config
 from agent_harness.verification.verdict import Run
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
@@ -111,6 +112,15 @@ def compared_result(case: Case, command: str) -> None:
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
         case.noticed = False
         case.not_asked = f"it compares {results[0]}, which the work brought along and the check does not write"
+
+
+def rewritten_values(case: Case) -> None:
+    """Tell that the run of the check rewrites values that are expected: it agrees with whatever stands there then."""
+    for path in case.runs["proof"].rewritten:
+        is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.duty.checks.files
+        if is_expected and holds_values(path):
+            case.noticed, case.not_asked = False, f"its run rewrites {path}, with which it compares"
+            return
 
 
 def replaced_parts(case: Case) -> None:

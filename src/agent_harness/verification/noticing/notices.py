@@ -19,6 +19,7 @@ from agent_harness.verification.command.put_back import (
     has_mark,
     put_values_back,
     replaced_parts,
+    rewritten_values,
     without_mark,
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
@@ -41,7 +42,13 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Whether the check notices."""
+    """Whether the check notices, and compares with what was there before it ran."""
+    _notice(case)
+    if case.noticed and not case.ended:
+        rewritten_values(case)
+
+
+def _notice(case: Case) -> None:
     if case.proof is None:
         return
     if why := _not_asked(case):
