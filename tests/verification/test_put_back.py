@@ -288,7 +288,12 @@ def test_a_result_that_is_brought_along_is_only_checked(make_repo: Make, work: F
 
 GOLDEN = "import work\n\n\ndef test_total():\n    assert work.total(2) == open('tests/golden/total.txt').read()\n"
 REWRITES = "def total(n):\n    text = f'{n}!'\n    open('tests/golden/total.txt', 'w').write(text)\n    return text\n"
-KEEPS = "def total(n):\n    open('count.txt', 'w').write('1')\n    open('out/total.txt', 'w').write('2')\n    return f'{n}'\n"
+KEEPS = """\
+def total(n):
+    open("count.txt", "w").write("1")
+    open("out/total.txt", "w").write("2")
+    return f"{n}"
+"""
 
 
 @pytest.mark.parametrize(

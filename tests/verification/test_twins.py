@@ -256,3 +256,19 @@ def test_a_value_that_the_work_does_not_compare_is_only_checked(repo: JudgedProj
 
     assert (verdict.accepted, verdict.noticed) == (True, not told), verdict
     assert told in verdict.not_asked
+
+
+KEYS = "def sub(a, b):\n    return {'left': None, 'right': None}\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("assert set(sub(5, 3)) == {'left', 'right'}\n    assert len(sub(1, 1)) == 2", ["weak_test"]),
+        ("assert sub(5, 3) == {'left': None, 'right': None}", []),
+    ],
+)
+def test_tests_that_ask_for_keys_alone_prove_nothing(repo: JudgedProject, test: str, found: list[str]) -> None:
+    code = SUB_CODE.partition("def sub")[0] + KEYS
+    verdict = repo.judge({"src/calc.py": code, SUB: f"{IMPORTS}def test_sub():\n    {test}\n"})
+    assert codes(verdict) == found

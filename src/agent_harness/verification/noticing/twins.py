@@ -30,7 +30,7 @@ _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
     "if isinstance(v, (int, float)) else v[::-1] + type(v)('~') if isinstance(v, str) else v[::-1] + b'~' "
     "if isinstance(v, bytes) else v[1:] + v[:1] * 2 or type(v)(['~']) if isinstance(v, (list, tuple)) "
-    "else {k: g(g, w) for k, w in v.items()} or {'~': '~'} if isinstance(v, dict) "
+    "else {k: '~' if w is None else g(g, w) for k, w in v.items()} or {'~': '~'} if isinstance(v, dict) "
     "else type(v)([*v, '~']) if isinstance(v, (set, frozenset)) "
     "else [(c, [object.__setattr__(c, n, g(g, getattr(v, n))) for n in v.__dataclass_fields__])[0] "
     "for c in [__import__('copy').copy(v)]][0] if hasattr(type(v), '__dataclass_fields__') else v)"
@@ -226,7 +226,7 @@ def _other_value(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(each if (other := _other_value(each)) is None else other for each in value or "~")
     if type(value) is dict:
-        return {key: _other_value(each) for key, each in value.items()} or {"~": "~"}
+        return {key: "~" if each is None else _other_value(each) for key, each in value.items()} or {"~": "~"}
     return None
 
 
