@@ -270,5 +270,5 @@ KEYS = "def sub(a, b):\n    return {'left': None, 'right': None}\n"
 )
 def test_tests_that_ask_for_keys_alone_prove_nothing(repo: JudgedProject, test: str, found: list[str]) -> None:
     code = SUB_CODE.partition("def sub")[0] + KEYS
-    verdict = repo.judge({"src/calc.py": code, SUB: f"{IMPORTS}def test_sub():\n    {test}\n"})
+    verdict = repo.judge({"src/calc.py": code, SUB: f"{IMPORTS}def test_sub():\n    {test}\n"}, options=Strictness())
     assert codes(verdict) == found
