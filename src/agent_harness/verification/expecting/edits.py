@@ -15,7 +15,7 @@ _IN_PATTERN = re.compile(
     r"\\.|\[\^?\]?(?:\[:\w+:\]|[^\]])*\]|\\?\{\d*,?\d*\\?\}|\(\?[^)]{0,20}\)?|\$\w+|(?P<plain>[^\W_](?!\\?[*?{]))",
     re.DOTALL,
 )
-_KEY = re.compile(r"[\"']?[A-Za-z][\w.-]*[\"']?(?:\s|\\s|[*+])*[:=](?:\s|\\s|[*+])*[\"']?(?=[^\W_])")
+_KEY = re.compile(r"[\"']?(?<![\w.-])[A-Za-z][\w.-]*[\"']?(?:\s|\\s|[*+])*[:=](?:\s|\\s|[*+])*[\"']?(?=[^\W_])")
 """What stands before a value and says which one it is: ``"sum": `` and ``sum=``."""
 _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
@@ -55,19 +55,19 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 def other_pattern(inside: str, at: int) -> list[Edit]:
     """The edits of a regular expression after which it finds something else, whichever of its branches was meant."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
-    behind_keys = {key.end() for key in _KEY.finditer(inside)}
+    known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
     for place in places:
-        run = inside[place : next(each for each in count(place) if each not in places)]
-        growth = _growth(run)[: _SHORT_GROWTH if place in behind_keys else None] if place - 1 not in places else ""
+        run = inside[place : next(each for each in count(place) if each not in known)]
+        growth = _growth(run)[: _SHORT_GROWTH if place in behind_keys else None] if place - 1 not in known else ""
         found.append(Edit(at + place, at + place + 1, _other(inside[place]) + growth))
     return found
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
     """Those of these places that stand in no key of a value: another key is found nowhere, whatever its value."""
-    keys = [range(*key.span()) for key in _KEY.finditer(inside)]
-    return [place for place in places if not any(place in key for key in keys)]
+    of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
+    return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
