@@ -244,3 +244,16 @@ def test_only_a_person_opens_the_network(make_repo: Make, settings: SandboxSetti
         run = runner.run_plainly(checkout, "readlink /proc/self/ns/net", 60.0, at_home=False)
 
     assert (run.output.strip() == os.readlink("/proc/self/ns/net")) == (network == OPEN)
+
+
+CALLS = "from work import call\n\n\ndef test_call():\n    assert call({}) == 3\n"
+
+
+@pytest.mark.parametrize(("given", "told"), [("lambda: 2", "0 of 1 calls could be replayed"), ("2", "")])
+def test_calls_that_cannot_be_made_again_are_only_checked(make_repo: Make, given: str, told: str) -> None:
+    repo = make_repo({"test_work.py": CALLS.format(given)}, resolved=False)
+    check = CommandCheck(command="python3 -m pytest -q", timeout_seconds=60.0)
+    work = "def call(given):\n    return 1 + (given() if callable(given) else given)\n"
+    verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit({"work.py": work}))
+
+    assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, not told, told), verdict

@@ -10,6 +10,7 @@ import pytest
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.duties import behind, of_command
 from agent_harness.verification.guard import Duty, Survey, survey
+from agent_harness.verification.runner_config import is_test_file
 
 Files = Mapping[str, str | None]
 
@@ -681,3 +682,20 @@ def test_scripts_for_tests_that_were_there_stay_beside_the_one_that_is_run() -> 
 )
 def test_new_files_that_pick_the_tests_or_their_program(files: Files, found: set[str]) -> None:
     assert rejecting(surveyed(files)) == found
+
+
+def test_tests_that_a_pattern_finds_were_there_as_well() -> None:
+    new = FileChange(path="tests/__init__.py", status="A", before=None, after=b"def load_tests(*_):\n    return 0\n")
+    before = frozenset({"tests/check_a.py"})
+    duty = Duty(tests={"tests", *before}, alone=True)
+    assert rejecting(survey(CandidateChanges(files=(new,), before=before, after=before | {new.path}), duty))
+
+
+@pytest.mark.parametrize("path", ["t/table.t", "crates/a/tests/rle.rs", "pkg/a_test.go", "web/__tests__/a.js"])
+def test_test_files_of_other_runners(path: str) -> None:
+    assert is_test_file(path)
+
+
+@pytest.mark.parametrize("path", ["src/rle.rs", "tests/common/mod.rs", "t/lib/Help.pm"])
+def test_other_files_of_these_runners(path: str) -> None:
+    assert not is_test_file(path)

@@ -92,6 +92,8 @@ def findings_on(changes: CandidateChanges, command: str, files: Mapping[str, str
         ),
         ("sh ci/app.sh | grep OK", {"ci/app.sh": ""}, {"ci/app.sh"}),
         ("S=$(cat name); sh $S; for x in $(ls); do sh $x; done", {"a.sh": ""}, set[str]()),
+        ("cat schema.sql checks/a.sql | sqlite3", {"checks/a.sql": "", "schema.sql": "the work"}, {"checks/a.sql"}),
+        ("sqlite3 < checks/a.sql && ./app < checks/a.txt", {"checks/a.sql": "", "checks/a.txt": ""}, {"checks/a.sql"}),
         ("sh e2e.sh", {"e2e.sh": "node server.js & curl -f localhost\nkill $!", "server.js": "the work"}, {"e2e.sh"}),
         ("sh e2e.sh", {"e2e.sh": "sh a.sh &\nnode b.js &\nwait", "a.sh": "", "b.js": ""}, ...),
     ],
@@ -117,6 +119,12 @@ STARTS = {
         ("python3 -m unittest -q test_b", {"test_b.py": "", "test_m.py": ""}, {"test_b.py"}),
         ("python3 -m unittest pkg.test_b.T.test_x", {"pkg/test_b.py": "", "pkg/test_m.py": ""}, {"pkg/test_b.py"}),
         ("python3 -m unittest discover", {"test_b.py": ""}, {EVERYTHING}),
+        (
+            "python3 -m unittest discover -s tests -p 'check_*.py'",
+            {"tests/check_a.py": "", "tests/b.py": "", "check_c.py": ""},
+            {"tests", "tests/check_a.py"},
+        ),
+        ("python3 -m unittest discover --pattern=c_*.py", {"a/c_a.py": "", "d.py": ""}, {EVERYTHING, "a/c_a.py"}),
         ("npm test -- a.test.js", {"package.json": NODE_TEST, "a.test.js": ""}, {"a.test.js"}),
         ("npm t a.test.js", {"package.json": NODE_TEST, "a.test.js": ""}, {"a.test.js"}),
         ("npm test -w pkg", {"package.json": NODE_TEST, "pkg/a.test.js": ""}, {EVERYTHING}),
@@ -171,6 +179,31 @@ def test_files_that_may_come(command: str, files: Mapping[str, str], new: Mappin
     findings = findings_on(changes, command, files)
     assert [each.code for each in findings] == (["check_changed"] if said else [])
     assert said is None or said in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# Settings.\nVERSION = 1.4.0\nFILES := a.c lib/b.c\n", None),
+        ("VERSION = 1.4.0; true\n", "VERSION is set"),
+        ("VERSION = $(shell true)\n", "VERSION is set"),
+        ("VERSION = --help\n", "VERSION is set"),
+        ("VERSION != echo 1\n", "VERSION is set"),
+        ("RUN = true\n", "RUN is set"),
+        ("VERSION = 1\nMAKEFLAGS += -i\n", "MAKEFLAGS is set"),
+        ("VERSION = 1\n.SHELLFLAGS = -n\n", "the line '.SHELLFLAGS = -n'"),
+        ("check:\n\ttrue\n", "recipe of check"),
+        ("export VERSION\n", "the line 'export VERSION'"),
+    ],
+)
+def test_a_new_file_that_the_item_names_may_set_values(text: str, said: str | None) -> None:
+    files = {"Makefile": b"-include config.mk\ncheck:\n\t$(RUN) $(VERSION) $(FILES)\n"}
+    tree = Tree(files.keys(), files.get, {})
+    new = FileChange(path="config.mk", status="A", after=text.encode())
+    changes = CandidateChanges(files=(new,), before=frozenset(files), after=frozenset({*files, new.path}))
+    duty = of_command(tree, named_by("make check", tree), asked="config.mk defines VERSION = 1.4.0")
+    findings = survey(changes, duty).findings
+    assert [(said or "") in each.message for each in findings] == ([True] if said else [])
 
 
 RULES = {

@@ -286,6 +286,26 @@ def test_a_result_that_is_brought_along_is_only_checked(make_repo: Make, work: F
     assert says in verdict.not_asked
 
 
+GOLDEN = "import work\n\n\ndef test_total():\n    assert work.total(2) == open('tests/golden/total.txt').read()\n"
+REWRITES = "def total(n):\n    text = f'{n}!'\n    open('tests/golden/total.txt', 'w').write(text)\n    return text\n"
+KEEPS = """\
+def total(n):
+    open("count.txt", "w").write("1")
+    open("out/total.txt", "w").write("2")
+    return f"{n}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "says"), [(REWRITES, "its run rewrites tests/golden/total.txt, with which it compares"), (KEEPS, "")]
+)
+def test_expected_values_that_the_run_rewrites_are_only_checked(make_repo: Make, work: str, says: str) -> None:
+    base = {"tests/test_total.py": GOLDEN, "tests/golden/total.txt": "2", "out/total.txt": "1", "count.txt": "0"}
+    verdict = judged(make_repo, "python3 -m pytest -q tests", base, {"work.py": work})
+
+    assert (verdict.accepted, verdict.noticed, verdict.not_asked) == (True, not says, says), verdict
+
+
 def test_a_link_that_leads_out_of_the_repository_is_not_accepted(make_repo: Make) -> None:
     repo = make_repo({"check.py": CHECK, "work.py": "", "lib/a.py": WORK}, resolved=False)
     for target, is_accepted in (("lib/a.py", True), ("/srv/work.py", False), ("../../work.py", False)):

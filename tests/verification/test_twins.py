@@ -216,3 +216,59 @@ def test_answers_of_every_kind_have_another_one_of_their_type() -> None:
     assert otherwise.files["work.py"].count(b"@(lambda") == 4
     assert again.files["work.py"].count(b"@(lambda") == 3  # neither a generator nor a coroutine
     assert len(twins.of_answers([change(ANSWERING)], calls, {("work.py", "length")})) == 1
+
+
+MONEY = "class Money:\n    def __init__(self, *a):\n        self.a = a\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "changed"),
+    [
+        ("assert add() == Money(350, 'EUR')", ["Money(526, 'EUR')", "Money(350, 'EURR')"]),
+        ("want = [Money(-1)]\n    assert add() == want", ["[Money(-2)]"]),
+        ("assert Money(1) == Money(1)", ["Money(1) == Money(2)"]),
+        ("assert add() in (Money(1), Money(2))", []),
+        ("assert add() == Money(1) or add() == Money(2)", []),
+        ("assert add() == Decimal('1')", []),
+        ("assert add() < Money(1)", []),
+    ],
+)
+def test_one_value_of_an_object_is_changed(test: str, changed: list[str]) -> None:
+    tests = FileChange(path="test_a.py", status="M", after=f"def test_a():\n    {test}\n".encode())
+    work = FileChange(path="money.py", status="A", after=MONEY.encode())
+
+    found = twins.of_fields([tests], [work])
+    assert [text in each.files["test_a.py"].decode() for each, text in zip(found, changed, strict=True)] == [
+        True for _ in changed
+    ]
+    assert all(each.lines["test_a.py::test_a"].endswith("of test_a.py") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("equal", "told"),
+    [("self.a == other.a", ""), ("self.a[1:] == other.a[1:]", f"when one value in line 5 of {SUB} is changed")],
+)
+def test_a_value_that_the_work_does_not_compare_is_only_checked(repo: JudgedProject, equal: str, told: str) -> None:
+    code = SUB_CODE.replace("return a - b", "return Money(a - b, 'EUR')")
+    code += f"\n\n{MONEY}\n    def __eq__(self, other):\n        return {equal}\n\n    __hash__ = None\n"
+    test = "from calc import Money, sub\n\n\ndef test_sub():\n    assert sub(5, 3) == Money(2, 'EUR')\n"
+    verdict = repo.judge({"src/calc.py": code, SUB: test})
+
+    assert (verdict.accepted, verdict.noticed) == (True, not told), verdict
+    assert told in verdict.not_asked
+
+
+KEYS = "def sub(a, b):\n    return {'left': None, 'right': None}\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("assert set(sub(5, 3)) == {'left', 'right'}\n    assert len(sub(1, 1)) == 2", ["weak_test"]),
+        ("assert sub(5, 3) == {'left': None, 'right': None}", []),
+    ],
+)
+def test_tests_that_ask_for_keys_alone_prove_nothing(repo: JudgedProject, test: str, found: list[str]) -> None:
+    code = SUB_CODE.partition("def sub")[0] + KEYS
+    verdict = repo.judge({"src/calc.py": code, SUB: f"{IMPORTS}def test_sub():\n    {test}\n"}, options=Strictness())
+    assert codes(verdict) == found

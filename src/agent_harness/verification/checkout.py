@@ -92,11 +92,20 @@ class Checkout:
 
     def disturbed(self) -> list[str]:
         """Tests and runner settings of the checkout that are no longer as they were checked out, or new since."""
-        listed = Git(self.top).run("ls-files", "-z", "-t", "--modified", "--others").split(b"\0")
-        paths = [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
+        paths = self._changed("--modified", "--others")
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
         return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
+
+    def rewritten(self) -> tuple[str, ...]:
+        """Paths of the project whose files are no longer as they were checked out."""
+        places = ((self.top / path) for _, path in self._changed("--modified"))
+        return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
+
+    def _changed(self, *kinds: str) -> list[tuple[bytes, str]]:
+        """What git tells of these kinds of files: the sign of its state, and its path in the checkout."""
+        listed = Git(self.top).run("ls-files", "-z", "-t", *kinds).split(b"\0")
+        return [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
 
 
 def _content(path: Path) -> bytes | None:

@@ -80,6 +80,7 @@ def of_session(
         examples=examples,
         read=frozenset(claim.files_read),
         story=frozenset(claim.story),
+        asked=claim.asked,
         test_files=frozenset(own_files),
         protected=frozenset(map(_clean, claim.protected)),
         may_change=tuple(claim.may_change),
@@ -96,6 +97,7 @@ def of_command(
     may_change: Collection[str] = (),
     import_roots: Iterable[str] = (),
     follows_moves: bool = False,
+    asked: str = "",
     item: str = "this task",
 ) -> Duty:
     """The duty of an item that a command proves; ``named`` is what this one names or loads, and ``item`` what it is."""
@@ -105,6 +107,7 @@ def of_command(
         tests=named.tests,
         checks=named,
         may_change=tuple(may_change),
+        asked=asked,
         python=named.python,
         alone=True,
         most_moved=_MOST_MOVED if follows_moves else 0,
@@ -120,11 +123,11 @@ def of_command(
     )
 
 
-def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]) -> Duty | None:
+def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> Duty | None:
     """Return the duty towards the checks of other items; ``None`` if there are none."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
-    duty = of_command(tree, named, may_change=may_change, item=item)
+    duty = of_command(tree, named, may_change=may_change, asked=asked, item=item)
     return replace(duty, most_moved=None) if named.texts else None
 
 

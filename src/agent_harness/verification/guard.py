@@ -83,6 +83,7 @@ class Duty:
     conftests: Collection[str] = ()  # of the base
     variables: Collection[str] = ()  # names in them, and in the runner's settings, that variables may have
     python: bool = True  # an interpreter has a part in the checks
+    asked: str = ""  # what the item says in words
     alone: bool = False  # one command judges, and no suite of the base: all tests that were there are given with it
     most_moved: int | None = None  # test files that may have moved: the command runs once for each
     words: Words = field(default_factory=Words)
@@ -290,7 +291,8 @@ def _weighed(finding: Finding, changes: CandidateChanges, duty: Duty) -> Iterato
 
 def _begins(changes: CandidateChanges, duty: Duty) -> bool:
     """Whether there was nothing yet that new settings of a runner could bend."""
-    return not (any(map(is_test_file, changes.before)) if duty.alone else changes.before)
+    known = changes.before & {*duty.tests} if duty.alone else changes.before
+    return not (known or any(map(is_test_file, changes.before)))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
@@ -389,7 +391,7 @@ def _of_commands(change: FileChange, kind: _Kind, duty: Duty) -> Finding | None:
     if kind.own or (kind.test and change.path.endswith(".py")):
         return None
     words = duty.words
-    if why := bent(change, duty.checks):
+    if why := bent(change, duty.checks, duty.asked):
         text = (words.check if kind.was_there else words.new_check).format(change.path, why)
         return Finding(words.check_code, CRITICAL, text + words.end, {"path": change.path, "reason": why})
     if why := bent(change, duty.environment):

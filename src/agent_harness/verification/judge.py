@@ -194,8 +194,9 @@ def _command_case(
         may_change=check.may_change,
         import_roots=runner.import_roots if named.python else (),
         follows_moves=follows_moves,
+        asked=check.asked,
     )
-    guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change))
+    guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change, asked=check.asked))
     changes = between(git, objects, base, candidate, wanted=guard.decides)
     guard, changes = _named_now(git, guard, changes, check.command, candidate)
     runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)
@@ -291,16 +292,12 @@ def _prove(case: Case) -> None:
             _run_where_moved(case, command)
 
 
-_BY_PATTERN = re.compile(r"\s(?:-p|--pattern)\b")
 _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Tests that a run without a report left out, where no file of the check, and no other test, speaks of it.
-
-    Files that are found by a pattern of the command are not known.
-    """
-    is_asked = case.runner.by_exit_status and run.report is None and not _BY_PATTERN.search(case.proof or "")
+    """Tests that a run without a report left out, where no file of the check, and no other test, speaks of it."""
+    is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
     tests = (path for path in sorted(case.tree.paths) if in_test_folder(path) or is_test_file(path))

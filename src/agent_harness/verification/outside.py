@@ -35,6 +35,8 @@ def replay(case: Case) -> None:
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
+    if unkept := 0 if any(each.recorded for each in seen) else sum(each.unkept for each in seen):
+        case.replayed = Replayed(unkept)
     if not seen or not seen[at].recorded or not (python := runner.python_of(command, seen[at].python)):
         return
     with (

@@ -18,7 +18,7 @@ from typing import Any
 
 from agent_harness.verification.changes import CandidateChanges, FileChange
 
-TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
+TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "t"})
 _TEST_NAMES = (
     "test_*.py",
     "*_test.py",
@@ -27,6 +27,7 @@ _TEST_NAMES = (
     "*.spec.[jt]s*",
     "*_test.go",
     "*_spec.rb",
+    "*.t",
 )
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
 _TOML_FILES = frozenset({"pytest.toml", ".pytest.toml", "pyproject.toml"})
@@ -59,9 +60,10 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """A file that test runners collect by its name, or that lies in ``__tests__``."""
+    """A file that test runners collect by its name, or by its folder: ``__tests__``, and ``tests`` of Rust."""
     pure = PurePosixPath(path)
-    return any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES) or "__tests__" in pure.parts
+    by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
+    return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
 
 
 def in_test_folder(path: str) -> bool:

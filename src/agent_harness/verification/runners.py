@@ -72,8 +72,9 @@ class Runner(ABC):
             return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """The check on the candidate."""
-        return self.run(commit, command, terms)
+        """The check on the candidate, with the files of the commit that it has rewritten."""
+        with self.place(commit, terms.overlays) as checkout:
+            return replace(self.start(checkout, command, terms), rewritten=checkout.rewritten())
 
     @abstractmethod
     def passed(self, run: Run) -> bool:

@@ -96,6 +96,7 @@ class Run:
     calls: tuple[Calls, ...] = ()  # of each test runner in it, where they were watched, or made again
     seen: Report = field(default_factory=Report)  # what the witness was told, also of a run that is not believed
     started: bool = False  # a pytest with the witness, that takes our options
+    rewritten: tuple[str, ...] = ()  # files of the commit that are no longer as they were; asked of the proof
     goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
 
     @property

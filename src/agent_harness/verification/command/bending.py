@@ -25,11 +25,14 @@ _SHOWN = 60
 Line = tuple[int, str]
 
 
-def bent(change: FileChange, named: Named) -> str | None:
-    """Return why a change of a file that commands load, or would load, is refused; ``None`` if it is free."""
+def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
+    """Return why a change of a file that commands load, or would load, is refused; ``None`` if it is free.
+
+    ``asked`` are the words of the item: a new file that they name may set values.
+    """
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
-        return next(filter(None, (_comes(change, each) for each in found)), None)
+        return next(filter(None, (_comes(change, each, is_named(change.path, asked)) for each in found)), None)
     if change.path not in named.files:
         return None
     return _obviously(change) or _bent(change.path, change.before or b"", change.after or b"", named)
@@ -79,14 +82,20 @@ def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
     return f"what is new acts on what was there: {acting[0]}" if acting else None
 
 
-def _comes(change: FileChange, absent: AbsentFile) -> str | None:
+def is_named(path: str, text: str) -> bool:
+    """Whether a text has the name of a file."""
+    return bool(re.search(rf"(?<![\w-]){re.escape(PurePosixPath(path).name)}(?![\w-])", text))
+
+
+def _comes(change: FileChange, absent: AbsentFile, is_asked: bool) -> str | None:
     """Return how a new file changes what a proof runs."""
     if absent.instead_of:
         return f"it is read in the place of {absent.instead_of}"
     if change.link or change.after is None:
         return "it cannot be compared"
     if absent.goals is not None:
-        why = weakened(absent.beside, f"{absent.beside}\n{_text(change.after)}", absent.goals)
+        text = f"{absent.beside}\n{_text(change.after)}"
+        why = weakened(absent.beside, text, absent.goals, sets_values=is_asked)
         return f"a makefile includes it, and {why}" if why else None
     return "a script runs it where it is there" if _lines(change.path, change.after) else None
 

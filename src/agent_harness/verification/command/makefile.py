@@ -20,6 +20,7 @@ _RULE = re.compile(r"(?P<targets>[^\t:=#][^:=#]*?)\s*::?(?!=)\s*(?P<rest>.*)$")
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)\s*(?:\+|\?|::?|!)?=\s*(?P<value>.*)$")
 _USED = re.compile(r"\$[({]([\w.-]+)[)}]|\$(\w)")
 _NAME = re.compile(r"[\w./%+$(){}][\w./%+$(){}:-]*$")
+_PLAIN = re.compile(r"[ :?+]=(?: [\w./+:][\w./+:-]*)*$")  # a value without options, and that means nothing to a shell
 _STEERING = frozenset({"SHELL", "MAKEFLAGS", "MAKE", "MFLAGS", "MAKEFILES", "VPATH", "PATH", "CURDIR"})
 _MOST_TARGETS = 500
 _INCLUDES = frozenset({"include", "-include", "sinclude"})
@@ -113,14 +114,15 @@ class Makefile:
         return found["value"] if found else written
 
 
-def weakened(before: str, after: str, goals: Collection[str]) -> str | None:
+def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
     """What of the way to these goals a changed makefile bends, in a few words; ``None`` when nothing.
 
-    Other rules may change, lists may grow, and rules and variables that were not there may come.
+    Other rules may change, lists may grow, and rules and variables that were not there may come. ``sets_values``:
+    variables for the recipes as well, if their values are plain words.
     """
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
-    return next(chain(_rules(old, new, wanted), _variables(old, new), _lines(old, new)), None)
+    return next(chain(_rules(old, new, wanted), _variables(old, new, sets_values), _lines(old, new)), None)
 
 
 def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
@@ -139,7 +141,7 @@ def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str
             yield f"{rule.targets[0]} changes how make works"
 
 
-def _variables(old: Makefile, new: Makefile) -> Iterator[str]:
+def _variables(old: Makefile, new: Makefile, sets_values: bool) -> Iterator[str]:
     used = {a or b for rule in old.rules for line in (*rule.needs, *rule.recipe) for a, b in _USED.findall(line)}
     used |= {a or b for text in old.variables.values() for a, b in _USED.findall(text)}
     leading = {
@@ -153,7 +155,8 @@ def _variables(old: Makefile, new: Makefile) -> Iterator[str]:
         if name in used and now != text and not (now and name not in leading and _lengthened(text, now)):
             yield f"{name} is set to something else"
     for name in new.variables.keys() - old.variables.keys():
-        if name in used or name in _STEERING or name.startswith("."):
+        is_value = sets_values and name not in leading and _PLAIN.search(new.variables[name])
+        if (name in used and not is_value) or name in _STEERING or name.startswith("."):
             yield f"{name} is set"
 
 

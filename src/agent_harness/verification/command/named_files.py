@@ -13,7 +13,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice, pairwise, product, takewhile
@@ -27,7 +27,7 @@ from agent_harness.verification.command.makefile import DEFAULT_GOAL, Makefile
 from agent_harness.verification.command.script_place import placed
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
 
-__all__ = ["EVERYTHING", "JUDGE_NAME", "AbsentFile", "Named", "joined", "named_by"]
+__all__ = ["EVERYTHING", "EXPECTED", "JUDGE_NAME", "AbsentFile", "Named", "joined", "named_by"]
 
 EVERYTHING = ""  # among the tests: whatever the runner finds
 _MOST_FILES = 200  # scripts that are read for further names
@@ -61,6 +61,7 @@ _OF_NPM = frozenset({"-w", "--workspace", "--prefix", "-C"})  # with a value
 _VERBS = frozenset({"run", "watch", "related", "bench"})  # of vitest
 _OF_MODULES = frozenset({"unittest", "nose2", "nosetests", "trial"})
 """Runners that are given tests by the names of their modules."""
+_BY_PATTERN = frozenset({"-p", "--pattern"})
 _TESTING_VERBS = frozenset({"test", "tests", "check", "verify", "t", "nextest", "ci"})
 _BUILD_TOOLS = frozenset(
     {"go", "cargo", "mvn", "mvnw", "gradle", "gradlew", "dotnet", "swift", "mix", "rake", "deno", "bun", "sbt", "lein"}
@@ -99,7 +100,7 @@ _RUN_BY_NAME: Mapping[str, tuple[str, ...]] = {
 }
 _SETTINGS_FROM = frozenset({"-c", "--config", "--config-file", "--rcfile", "--settings", "-f", "--file", "--makefile"})
 _COMPARING = frozenset({"diff", "cmp", "comm"})
-_EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
+EXPECTED = re.compile(r"expect|golden|snapshot|reference|fixture|baseline|approved", re.IGNORECASE)
 JUDGE_NAME = re.compile(r"(^|[/_.-])(checks?|verify|validate|tests?|lint|ci|assert|spec|selftest)([/_.-]|$)")
 _SHEBANG = re.compile(rb"#!.*\b(sh|bash|dash|zsh|ksh|ash)\b")
 _RUNS_TESTS = re.compile(rb"\b(pytest|unittest|nose2?)\b")
@@ -112,6 +113,7 @@ _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
+_IS_PROGRAM = re.compile(r"\.(?:sql|sh|py|pl|rb|js|jq|awk)$")
 _ASKING = frozenset({"[", "[[", "test"})
 _IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
 
@@ -263,6 +265,7 @@ def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool
             folder = _joined(folder, words[1] if len(words) > 1 else ".") or ""
         for each in _started(found, words, folder) if words and words[0] != "cd" else ():
             _command(found, each, folder, filtered=filtered)
+        _read_in(found, [target.text for sign, target in command.redirects if sign == "<"], folder)
         is_shell = name_of(words) in SHELLS and not script_file_at(words)
         if command.document and (is_shell or command.after == "|" or any(">" in sign for sign, _ in command.redirects)):
             _read(found, command.document.text, folder)
@@ -322,12 +325,19 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Expected output that something is compared with; files of which it is asked whether they are there."""
+    """Expected output, and what ``cat`` hands on of a check; files of which it is asked whether they are there."""
+    if program == "cat":
+        _read_in(found, rest, folder)
     if program in _COMPARING:
-        found.scripts.update(path for path in _paths(found, rest, folder) if _EXPECTED.search(path))
+        found.scripts.update(path for path in _paths(found, rest, folder) if EXPECTED.search(path))
     if program in _ASKING:
         after = (_joined(folder, then) for word, then in pairwise(rest) if word in _IS_THERE)
         found.looked_for.update(filter(None, after))
+
+
+def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
+    """Adds programs of a check that another program reads from its input, such as the SQL of assertions."""
+    found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
@@ -436,7 +446,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
                     _beside(found, posixpath.join(posixpath.dirname(here), *each.split(".")), (".py",), within=here)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
                 word = _resolved(found, node.value, folder) or _resolved(found, node.value, here)
-                if word and (word.endswith((".sh", ".bash")) or _EXPECTED.search(word)):
+                if word and (word.endswith((".sh", ".bash")) or EXPECTED.search(word)):
                     _script(found, posixpath.relpath(word, folder or "."), folder, filtered=False)
     for each in _REQUIRED.findall(content) if tree is None else ():
         _beside(
@@ -494,16 +504,26 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
     """A test runner: the tests that it is given, else all that it may find."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
+    patterns: list[str] = []
     before = ""
     for word in rest:
         name, _, value = word.partition("=")
         if before in _SETTINGS_FROM or (name in _SETTINGS_FROM and value):
             found.scripts.update(_paths(found, [value or word], folder))
+        elif program == "unittest" and _BY_PATTERN & {before, name}:
+            patterns.append(value or word)
         elif not word.startswith("-"):
             named = {*_test_paths(found, word, folder, modules=program in _OF_MODULES)}
             given |= named or _matching(found, program, before, word)
         before = word
-    found.tests.update(given or {_joined(folder, ".") or EVERYTHING})
+    given = given or {_joined(folder, ".") or EVERYTHING}
+    by_pattern = (path for path in found.tree.paths if any(fnmatchcase(path.rpartition("/")[2], p) for p in patterns))
+    other_names = {path for path in by_pattern if not is_test_file(path) and _is_below(path, given)}
+    found.tests.update(given, other_names)
+
+
+def _is_below(path: str, places: Collection[str]) -> bool:
+    return any(place == EVERYTHING or path.startswith(f"{place}/") for place in places)
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:

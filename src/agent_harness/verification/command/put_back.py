@@ -17,10 +17,12 @@ from agent_harness.kernel.shell.wrappers import name_of, program_at
 from agent_harness.verification import sources
 from agent_harness.verification.case import Case
 from agent_harness.verification.checkout import Edits, Overlay
+from agent_harness.verification.command.bending import is_named
+from agent_harness.verification.command.named_files import EXPECTED
 from agent_harness.verification.expecting.records import is_record, is_settings
 from agent_harness.verification.guard import ALLOWED_BY
 from agent_harness.verification.runner.execution import RunAsked
-from agent_harness.verification.runner_config import is_runner_config
+from agent_harness.verification.runner_config import in_test_folder, is_runner_config
 from agent_harness.verification.verdict import Run
 
 _MOST_SINGLE = 2  # data files that are put back one by one; of more, all at once
@@ -96,15 +98,11 @@ def gone_values(case: Case) -> dict[str, bytes]:
     reached = [
         path
         for path in gone
-        if not _is_named(path, f"{texts}\n{case.asked}")
+        if not is_named(path, f"{texts}\n{case.asked}")
         and (any(fnmatch(path, each) for each in patterns) or f"{posixpath.dirname(path) or '.'}/" in texts)
     ]
     read_files = ((path, case.tree.read(path)) for path in reached)
     return {path: before for path, before in read_files if before is not None}
-
-
-def _is_named(path: str, text: str) -> bool:
-    return bool(re.search(rf"(?<![\w-]){re.escape(posixpath.basename(path))}(?![\w-])", text))
 
 
 def compared_result(case: Case, command: str) -> None:
@@ -114,6 +112,15 @@ def compared_result(case: Case, command: str) -> None:
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
         case.noticed = False
         case.not_asked = f"it compares {results[0]}, which the work brought along and the check does not write"
+
+
+def rewritten_values(case: Case) -> None:
+    """Tell that the run of the check rewrites values that are expected: it agrees with whatever stands there then."""
+    for path in case.runs["proof"].rewritten:
+        is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.duty.checks.files
+        if is_expected and holds_values(path):
+            case.noticed, case.not_asked = False, f"its run rewrites {path}, with which it compares"
+            return
 
 
 def replaced_parts(case: Case) -> None:

@@ -164,7 +164,7 @@ class CommandRunner(Runner):
             yield checkout
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        return self.run_here(terms.seconds) if self.in_place else self.run(commit, command, terms)
+        return self.run_here(terms.seconds) if self.in_place else super().prove(commit, command, terms)
 
     def run_here(self, seconds: float | None = None) -> Run:
         """The command in the folder as it is."""

@@ -15,12 +15,15 @@ _IN_PATTERN = re.compile(
     r"\\.|\[\^?\]?(?:\[:\w+:\]|[^\]])*\]|\\?\{\d*,?\d*\\?\}|\(\?[^)]{0,20}\)?|\$\w+|(?P<plain>[^\W_](?!\\?[*?{]))",
     re.DOTALL,
 )
+_KEY = re.compile(r"[\"']?(?<![\w.-])[A-Za-z][\w.-]*[\"']?(?:\s|\\s|[*+])*[:=](?:\s|\\s|[*+])*[\"']?(?=[^\W_])")
+"""What stands before a value and says which one it is: ``"sum": `` and ``sum=``."""
 _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1204537896",
 )
 _UNLIKELY = {True: "84062951", False: "qxzjkvwy"}  # what a short value grows by; true: behind a digit
 _SHORT_DIGITS, _SHORT = 8, 4  # plain ones; below that a value stands anywhere by chance
+_SHORT_GROWTH = 2  # behind a key a value stands nowhere by chance, and work may answer with all that are near
 _LEADING = re.compile(r"0[xX][0-9a-fA-F]|0[bBoO]?[01]|\d\d?")
 _LIKE_ZERO = re.compile(r"[0_]*")
 
@@ -41,7 +44,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
     Only one that ``grows`` may become longer.
     """
-    places = [found.start() for found in _PLAIN.finditer(inside) if found["plain"]]
+    places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
         plain = "".join(inside[each] for each in places)
@@ -51,13 +54,20 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
     """The edits of a regular expression after which it finds something else, whichever of its branches was meant."""
-    places = {found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]}
+    places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
+    known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
-    for place in sorted(places):
-        run = inside[place : next(each for each in count(place) if each not in places)]
-        growth = _growth(run) if place - 1 not in places else ""
+    for place in places:
+        run = inside[place : next(each for each in count(place) if each not in known)]
+        growth = _growth(run)[: _SHORT_GROWTH if place in behind_keys else None] if place - 1 not in known else ""
         found.append(Edit(at + place, at + place + 1, _other(inside[place]) + growth))
     return found
+
+
+def _of_values(inside: str, places: Sequence[int]) -> list[int]:
+    """Those of these places that stand in no key of a value: another key is found nowhere, whatever its value."""
+    of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
+    return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:

@@ -4,7 +4,7 @@ What these rules do not understand is left as it is.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agent_harness.verification.expecting.edits import Edit
 from agent_harness.verification.expecting.languages import END, LANGUAGES, NAME, NUMBER, SIGN, TEXT
@@ -37,6 +37,7 @@ _ALL = range(8)
 _HOLDING = frozenset({"vec!", "Some", "Ok", "Decimal", "list", "array"})
 _WITHOUT_BRACKETS = (LANGUAGES["perl"], LANGUAGES["ruby"])
 _TYPED = (LANGUAGES["c"], LANGUAGES["java"])
+_CHOOSING = frozenset({"WHERE", "ON", "HAVING"})
 _LONGEST_HEAD, _LONGEST_ROW = 60, 400  # tokens
 _OF_RESULT = frozenset(
     {"include", "includes", "contain", "contains", "Contains", "eq", "equals", "equal", "same", "is", "eql"}
@@ -65,7 +66,7 @@ def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]
     """Adds the literals beside an operator that compares, or the name that stands there alone."""
     word = program.tokens[at].text
     equal = word in program.language.equal
-    if not equal and word not in program.language.unequal:
+    if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
         return
     left, right = _operand(program, at, -1), _operand(program, at, 1)
     call = _text_call(program, at - 1)
@@ -83,6 +84,13 @@ def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]
     ):
         return  # an exit status, or a count of failures: no answer of the work
     places.update((left or []) + (right or []))
+
+
+def _chooses_rows(program: ParsedProgram, at: int) -> bool:
+    """Whether a comparison of SQL only says which rows are meant."""
+    begin = max(program.begin[at], at - _LONGEST_ROW)
+    before = (program.word(i).upper() for i in range(begin, at) if program.parent[i] == program.parent[at])
+    return program.language is LANGUAGES["sql"] and not _CHOOSING.isdisjoint(before)
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
@@ -341,6 +349,17 @@ def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
     for at in program.pair if heads else ():
         if program.word(at) in OPEN:
             yield from _cells(program, at, heads, functions)
+    for at in range(len(program.tokens) if functions else 0):
+        if program.word(at).upper() == "SELECT" and program.word(at - 2).upper() == "INTO":
+            yield from _selected(program, at, functions.get(program.word(at - 1), set()))
+
+
+def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Iterator[int]:
+    """The literals that SQL inserts into the columns of a table that it compares."""
+    for i, group in enumerate(_split(program, at)):
+        end = next((place for place, each in enumerate(group) if program.word(each).upper() == "FROM"), len(group))
+        if i in wanted:
+            yield from _plain(program, group[:end])
 
 
 def _cells(

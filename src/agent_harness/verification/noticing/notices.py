@@ -6,7 +6,7 @@ that the work brought along, reject.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
@@ -19,6 +19,7 @@ from agent_harness.verification.command.put_back import (
     has_mark,
     put_values_back,
     replaced_parts,
+    rewritten_values,
     without_mark,
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
@@ -41,7 +42,13 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Whether the check notices."""
+    """Whether the check notices, and compares with what was there before it ran."""
+    _notice(case)
+    if case.noticed and not case.ended:
+        rewritten_values(case)
+
+
+def _notice(case: Case) -> None:
     if case.proof is None:
         return
     if why := _not_asked(case):
@@ -208,6 +215,8 @@ class _Notice:
             case.noticed, case.not_asked = None, f"its tests do not notice {', '.join(unnoticed)}"
         elif not blind and not case.noticed and not case.runner.by_exit_status:
             self._weak(f"{case.runner.tests} {_NOTHING_COMPARED}", self.is_of_session, [])
+        elif case.noticed and (line := self._unnoticed_value(outcomes)):
+            case.noticed, case.not_asked = False, f"its tests pass as well when one value in {line} is changed"
 
     @property
     def is_of_session(self) -> bool:
@@ -283,6 +292,20 @@ class _Notice:
         if not asked and not run.ended:
             return None  # work may wait where it sees other values
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
+
+    def _unnoticed_value(self, outcomes: Collection[str]) -> str:
+        """The line of a value, in an object that a test expects, with which that test passes whatever it is."""
+        known = {change.path for change in self.own}
+        others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
+        for twin in twins.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
+            ours = {twins.function_of(node) for node in twin.asked(outcomes)}
+            terms = RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours)
+            cases = self._on_twin(twin, terms).seen.cases if ours else {}
+            for test, line in twin.lines.items():
+                ends = {cases[node] for node in cases if twins.is_one(twins.function_of(node), test)}
+                if ends == {PASSED}:
+                    return line
+        return ""
 
     # ---- answers of the right type -----------------------------------------------------------------------------
 

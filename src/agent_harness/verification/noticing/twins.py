@@ -10,7 +10,7 @@ import ast
 import codecs
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +30,7 @@ _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
     "if isinstance(v, (int, float)) else v[::-1] + type(v)('~') if isinstance(v, str) else v[::-1] + b'~' "
     "if isinstance(v, bytes) else v[1:] + v[:1] * 2 or type(v)(['~']) if isinstance(v, (list, tuple)) "
-    "else {k: g(g, w) for k, w in v.items()} or {'~': '~'} if isinstance(v, dict) "
+    "else {k: '~' if w is None else g(g, w) for k, w in v.items()} or {'~': '~'} if isinstance(v, dict) "
     "else type(v)([*v, '~']) if isinstance(v, (set, frozenset)) "
     "else [(c, [object.__setattr__(c, n, g(g, getattr(v, n))) for n in v.__dataclass_fields__])[0] "
     "for c in [__import__('copy').copy(v)]][0] if hasattr(type(v), '__dataclass_fields__') else v)"
@@ -75,6 +75,7 @@ class Twin:
     what: str  # for people: what is other in it
     files: Mapping[str, bytes]  # by path, their whole new content
     tests: frozenset[str] = frozenset()  # the functions, as pytest names them, in which other values are expected
+    lines: Mapping[str, str] = field(default_factory=dict)  # where, by function, for people; of single values
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
@@ -225,7 +226,7 @@ def _other_value(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(each if (other := _other_value(each)) is None else other for each in value or "~")
     if type(value) is dict:
-        return {key: _other_value(each) for key, each in value.items()} or {"~": "~"}
+        return {key: "~" if each is None else _other_value(each) for key, each in value.items()} or {"~": "~"}
     return None
 
 
@@ -357,15 +358,83 @@ def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, 
         edits: dict[tuple[int, int], _Edit] = {}
         is_near = any(isinstance(node, ast.keyword) and node.arg in _RELATIVE for node in ast.walk(function))
         for node, is_pattern in values_in(function, owner, module):
-            start = lines[node.lineno - 1] + node.col_offset
-            end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-            other = _another(node, is_pattern=is_pattern, is_near=is_near).encode()
-            if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
-                other = b'"' + other[1:-1] + b'"'  # a program that reads the test finds the value where it was
-            edits[node.lineno, node.col_offset] = start, end, other
+            other = _another(node, is_pattern=is_pattern, is_near=is_near)
+            edits[node.lineno, node.col_offset] = _instead(source, lines, node, other.encode())
         if edits:
-            found[f"{owner.name}::{function.name}" if owner else function.name] = edits
+            found[_in_class(owner, function)] = edits
     return found
+
+
+def _in_class(owner: ast.ClassDef | None, function: _Function) -> str:
+    return f"{owner.name}::{function.name}" if owner else function.name
+
+
+def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) -> _Edit:
+    """The edit that puts another literal in the place of one: a program that reads the test finds it where it was."""
+    start = lines[node.lineno - 1] + node.col_offset
+    end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+    if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
+        other = b'"' + other[1:-1] + b'"'
+    return start, end, other
+
+
+def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Twin]:
+    """Twins in which each test expects one near value in one object of the work: its first value, then its last.
+
+    How objects compare is for the work to say: it may leave a value out.
+    """
+    classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
+    read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
+    found = (_with_one_value(read, classes, at) for at in (0, -1))
+    twins = {tuple(sorted(each.files.items())): each for each in found if each.tests}
+    return list(twins.values())
+
+
+def _classes(change: FileChange) -> Iterator[str]:
+    tree = sources.parse(change.after)
+    return (node.name for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef))
+
+
+def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Collection[str], at: int) -> Twin:
+    files: dict[str, bytes] = {}
+    places: dict[str, str] = {}
+    for change, tree in read:
+        source, edits, module = change.after or b"", list[_Edit](), assigned(tree.body)
+        lines = _line_offsets(source)
+        for owner, function in with_classes(tree):
+            objects = list(_objects(function, owner, module, classes))
+            if objects:
+                node = objects[-1][at]
+                edits.append(_instead(source, lines, node, _another(node, is_pattern=False, is_near=True).encode()))
+                places[f"{change.path}::{_in_class(owner, function)}"] = f"line {node.lineno} of {change.path}"
+        files |= {change.path: _edited(source, edits)} if edits else {}
+    return Twin(what="one value of an object is another one", files=files, tests=frozenset(places), lines=places)
+
+
+def _objects(
+    function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
+) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
+    """The values of each object of these classes that a function expects to equal something."""
+    reach = {**module, **assigned(function.body)}
+    one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
+    queue = [each for each, _ in _expected(function) if id(each) not in one_of]
+    for each in queue:
+        if isinstance(each, ast.Name):
+            queue += _bound_to(each.id, function, owner, reach)
+        elif isinstance(each, ast.Call) and sources.dotted(each.func).rpartition(".")[2] in classes:
+            given = [*each.args, *(keyword.value for keyword in each.keywords)]
+            if values := [node for value in given for node in written_out(value, function, owner, {})]:
+                yield values
+        else:
+            queue += _parts(each)
+
+
+def _one_of(node: ast.AST) -> Iterator[ast.AST]:
+    """What need not be equal: all below ``or``, and where something is looked for."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        yield from ast.walk(node)
+    elif isinstance(node, ast.Compare):
+        yield from (each for sign, each in zip(node.ops, node.comparators, strict=True) if isinstance(sign, ast.In))
 
 
 def values_in(

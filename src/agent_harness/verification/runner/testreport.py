@@ -104,6 +104,7 @@ class Calls:
 
     recorded: list[RecordedCall] = field(default_factory=list)
     flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
+    unkept: int = 0  # calls whose arguments cannot be made again
     answers: list[str | None] = field(default_factory=list)  # to calls that were made again
     paths: tuple[str, ...] = ()  # of the search path for modules, those in the project's folder, relative to it
     variables: dict[str, str] = field(default_factory=dict)  # of the environment, that code of the tests has set
@@ -116,6 +117,8 @@ class Calls:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
         elif kind == "flows":
             self.flows += [RecordedCall(*map(str, row)) for row in found[:_CALLS_LIMIT]]
+        elif kind == "unkept":
+            self.unkept += int(found)
         elif kind == "answers" and len(self.answers) < _CALLS_LIMIT:
             self.answers += [each if each is None else str(each) for each in found]
         elif kind == "around":
@@ -267,7 +270,7 @@ class WitnessedSession:
             self.opened.update((str(path), str(by)) for path, by in rest[0][:_OPENED_LIMIT])
         elif kind == "start" and not self.calls.python:  # said before any code of the project runs
             self.calls.python, self.takes_options = str(rest[1]), rest[2:] == [True]
-        elif kind in ("calls", "flows", "answers", "around"):
+        elif kind in ("calls", "flows", "unkept", "answers", "around"):
             self.calls.take(kind, rest[0])
         elif kind == "finish":
             self.finished, self.patched, self.foreign = int(rest[0]), list(rest[1]), list(rest[2])

@@ -241,6 +241,7 @@ class Recorder:
         self._of_one: dict[str, int] = {}
         self._flowing: dict[int, str] = {}  # generators and coroutines, by the id of their code
         self._flows: dict[tuple[str, str], str] = {}
+        self.unkept = 0  # calls whose arguments cannot be made again
         self._events = 0
         self._records = True
 
@@ -382,9 +383,11 @@ class Recorder:
             if f"{first.__qualname__}.{code.co_name}" != name:
                 return
             opened.given = given[1:]  # a class method is found bound to its class
+        self.unkept += name is not None  # until its arguments are known
         if opened.given and self._project.has_state(opened.given[0]):
             opened.owner, opened.rest = opened.given[0], self._given([list(opened.given[1:]), named])
         opened.arguments = self._given([list(opened.given), named])
+        self.unkept -= name is not None
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:

@@ -3,7 +3,7 @@
 Standard library and pytest only, Python 3.7 and later; this folder holds nothing but it and what it needs, so that
 putting it on the path makes nothing of the harness importable. One JSON array a line goes to a named pipe that the
 harness drains, so what was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result,
-gave up, opened, calls, around, answers, finish.
+gave up, opened, calls, flows, unkept, around, answers, finish.
 
 It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
 in the same process that is written against this very file can still lie; ``docs/verification.md`` says so.
@@ -325,6 +325,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         for at in range(0, len(calls), 20):
             _say("calls", calls[at : at + 20])
         _say("flows", _recorder.flows[:100])
+        _say("unkept", _recorder.unkept)
         _say("around", _around())
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
