@@ -41,14 +41,15 @@ def exit_codes() -> str:
     return page(
         "src/agent_harness/errors.py",
         "# Exit codes",
-        "Every `harness` command ends with one of these, and no other.",
+        "Every `harness` command ends with one of these codes, and no other.",
         table(("code", "meaning"), codes),
-        "`harness doctor` ends with 0 when nothing is wrong, advice aside, and with 4 when something is; with `--fix` "
-        "the code tells of what is left after the safe repairs.",
+        "`lth` has its own: 0, 1 for every error, and 130 after Ctrl-C. `lth run` returns the status of its worker.",
+        "`harness doctor` ends with 4 if something is wrong, else with 0, even if it has advice. With `--fix` the code "
+        "describes the state after the safe repairs.",
         "## Errors",
         "With `--json` a failing command prints one object on stdout, "
         '`{"ok": false, "error": {"code", "message", "hint"}}`. The word in `code` is one of the first column; '
-        "`message` is one line for a person; `hint`, where there is one, is the next command to type.",
+        "`message` is one line for a person. `hint`, if there is one, is the next command to type.",
         table(("code", "exit", "class", "meaning"), rows),
     )
 
@@ -77,7 +78,7 @@ def commands() -> str:
     return page(
         "the tables of src/agent_harness/cli/",
         "# Commands",
-        "Each with `--help` says more; `harness help TOPIC` tells which one is meant.",
+        "Each command has `--help`. `harness help TOPIC` helps to find a command.",
         *blocks,
         "## Long tasks",
         table(("command", "what it does", "options"), long_tasks),
@@ -94,8 +95,9 @@ def configuration() -> str:
     return page(
         "src/agent_harness/protocols/features/config/schema.py",
         "# Configuration",
-        "Every key of `.harness.yaml`. Only `project.name` is required; unknown keys are kept, with a warning. The "
-        "variable `HARNESS_SECTION__KEY` (two underscores between the levels) wins over the file, a flag over both. "
+        "Every key of `.harness.yaml`. Only `project.name` is required. Unknown keys are kept, with a warning. The "
+        "variable `HARNESS_SECTION__KEY` (two underscores between the levels) has priority over the file, and a flag "
+        "has priority over both. "
         "Editors can check the file against [harness.schema.json](harness.schema.json).",
         *blocks,
     )
@@ -134,79 +136,81 @@ def recovery_tables() -> str:
     return page(
         "src/agent_harness/protocols/features/recovery.py and engine/wip.py",
         "# Recovery",
-        "The session under way is recorded outside the project, in "
-        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything of it happens. The next "
-        "`harness run` finds the record of a harness that died, and does what the phase asks for.",
-        table(("phase", "what may be left behind", "step", "promise"), phases),
-        "`.git/harness/open_session.json` is a copy. Where it is the only one, because the project was moved or copied "
-        "or because somebody wrote it, the session counts as interrupted whatever its phase: the work is handed off, "
-        "and no verdict is carried out. A copy that does not fit the project is kept beside it, and the run goes on.",
-        "Where somebody has moved the branch before a settlement was carried out, so that the session's commit no "
-        "longer fits, the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "The running session is recorded outside the project, in "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything else happens. If the harness "
+        "dies, the next `harness run` finds the record, and does the step of the recorded phase.",
+        table(("phase", "possible remains", "step", "promise"), phases),
+        "`.git/harness/open_session.json` is a copy. It may be the only record, because the project was moved or "
+        "copied, or because somebody wrote it. Then the session counts as interrupted whatever its phase: its work "
+        "becomes a WIP commit, and no verdict is carried out. A copy that does not fit the project is kept beside it, "
+        "and the run continues.",
+        "Somebody may move the branch before a verdict is carried out, so that the session's commit no longer fits. "
+        "Then the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
         "## The end of a turn",
-        "What an agent of `harness run` did to git in its turn belongs to its session or attempt. The rules are the "
-        "same for feature projects, task lists and the workspaces of `--workers` (`session/turn_end.py`).",
+        "An agent of `harness run` may change the state of git in its turn. These changes belong to its session or "
+        "attempt. The rules are the same for feature projects, task lists and the workspaces of `--workers` "
+        "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
-            ("the turn left", "what follows"),
+            ("after the turn", "consequence"),
             (
                 (
-                    "another branch, or no branch, checked out; the branch gone or renamed",
-                    "the work lands on the branch of the beginning, which is checked out again",
+                    "another branch, or no branch, is checked out, or the branch is gone or renamed",
+                    "the work is put on the first branch, which is checked out again",
                 ),
                 (
-                    "a history without the commit of the beginning",
-                    "what the turn did lands on top of that commit, with all that it had; a contradiction goes back",
+                    "the first commit is no longer in the history",
+                    "the turn's work is put on top of that commit with its contents. A conflict is rejected",
                 ),
                 (
-                    "a merge, rebase, cherry-pick, revert or bisect that waits, or a conflict that is not resolved",
-                    "in a task list it goes back to the agent, then into the rescue; a feature session is rolled back",
+                    "a merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved",
+                    "in a task list the agent may fix it, then it goes into a rescue. A feature session is rolled back",
                 ),
                 (
-                    "another work tree, or a repository, below the project",
-                    "it stays; it is in no commit, and the refusal or the acceptance says so",
+                    "another work tree, or a repository, is below the project",
+                    "it stays. It is not in a commit, and the verdict says so",
                 ),
                 (
-                    "changes inside a submodule",
-                    "they stay; a rollback says so, and an acceptance when the submodule has not committed them",
+                    "a submodule has changes",
+                    "they stay. A rollback reports them, and an acceptance does if they are not committed there",
                 ),
                 (
-                    "other settings of the repository, or another hook",
-                    "they are put back as they were, and said; the turn's own are kept in `.git/harness/left`",
+                    "the settings of the repository, or a hook, have changed",
+                    "they are restored and reported. The turn's versions are kept in `.git/harness/left`",
                 ),
                 (
-                    "other settings of git outside of the repository",
-                    "they stay; each is said with its old value and the command that restores it",
+                    "settings of git outside of the repository have changed",
+                    "they stay. Each is reported with its old value and the command that restores it",
                 ),
                 (
-                    "a lock of git that nobody holds and that was not there before",
-                    "it is moved away, and said",
+                    "git has a new lock that no process holds",
+                    "it is moved away and reported",
                 ),
                 (
-                    "HEAD, the branch, packed-refs or an index that git cannot read",
-                    "it is put back as it was, and said; the damaged file is kept in `.git/harness/left`",
+                    "git cannot read HEAD, the branch, packed-refs or the index",
+                    "it is restored and reported. The damaged file is kept in `.git/harness/left`",
                 ),
                 (
-                    "a task list that is gone, damaged, a folder or a link",
-                    "the list, its log and its costs are put back as they were",
+                    "a task list is gone or damaged, or is now a folder or a link",
+                    "the list, its log and its costs are restored",
                 ),
             ),
         ),
-        "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. Where "
-        "all files of a list are gone, `harness task recover` and `harness run` put that copy back, and `harness init` "
-        "refuses to make an empty list in its place.",
+        "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. If "
+        "all files of a list are gone, `harness task recover` and `harness run` restore that copy, and `harness init` "
+        "refuses to create an empty list.",
         "## Hand-off",
-        "An unfinished session ends as a commit that is never pushed; the next session continues it.",
+        "An unfinished session ends as a WIP commit that is never pushed. The next session continues it.",
         table(("reason", "subject of the commit begins", "in the progress file", "event"), endings),
         "## Task lists",
-        "A task that a dead session left in progress, by what it left in the work tree. `validate`: the harness "
-        "runs the validation; a pass completes the task, with what is uncommitted in a commit, and anything else rolls "
-        "back into a rescue and counts as a failed attempt. `resume`: only the agent can judge, and decides by "
+        "For a task that a dead session left in progress, the state of the work tree decides. `validate`: the harness "
+        "runs the validation. If it passes, the task is completed, with uncommitted changes in a commit. Otherwise the "
+        "work is rolled back into a rescue and counts as a failed attempt. `resume`: only the agent can decide, with "
         "`harness task recover ID --decide resume|fail`.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
-        "What the next `lth run` does with what the run before left behind. The checkpoint itself is whole, since it "
-        "is only ever replaced; one that a worker damaged is kept in `evidence/`, and the one before its run comes "
-        "back. `lth status` names the row that fits.",
+        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint itself is always "
+        "whole, since it is only ever replaced. If a worker damaged it, that file is kept in `evidence/`, and the "
+        "checkpoint from before the run is restored. `lth status` names the row that fits.",
         table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
     )
 
