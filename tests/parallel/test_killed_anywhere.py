@@ -28,7 +28,7 @@ sleep 0.7
 
 
 def project(path: Path) -> TaskListProject:
-    """Two tasks that conflict, and one that does not."""
+    """Return a list with two tasks that conflict, and one that does not."""
     jobs = [task(name, validation={"command": f"grep -qx {name} *.txt", "timeout_seconds": 60}) for name in "abc"]
     return TaskListProject(path / "list", *jobs, git=True, session_count=0)
 

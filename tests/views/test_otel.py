@@ -24,7 +24,7 @@ from agent_harness.views.reading import reader_of
 
 @pytest.fixture
 def project(tmp_path: Path) -> TaskListProject:
-    """Two tasks, of which one is claimed falsely once."""
+    """Return a list of two tasks, of which one has a rejected claim."""
     made = open_list(tmp_path)
     assert made.harness("run", "--agent", made.agent(LIES)).code == 0
     return made

@@ -238,7 +238,7 @@ def test_what_is_shared_names_no_machine_and_no_secret(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def judged(tmp_path: Path) -> TaskListProject:
-    """A list with an accepted claim, a rejected one, and a task that is open."""
+    """Return a list with an accepted claim, a rejected one, and an open task."""
     project = TaskListProject(
         tmp_path / "list",
         task("task-001", title="Make it", validation={"command": "test -f done.txt"}),

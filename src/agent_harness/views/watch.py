@@ -67,7 +67,7 @@ class WatchView:
     parallel: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
-        """The members for an answer in JSON."""
+        """Return the members for an answer in JSON."""
         found = self.view
         return {
             "path": found.path,
