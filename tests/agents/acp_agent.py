@@ -13,7 +13,7 @@ BEHAVIOUR = sys.argv[1]
 
 
 class Agent:
-    """One of the behaviours of the conformance suite, or one of its own."""
+    """Agent with a behaviour of the conformance suite, or its own."""
 
     def __init__(self) -> None:
         self.client: Any = None
@@ -95,7 +95,7 @@ class Agent:
         return done(usage=schema.Usage(total_tokens=60, input_tokens=20, output_tokens=30, cached_read_tokens=10))
 
     async def write(self, session: str, prompt: str) -> schema.PromptResponse:
-        """Asks before each of the files and commands that the prompt names, and does what it may."""
+        """Ask before each file and command that the prompt names, and do the allowed ones."""
         for number, line in enumerate(prompt.splitlines()):
             await self.tool(session, f"call-{number}", *line.split(" ", 1))
         return done()

@@ -1,4 +1,4 @@
-"""A loopback model server for the api agent, and what it was asked."""
+"""A loopback model server for the api agent, which records its requests."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ KEY = "sk-ant-api03-0123456789abcdefABCDEF"
 
 @contextmanager
 def provider(scripts: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """A provider that plays ``scripts``; the environment leads to it, whatever its clients are called."""
+    """Return a provider that plays ``scripts``; the environment leads to it under any client name."""
     with serve(scripts) as server:
         point_to(server, monkeypatch)
         yield server
@@ -28,5 +28,5 @@ def point_to(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said_to(request: Mapping[str, Any]) -> str:
-    """Everything that a request says to the model."""
+    """Return all text of a request to the model."""
     return json.dumps(request["body"].get("messages") or request["body"].get("input"), ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""A program that speaks like ``codex``, for tests of what the adapter says and how it takes the answers.
+"""A program that speaks like ``codex``, for tests of the adapter's messages and of its use of the answers.
 
 ``python codex_peer.py PLAY app-server``. PLAY is a JSON file: ``no_server``, ``lost`` (threads that are not known),
 ``sandbox`` (the exit code of the trial), ``steps`` for the turn, ``earlier`` (lines said after a thread was
-resumed), ``exec`` (lines of ``codex exec``), ``log`` (where every message that comes is written).
+resumed), ``exec`` (lines of ``codex exec``), ``log`` (the file for every message that comes).
 """
 
 import json
@@ -32,7 +32,7 @@ def hear() -> dict[str, Any]:
 
 
 def take_turn() -> None:
-    """Plays the steps: a message is said, ``{"hear": METHOD}`` waits for a message or the answer to a request."""
+    """Play the steps: a message is sent, ``{"hear": METHOD}`` waits for a message or the answer to a request."""
     for step in play.get("steps", []):
         if "hear" not in step:
             say(step)
@@ -59,7 +59,7 @@ def result_of(heard: dict[str, Any]) -> dict[str, Any]:
 
 
 def servers_say(words: list[str]) -> dict[str, str]:
-    """Starts the MCP servers of a command line as the client does; what each of them prints."""
+    """Start the MCP servers of a command line as the client does, and return the output of each."""
     settings = dict(word.split("=", 1) for word in words if word.startswith("mcp_servers."))
     names = {key.split(".")[1] for key in settings}
     lines = {

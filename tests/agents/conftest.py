@@ -33,7 +33,7 @@ def feature(number: int, name: str) -> dict[str, Any]:
 
 @dataclass
 class Played:
-    """What one turn of a script gave."""
+    """Result of one turn of a script."""
 
     status: int
     text: str  # stdout
@@ -60,13 +60,13 @@ class Calc:
     scripts: Path
 
     def play(self, script: Any, *, prompt: str = "do it", suffix: str = ".json", **occasion: Any) -> Played:
-        """Plays one turn of a script, given as text or as its value."""
+        """Play one turn of a script, given as text or as its value."""
         path = self.scripts / f"script{suffix}"
         path.write_text(script if isinstance(script, str) else json.dumps(script))
         return self.play_file(path, prompt=prompt, **occasion)
 
     def do(self, *steps: Any, **options: Any) -> Played:
-        """Plays a script of one entry with these steps; ``agent`` may be among the options."""
+        """Play a script of one entry with these steps; ``agent`` may be among the options."""
         agent = options.pop("agent", {})
         return self.play({"agent": agent, "turns": [{"do": list(steps)}]}, **options)
 
@@ -122,7 +122,7 @@ def calc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calc:
 
 @pytest.fixture
 def brief(tmp_path: Path) -> Callable[..., Brief]:
-    """A brief for a turn in a folder of its own."""
+    """Return a brief for a turn in a separate folder."""
 
     def make(**changes: Any) -> Brief:
         given: dict[str, Any] = {
@@ -139,7 +139,7 @@ def brief(tmp_path: Path) -> Callable[..., Brief]:
 
 @pytest.fixture
 def turn_of() -> Callable[[Agent, Brief], list[Event]]:
-    """Every event of one turn."""
+    """Return every event of one turn."""
 
     def run(agent: Agent, brief: Brief) -> list[Event]:
         turn = agent.start(brief)
@@ -153,5 +153,5 @@ def turn_of() -> Callable[[Agent, Brief], list[Event]]:
 
 @pytest.fixture
 def python() -> Callable[[str], Mapping[str, Any]]:
-    """The settings of a command agent that runs a piece of Python."""
+    """Return the settings of a command agent that runs a piece of Python."""
     return lambda text: {"command": [sys.executable, "-u", "-c", text]}

@@ -46,7 +46,7 @@ def test_text_comes_in_whole_lines(tmp_path: Path) -> None:
 
 
 def test_the_servers_of_the_settings_are_handed_to_the_session(tmp_path: Path) -> None:
-    """UAH-446: with what they are given."""
+    """UAH-446: with their arguments and variables."""
     rules = ToolRules(mcp_servers={"db": McpServer(command=("npx", "-y", "db"), env={"URL": "x"})})
     events, _ = turn("servers", tmp_path, tools=rules)
     assert events[0] == Text("db: ['-y', 'db'] [('URL', 'x')]")

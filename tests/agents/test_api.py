@@ -81,7 +81,7 @@ def servers() -> Iterator[dict[str, ModelServer]]:
 
 @pytest.mark.scenario
 def test_the_contract_of_an_agent(servers: dict[str, ModelServer], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shipped conformance suite; neither deafness nor noise can be asked of a program of ours."""
+    """The shipped conformance suite, without its cases of a deaf or noisy program."""
 
     def make(behaviour: str) -> Agent | None:
         if behaviour not in servers:
@@ -206,7 +206,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
     "name", ["401", *(pytest.param(name, marks=pytest.mark.scenario) for name in FAILURES if name != "401")]
 )
 def test_a_failure_is_one_clear_line(name: str, brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """UAH-377, UAH-378, C28: how often is tried, and what a person is told; never the key."""
+    """UAH-377, UAH-378, C28: the number of tries, and the message for a person, without the key."""
     error, tries, told = FAILURES[name]
     with provider({"@default": [{"error": error}]}, monkeypatch) as server:
         events = events_of(agent().start(brief()))
@@ -275,7 +275,7 @@ def test_a_malformed_answer_is_asked_for_once_more(brief: Make, monkeypatch: pyt
 
 @pytest.mark.scenario
 def test_an_answer_that_breaks_off_is_paid_for(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """UAH-415: the provider has counted its tokens, whatever became of it."""
+    """UAH-415: the provider has counted its tokens, whatever its result."""
     steps = [{"cut": True, "blocks": ["one two three four"], "usage": {"input_tokens": 700, "output_tokens": 9}}]
     with provider({"work": steps}, monkeypatch) as server:
         events = events_of(agent().start(brief(prompt="SCRIPT:work", task_id="t")))
@@ -332,7 +332,7 @@ def answer(name, given):
 
 @pytest.mark.scenario
 def test_the_tools_of_an_mcp_server(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """servers over stdio; one that cannot be started is told of, and the turn goes on without it.
+    """Servers over stdio; one that cannot be started is reported, and the turn goes on without it.
 
     UAH-212, UAH-446
     """
@@ -374,7 +374,7 @@ CHOICES: list[tuple[str, dict[str, Any], tuple[str, str | None]]] = [
 def test_which_model_is_asked(
     words: str, given: dict[str, Any], chosen: tuple[str, str | None], brief: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C58: the command line, then the settings' models, then the agent's own, then what the defaults stand for."""
+    """C58: the command line, then the settings' models, then the agent's own, then the model of the defaults."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     assert ApiAgent.from_words(words).choice(brief(**given)) == chosen
 

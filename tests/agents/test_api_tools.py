@@ -1,4 +1,4 @@
-"""The tools of the api agent: offered as the settings say, limited, and refused where the guard rails say so."""
+"""The tools of the api agent: offered as the settings say, limited, and refused by the guard rails."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def test_tools_are_offered_unless_they_are_switched_off(tmp_path: Path) -> None:
 
 
 def test_a_command_is_ended_at_its_limit(tmp_path: Path) -> None:
-    """UAH-210, UAH-445: also where the model asks for more time."""
+    """UAH-210, UAH-445: also if the model asks for more time."""
     rules = ToolRules(shell_timeout_seconds=1)
     answer = call(tmp_path, "shell", rules, command="echo begun; sleep 600; echo never", timeout_seconds=500)
     assert answer.is_error

@@ -1,4 +1,4 @@
-"""The bridge: a program of ours in a process of its own that hears steering, interrupts and when it may go on."""
+"""The bridge: a program in a separate process that gets steering, interrupts and permission to go on."""
 
 import os
 import sys
@@ -81,7 +81,7 @@ asyncio.run(main())
 
 
 class Bridged(Agent):
-    """The far end above, doing what it is told."""
+    """The far end above, which follows its commands."""
 
     name = "bridged"
     capabilities = Capabilities(steer=True, interrupt=True, usage=True)
@@ -114,7 +114,7 @@ def next_text(turn: Turn) -> str:
 
 
 def test_the_contract_of_an_agent() -> None:
-    """A bridged program keeps the contract: answers, failures, hangs, noise; nothing of it stays behind."""
+    """A bridged program keeps the contract: answers, failures, hangs, noise; no process is left."""
 
     def make(behaviour: str) -> Agent | None:
         return None if behaviour in ("deaf", "count", "listen") else Bridged(behaviour)
@@ -189,7 +189,7 @@ def test_a_refusal_is_told_once_and_as_it_was_said(brief: Make) -> None:
 
 
 def test_a_program_that_goes_away_has_not_ended_well(brief: Make) -> None:
-    """Exit and error are never confused with success."""
+    """An exit or an error is never taken for success."""
     end = events_of(Bridged("vanish").start(brief()))[-1]
     assert isinstance(end, Finished)
     assert (end.ok, end.exit_code) == (False, 1)
@@ -207,7 +207,7 @@ def test_a_brief_arrives_as_it_was_given(brief: Make, tmp_path: Path) -> None:
 
 
 def test_the_far_end_needs_no_third_party_package() -> None:
-    """What every bridged program loads before its SDK is standard library and ours."""
+    """Before its SDK, a bridged program loads only the standard library and the harness."""
     import subprocess
 
     text = (

@@ -1,4 +1,4 @@
-"""How Claude Code is started: what its command line and environment hold, and what they do not."""
+"""The start of Claude Code: the content of its command line and environment."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def after(line: list[str], option: str) -> str | None:
 
 
 def test_the_model_is_the_one_that_somebody_chose(brief: MakeBrief) -> None:
-    """UAH-242: a default of the settings is left aside; a model per kind of session is taken."""
+    """UAH-242: a default of the settings is ignored; a model per kind of session is used."""
     chosen = brief(model="claude-opus-5-5", model_chosen=True)
     assert after(words(brief(model="claude-sonnet-4")), "--model") is None
     assert after(words(chosen), "--model") == "claude-opus-5-5"

@@ -1,4 +1,4 @@
-"""What Claude Code prints, turned into events: short streams as the client writes them."""
+"""The output of Claude Code, turned into events: short streams as the client writes them."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def totals(given: int, made: int, cached: int = 0, written: int = 0) -> Record:
 
 
 def line(name: str, block: Record, *, parent: str | None = None, given: int = 1000, cached: int = 0) -> Record:
-    """One line of a message; the client writes one for each block and repeats what went in."""
+    """Return a line of a message; the client writes one for each block and repeats the input tokens."""
     message = {"id": name, "model": MODEL, "content": [block], "usage": counts(given, 1, cached)}
     return {"type": "assistant", "message": message, "parent_tool_use_id": parent}
 
@@ -129,7 +129,7 @@ def test_sub_agents_are_counted_from_their_lines_and_the_totals() -> None:
 
 
 def test_what_an_earlier_process_used_is_not_counted_again() -> None:
-    """A resumed conversation brings its old totals along."""
+    """A resumed conversation includes its old totals."""
     older = {MODEL: totals(9000, 900)}
     assert used(read(begins("m1", 10), ends(10, 2), result(modelUsage=older), resumed=True)) == [(10, 2, 0, 0)]
 

@@ -1,4 +1,4 @@
-"""Codex as an agent: what the adapter asks of the client, and what it makes of the answers."""
+"""Codex as an agent: the adapter's requests to the client, and its use of the answers."""
 
 import json
 import shlex
@@ -53,7 +53,7 @@ def used(total: Record, last: Record, thread: str = "thread-1") -> Record:
 
 @dataclass
 class Played:
-    """A turn of the adapter with a client that plays."""
+    """Turn of the adapter with a scripted client."""
 
     folder: Path
     brief: MakeBrief
@@ -76,12 +76,12 @@ class Played:
             turn.stop()
 
     def heard(self, method: str) -> list[Record]:
-        """The parameters of what the client was told."""
+        """Return the parameters of the messages to the client."""
         lines = [json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
         return [line["params"] for line in lines if line.get("method") == method]
 
     def answers(self) -> list[Record]:
-        """The answers to what the client asked."""
+        """Return the answers to the client's requests."""
         lines = [json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
         return [line for line in lines if "method" not in line]
 
@@ -135,7 +135,7 @@ def test_totals_become_calls_and_sub_agents_are_counted(client: Played) -> None:
 
 
 def test_what_is_told_of_earlier_turns_is_no_call_of_this_one(client: Played) -> None:
-    """A thread that is gone on with tells its last usage again, sometimes late: known by its turn."""
+    """A resumed thread reports its last usage again, sometimes late: it is recognised by its turn."""
     earlier = used(totals(9000, 0, 900), totals(1000, 0, 100))
     earlier["params"]["turnId"] = "turn-0"
     client.play["earlier"] = [earlier]
@@ -145,7 +145,7 @@ def test_what_is_told_of_earlier_turns_is_no_call_of_this_one(client: Played) ->
 
 
 def test_running_totals_make_nobody_stuck(client: Played) -> None:
-    """UAH-330: the totals grow by a whole prompt a call, the context by what was read."""
+    """UAH-330: the totals grow by a whole prompt with each call, the context by the tokens read."""
     contexts = [31_000, 33_000, 35_000, 37_000]
     sums = [sum(contexts[: n + 1]) for n in range(len(contexts))]
     events = client.events(*[used(totals(all_, 0, 0), totals(n, 0, 0)) for all_, n in zip(sums, contexts, strict=True)])
@@ -194,7 +194,7 @@ def asks(kind: str, number: int = 7, **params: Any) -> Record:
 
 
 def test_the_guard_rails_answer_what_the_client_asks(client: Played) -> None:
-    """UAH-444, C32: nobody else is there to be asked; a refusal says why, to the agent and in the record."""
+    """UAH-444, C32: nobody else can be asked; a refusal names the reason, to the agent and in the record."""
     ask = "item/commandExecution/requestApproval"
     change = {"type": "fileChange", "id": "f1", "changes": [{"path": "../out.txt", "kind": {"type": "add"}}]}
     events = client.events(
@@ -227,7 +227,7 @@ def shown(call: str, **arguments: Any) -> Record:
 
 
 def test_no_approval_lets_a_command_out_of_the_sandbox(client: Played) -> None:
-    """The request does not tell; the model's own call does, and where it is not shown, the reason that is given."""
+    """The request does not show it; the model's own call does, or if that is not shown, the given reason."""
     ask, ls = "item/commandExecution/requestApproval", "/bin/bash -lc 'ls'"
     steps = (
         asks(ask, itemId="c0", command=ls),
@@ -388,7 +388,7 @@ def test_without_an_app_server_the_work_is_done_all_the_same(client: Played) -> 
 
 
 def test_without_an_app_server_too_a_server_gets_what_it_is_given(client: Played) -> None:
-    """UAH-212: arguments and variables, and neither stands on the command line of the client."""
+    """UAH-212: arguments and variables, and neither is on the command line of the client."""
     shows = ("sh", "-c", 'printf "%s %s %s" "$0" "$1" "$URL"', "secret-argument", "two words")
     client.play |= {"no_server": True, "exec": EXEC}
     rules = ToolRules(mcp_servers={"db": McpServer(command=shows, env={"URL": "secret-variable"})})
@@ -474,7 +474,7 @@ def test_a_wrong_setting_is_one_clear_line(given: Record, text: str) -> None:
 
 
 def test_a_call_is_found_in_the_record_of_the_client(tmp_path: Path) -> None:
-    """What the server does not show of a thread that is gone on with."""
+    """A call of a resumed thread that the server does not show."""
     call = {"type": "function_call", "call_id": "c1", "arguments": '{"cmd": "ls"}'}
     output = {"type": "function_call_output", "call_id": "c1", "output": "x"}
     rows = [{"type": "response_item", "payload": item} for item in (call, output)]

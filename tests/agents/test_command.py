@@ -1,4 +1,4 @@
-"""The command seam: prompt on stdin, environment, events on stdout, and whatever a program may do instead."""
+"""The command interface: prompt on stdin, environment, events on stdout, and other behaviour of programs."""
 
 import json
 import os
@@ -98,7 +98,7 @@ SERVERS = {"db": McpServer(command=("npx", "-y", "db"), env={"URL": "x"}), "plai
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "import signal; os.kill(os.getpid(), 9)"])
 def test_the_servers_are_told_in_a_file_that_goes_with_the_turn(brief: Make, turn_of: Run, end: str) -> None:
-    """UAH-446: for us alone, outside of the project, whatever becomes of the program."""
+    """UAH-446: readable for this user alone, outside the project, whatever the program's end."""
     given = brief(tools=ToolRules(mcp_servers=SERVERS))
     path, mode, told = json.loads(said(turn_of(agent(READS + end), given)).splitlines()[0])
     assert told == {

@@ -1,4 +1,4 @@
-"""A program in print mode: both streams apart, the words of the command seam, and an end that its exit status tells."""
+"""A program in print mode: separate streams, the words of the command interface, and an end by its exit status."""
 
 import json
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_a_program_that_is_missing(brief: Make) -> None:
 
 @pytest.fixture
 def kimi(tmp_path: Path) -> Path:
-    """A stand-in for the client that says how it was called."""
+    """Make a replacement of the client that prints its arguments."""
     path = tmp_path / "bin-kimi"
     path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"; cat\n')
     path.chmod(0o755)

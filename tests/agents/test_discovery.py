@@ -1,4 +1,4 @@
-"""Which agents there are: programs on PATH, versions, logins by their traces, extras."""
+"""Discovery of agents: programs on PATH, versions, logins by their traces, extras."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_what_is_older_than_what_is_known_to_work_is_said_and_not_asked(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """An old client may take for a prompt what a later one takes for a question about its sign-in."""
+    """An old client may take a later client's sign-in command for a prompt."""
     monkeypatch.chdir(tmp_path)
     for variable in discovery.LOGINS["claude"].variables:
         monkeypatch.delenv(variable, raising=False)

@@ -1,4 +1,4 @@
-"""Every example of the pages about agents is played, and the pages name everything there is."""
+"""Every example of the pages about agents is run, and the pages name every verb, option and condition."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""One line of the command seam is one event or text, whatever it holds."""
+"""A line of the command interface is one event or text, whatever it holds."""
 
 import json
 

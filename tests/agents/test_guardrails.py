@@ -1,4 +1,4 @@
-"""Guard rails: which paths and commands are refused (UAH-444, UAH-207, UAH-208, UAH-211, C32)."""
+"""Guard rails: refused paths and commands (UAH-444, UAH-207, UAH-208, UAH-211, C32)."""
 
 import tempfile
 from dataclasses import replace
@@ -16,7 +16,7 @@ RULES = ToolRules()
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project in a home, with the temp folder elsewhere."""
+    """Return a project in a home folder, with the temp folder elsewhere."""
     home = tmp_path / "home"
     project = home / "project"
     for name in (".git", ".harness", "src", "tests"):
@@ -302,7 +302,7 @@ def test_no_command_and_no_setting_raises(command: str, entry: str) -> None:
 
 @given(command=GRAMMAR)
 def test_a_refused_command_stays_refused_behind_another(command: str) -> None:
-    """C32: what is harmless does not hide what is not."""
+    """C32: a harmless command does not hide a dangerous one."""
     root = Path("/nonexistent/project")
     if "cannot be read" not in (check_command(command, root, RULES) or ""):
         assert check_command("sudo ls\n" + command, root, RULES)

@@ -1,4 +1,4 @@
-"""Which agent was chosen, in which order, and what is said when that is impossible."""
+"""The choice of an agent, its order, and the message if no choice is possible."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_the_settings_may_be_a_text_or_a_mapping() -> None:
 
 
 def test_settings_of_an_agent_can_be_given_where_a_specification_can() -> None:
-    """A task list has no other place for them, and a Codex that cannot make its sandbox needs one."""
+    """A task list has no other settings for them, and a Codex that cannot make its sandbox needs one."""
     assert choose(json.dumps({"kind": "command", "command": ["one two"]})).words == ("one two",)
     loose = '{"kind": "codex", "sandbox": "danger-full-access"}'
     assert choose(None, environ={"HARNESS_AGENT": loose}).settings.sandbox == "danger-full-access"

@@ -1,4 +1,4 @@
-"""Cassettes: what is read of them, what a recording may do to a project, and the contract of the replay agent."""
+"""Cassettes: their format, the allowed effects of a recording on a project, and the replay agent's contract."""
 
 import json
 from dataclasses import replace

@@ -24,7 +24,7 @@ Play = Callable[..., Any]
 
 @pytest.fixture
 def scene(calc: Any) -> Play:
-    """Plays one turn of a scenario's script."""
+    """Play one turn of a scenario's script."""
 
     def play(name: str, *, agent: Any = None, **occasion: Any) -> Any:
         return calc.play({"agent": agent or {}, "turns": SCENARIOS[name]}, **occasion)
@@ -150,7 +150,7 @@ def test_s11(calc: Any, scene: Play) -> None:
 
 
 def test_s11_c(calc: Any) -> None:
-    """The ancestors whose command line tells who they are die; the agent goes on."""
+    """The ancestors that are recognised by their command line die; the agent goes on."""
     script = calc.scripts / "kill.json"
     script.write_text(json.dumps({"turns": SCENARIOS["S11 c, the harness killed by its agent"]}))
     player = f"{sys.executable} -m agent_harness.agents.scripted {script}; touch survived"

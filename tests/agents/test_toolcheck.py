@@ -1,4 +1,4 @@
-"""A client's tool calls, judged by the guard rails; as a function and as the hook that clients run."""
+"""Checks of a client's tool calls by the guard rails, as a function and as the hook that clients run."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ def test_tools_that_are_switched_off(tmp_path: Path) -> None:
 
 
 def asked(call: str, root: Path) -> dict[str, Any]:
-    """The hook's answer, as the client would get it: through a shell, from a folder below the project."""
+    """Return the hook's answer, as the client would get it: through a shell, from a folder below the project."""
     below = root / "sub dir"
     below.mkdir(exist_ok=True)
     done = subprocess.run(
@@ -68,7 +68,7 @@ def asked(call: str, root: Path) -> dict[str, Any]:
 
 
 def test_the_hook_denies_and_lets_pass(tmp_path: Path) -> None:
-    """UAH-444: the answer is the client's own word for a refusal, and nothing at all where there is none."""
+    """UAH-444: the answer is the client's own word for a refusal; without a refusal it is empty."""
     answer = asked(json.dumps({"tool_name": "Bash", "tool_input": {"command": "sudo ls"}}), tmp_path)
     decided = answer["hookSpecificOutput"]
     assert (decided["hookEventName"], decided["permissionDecision"]) == ("PreToolUse", "deny")

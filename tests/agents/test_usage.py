@@ -30,7 +30,7 @@ UNKNOWN = [None, "", "claude-haiku-3", "claude-opus", "claude-sonnet-4-preview",
 
 @pytest.mark.parametrize("model", UNKNOWN)
 def test_a_model_that_no_list_knows_has_no_price(model: str | None) -> None:
-    """C58: unknown is said, never guessed."""
+    """C58: an unknown price is reported as unknown, never guessed."""
     assert price(model, SAMPLE) is None
     totals = add(Totals(), SAMPLE, model)
     assert totals.cost_usd is None
@@ -50,7 +50,7 @@ LISTED = [
 def test_what_a_cache_gives_and_takes_is_priced_apart(
     model: str, given: float, made: float, read: float, written: float
 ) -> None:
-    """The maintained list has prices of its own for reading from a cache and for writing to one."""
+    """The maintained list has separate prices for reading from a cache and for writing to one."""
     million = {
         "input_tokens": given,
         "output_tokens": made,
@@ -183,7 +183,7 @@ def test_without_a_cost_to_go_by_the_estimate_is_unknown(proven: list[float | No
 
 
 def test_the_middle_half_of_the_proven_costs_times_what_is_left() -> None:
-    """What rejected work, plans and cleanups have cost is shared out; an unknown cost is counted apart."""
+    """The costs of rejected work, plans and cleanups are shared out; an unknown cost is counted separately."""
     found = usage.estimate(left=10, proven=[0.5, 0.1, 0.4, 0.2, 0.3, None], spent_usd=2.0, tried=True)
     assert found["per_item_usd"] == [0.3, 0.5]
     assert found["total_usd"] == [3.0, 5.0]

@@ -1,4 +1,4 @@
-"""What each verb really does to a project, and what it prints while it does it."""
+"""The effect of each verb on a project, and its output."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""``harness completion``: a static script, tried in real shells; what only the folder knows the fast path is asked."""
+"""``harness completion``: a static script, tried in real shells; it asks the fast path for values of the folder."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskListProject:
 
 
 def replies(project: TaskListProject, *typed: str) -> list[str]:
-    """What bash offers for this command line; the last word is the one that is being typed."""
+    """Return bash's completions for this command line; the last word is being typed."""
     (project.root.parent / "complete.bash").write_text(completion.script("bash"))
     script = (
         'source ../complete.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _harness_complete; echo "${COMPREPLY[*]}"'
@@ -72,9 +72,9 @@ def test_bash_offers_what_may_stand_there(listed: TaskListProject, typed: str, f
 def test_no_tab_runs_what_somebody_has_put_into_a_list(
     tmp_path: Path, listed: TaskListProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ids are written by others: no shell expands them, and none that a shell would take for more than a word is typed.
+    """Ids are written by others: no shell expands them, and an id that is more than one shell word is not offered.
 
-    The script holds by itself as well: ``harness`` is another program here, which offers what it likes.
+    The script is safe by itself too: ``harness`` is another program here, which offers any text.
     """
     file, odd = listed.root / "harness-tasks.json", ("`touch${IFS}ran`", "$(touch${IFS}ran)", "a;b", "--yes", "*", "~")
     raw = json.loads(file.read_text())
@@ -92,7 +92,7 @@ def test_no_tab_runs_what_somebody_has_put_into_a_list(
 
 
 def test_a_tab_completes_in_a_real_bash(listed: TaskListProject, tmp_path: Path) -> None:
-    """Written into bash's own folder, where it is loaded on first use."""
+    """The script is in bash's own folder, and is loaded on first use."""
     ran = run_process(
         [*HARNESS, "completion", "bash", "--install"], environ={**os.environ, "XDG_DATA_HOME": str(tmp_path)}
     )
@@ -129,7 +129,7 @@ OFFERED = [
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish on PATH")
 def test_a_real_fish_offers_what_may_stand_there(listed: TaskListProject, tmp_path: Path) -> None:
-    """F-HELP-3: found in fish's own folder, where it is loaded on first use."""
+    """F-HELP-3: the script is in fish's own folder, and is loaded on first use."""
     env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
     assert run_process([*HARNESS, "completion", "fish", "--install"], environ=env).code == 0
     assert (tmp_path / "fish/completions/lth.fish").is_file()

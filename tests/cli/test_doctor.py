@@ -1,4 +1,4 @@
-"""``harness doctor``: what is wrong is named, with the command that mends it."""
+"""``harness doctor``: each problem is named, with the command that fixes it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def test_what_a_command_may_take_is_told_and_where_nobody_sees_to_it(monkeypatch
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")
 def test_a_disk_without_room_is_noticed(tmp_path: Path) -> None:
-    """Before a verb meets it (tasklist.md 13.3)."""
+    """Before a command fails (tasklist.md 13.3)."""
     assert doctor.disk(str(tmp_path)).state in ("ok", "warning")
     full = doctor.disk("/proc")
     assert (full.state, full.message) == ("wrong", "the disk is full: 0.0 MiB are free")
@@ -39,7 +39,7 @@ def test_a_disk_without_room_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="mounts a small disk")
 def test_a_full_disk_is_what_mends_first(tmp_path: Path) -> None:
-    """The lock cannot be looked at there, and the answer is still one line a look."""
+    """The lock cannot be checked there, and the answer is still one line for each check."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
@@ -60,7 +60,7 @@ def test_a_full_disk_is_what_mends_first(tmp_path: Path) -> None:
 def told(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, dict[str, Any]]:
-    """The exit code, and each line of the answer by its name; the worst of a name counts."""
+    """Return the exit code and the lines of the answer by name; the worst line of a name counts."""
     monkeypatch.chdir(folder)
     code = app.main(["doctor", "--json"])
     rows: dict[str, Any] = {}
@@ -175,7 +175,7 @@ def test_a_long_task_is_looked_at(
 def test_a_task_list_is_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lock is tried, and what a person must correct is named with the command (tasklist.md 9.5, 13.2)."""
+    """Its lock is tried, and each thing to correct is named with the command (tasklist.md 9.5, 13.2)."""
     monkeypatch.setenv("HARNESS_AGENT", "command:true")
     tasks = [{"id": "task-001", "depends_on": ["nobody"]}, {"id": "task-002"}]
     halt = {"category": "CONFIG", "message": "no command"}
@@ -241,7 +241,7 @@ def test_the_path_of_codex_is_proven_by_a_command_that_it_runs(
 
 @pytest.fixture
 def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder on a machine where no agent is."""
+    """Return an empty folder on a machine without an agent."""
     for name in ("HARNESS_AGENT", *discovery.KEYS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
@@ -287,7 +287,7 @@ def test_a_big_disk_is_told_in_gibibytes(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_is_safe_is_repaired_and_told_and_the_exit_code_tells_of_what_is_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A damaged list comes back from its backup; hooks of another installation become ours; no more than that."""
+    """A damaged list is restored from its backup; hooks of another installation are replaced; nothing else."""
     monkeypatch.setenv("HARNESS_AGENT", "command:true")
     folder = tmp_path / "list"
     folder.mkdir()

@@ -59,7 +59,7 @@ def test_status_outside_of_a_project_is_one_line_and_the_next_command(tmp_path: 
 
 
 def test_what_a_person_types_outside_of_a_project_is_answered_with_one_line(tmp_path: Path) -> None:
-    """Also where nobody looks at a terminal; `--json` is one object."""
+    """Also without a terminal; `--json` is one object."""
     for words in (["rescue", "list"], ["rescue", "show", "rolled-back/1"], ["queue"], ["log", "sessions"]):
         done = harness(tmp_path, *words)
         assert (done.returncode, done.stdout) == (4, ""), done
@@ -74,7 +74,7 @@ def test_what_a_person_types_outside_of_a_project_is_answered_with_one_line(tmp_
 
 
 def test_status_says_why_work_is_kept(project: Path) -> None:
-    """F-STORY-1: refused, given back by an interruption or a kill, or taken back until a person has answered."""
+    """F-STORY-1: rejected, returned by an interruption or a kill, or taken back until a person has answered."""
     endings: list[dict[str, Any]] = [
         {"termination_reason": "complete", "rejected": 'no "asked": here'},
         {"termination_reason": "user_pause"},
@@ -154,7 +154,7 @@ def test_a_list_at_rest_without_work_asks_no_client_for_its_hooks(tmp_path: Path
 
 
 def test_a_run_with_one_agent_loads_nothing_of_those_with_several(tmp_path: Path) -> None:
-    """Nor of what is shown on a terminal, where there is none; only what tells a person elsewhere is asked."""
+    """Nor modules for a terminal, if there is none; only the notification settings are looked at."""
     made = harness(tmp_path, "init", ".")
     assert made.returncode == 0, made.stderr
     assert harness(tmp_path, "add", "One", "--validate", "true").returncode == 0
@@ -203,7 +203,7 @@ def test_a_claim_that_nobody_has_judged_is_not_shown_as_proven(project: Path) ->
 
 @pytest.mark.parametrize("words", [["status"], ["status", "--tail", "3"], ["run"]])
 def test_where_a_long_task_is_the_command_for_it_is_named(tmp_path: Path, words: list[str]) -> None:
-    """FIX-19: the folder is not called empty."""
+    """FIX-19: the folder is not reported as empty."""
     for name in ("task.json", "checkpoint.json"):
         (tmp_path / name).write_text("{}")
     done = harness(tmp_path, *words)

@@ -1,4 +1,4 @@
-"""The list of commands and the topics: short enough to be read, and about commands that there are."""
+"""The list of commands and the topics: short, and only about commands that exist."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ def test_a_panel_has_at_most_nine_commands_and_a_line_eighty_letters() -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_topic_names_commands_and_options_that_there_are(topic: str) -> None:
-    """F-HELP-4: nothing is advised that would be refused."""
+    """F-HELP-4: no advised command would be refused."""
     known = words.walk()
     for command in re.findall(r"\b(?:harness|lth) [a-z][^\n]*", TOPICS[topic]):
         program, verb, *rest = re.split(r"\s{2,}|\s&|\s>", command)[0].split()
@@ -44,7 +44,7 @@ def test_a_topic_names_commands_and_options_that_there_are(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_what_a_topic_says_is_taken_where_there_is_no_project_yet(topic: str, tmp_path: Path) -> None:
-    """F-HELP-4: each line as it would be typed; refused is what is not there, and no word of it."""
+    """F-HELP-4: each line as it would be typed; a missing project is refused, but no word of the line."""
     lines = re.findall(r"\b(?:harness|lth) [a-z]\S*(?: \S+)*", TOPICS[topic])
     taken = [re.split(r" [&>]", line)[0].replace(" N", " 3") for line in lines]
     typed = [line.replace("true|false", word) for line in taken for word in ("true", "false")]

@@ -47,7 +47,7 @@ HAND_ON = (["drive"], ["task", "run-step"])
 
 
 def one_object(ran: CommandResult, *, ok: bool | None = None) -> None:
-    """Stdout is one line with one object, and is whole."""
+    """Check that stdout is one whole line with one object."""
     assert (ran.out[:1], ran.out[-1:]) == ("{", "\n"), ran
     found = json.loads(ran.out)
     assert ok is None or found.get("ok", True) is ok, ran
@@ -63,7 +63,7 @@ LATER = ("long task", "damaged task list")
     "kind", [pytest.param(kind, marks=[pytest.mark.scenario] if kind in LATER else []) for kind in KINDS]
 )
 def test_a_bad_option_is_one_object(kind: str, tmp_path: Path) -> None:
-    """Of every command, also where its help is asked for at the end."""
+    """Every command is covered, also with ``--help`` at the end."""
     folder = KINDS[kind](tmp_path / "here")
     for command in COMMANDS:
         for more in ((), *([("--help",)] if command not in HAND_ON else [])):
@@ -79,7 +79,7 @@ def test_a_bad_option_is_one_object(kind: str, tmp_path: Path) -> None:
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_command_answers_with_one_object(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without what it needs: an argument, a project, an agent, a person's yes."""
+    """Without a required argument, a project, an agent, or a person's yes."""
     folder = KINDS[kind](tmp_path / "here")
     monkeypatch.setenv("PATH", os.defpath)  # where no client of an agent is
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""``harness projects``: every project of the user, by what its folder of state says, and how one that is gone goes."""
+"""``harness projects``: every project of the user, by its state folder, and the removal of those that are gone."""
 
 import json
 import os

@@ -18,7 +18,7 @@ PLURAL = ("IDS", "EVENTS", "NAMES", "A,B")
 
 
 def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """A command and all below it, with the words that lead there."""
+    """Yield a command and all below it, with their words."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -18,7 +18,7 @@ from agent_harness.testing.repo import Repo
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, and a PATH with one client on it."""
+    """Return an empty folder, with one client on PATH."""
     folder, tools = tmp_path / "project", tmp_path / "bin"
     folder.mkdir()
     tools.mkdir()
@@ -113,7 +113,7 @@ def test_whoever_stops_answering_changes_nothing(here: Path) -> None:
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    """Each file with its content, but for what git writes down about commits and refs."""
+    """Return each file with its content, except git's records of commits and refs."""
     dull = (".git/index", ".git/COMMIT_EDITMSG", ".git/objects/", ".git/logs/", ".git/refs/heads/")
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     return {name: text for name, text in files.items() if not name.startswith(dull)}
@@ -124,7 +124,7 @@ MCP = '{"mcpServers": {"harness": {"command": "/opt/bin/harness", "args": ["mcp"
 
 @pytest.fixture
 def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Repo, dict[str, bytes]]:
-    """A task list that was worked on, its hooks in the project; and every file as it was before."""
+    """Return a task list that was worked on, with hooks in the project, and every file as it was before."""
     repo = Repo(tmp_path / "project")
     repo.write("code.py", "x = 1\n")
     repo.write(".claude/settings.local.json", '{"model":"opus"}')
@@ -160,7 +160,7 @@ def uninstall(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) ->
 def test_all_of_ours_goes_out_of_a_project_and_every_file_is_as_it_was(
     worked: tuple[Repo, dict[str, bytes]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan, the logs and the state lie elsewhere; the commit that an agent made stays."""
+    """The plan, the logs and the state are elsewhere; the commit that an agent made stays."""
     repo, before = worked
     at_work = everything(repo.path)
     listed = uninstall(capsys, "--dry-run")

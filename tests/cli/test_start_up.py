@@ -1,4 +1,4 @@
-"""What the verbs of an agent load: the standard library alone, and little of it; exact, so free of timing."""
+"""Modules that an agent's commands load: a few of the standard library; exact, so independent of timing."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def loaded(folder: Path, *words: str, code: int = 0) -> set[str]:
-    """The modules that a command loads in a bare interpreter, but ours."""
+    """Return the modules that a command loads in a bare interpreter, except the harness's own."""
     source = str(Path(agent_harness.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-S", "-E", "-c", PROGRAM, source, *words],

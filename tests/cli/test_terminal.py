@@ -1,4 +1,4 @@
-"""What a person sees of a run that goes on: on a terminal, in a log, and with `harness status` beside it."""
+"""The output of a run: on a terminal, in a log, and with `harness status` beside it."""
 
 import errno
 import io
@@ -41,7 +41,7 @@ turns:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A task list whose agent begins, and goes on once there is a file `go`."""
+    """Return a task list whose agent begins, and continues once there is a file `go`."""
     folder = tmp_path / "list"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -55,7 +55,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def running(folder: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
-    """`harness run` into a file, and what is in that file."""
+    """Start `harness run` with its output in a file; yield the process and a reader of the file."""
     log = folder.parent / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -139,7 +139,7 @@ def test_a_log_hears_now_and_then_that_work_goes_on(work: Path) -> None:
 
 
 def test_ctrl_c_is_answered_at_once(work: Path) -> None:
-    """F-RUN-3: with what it waits for, and what a second one does."""
+    """F-RUN-3: with the reason of the wait, and the effect of a second Ctrl-C."""
     with running(work) as (process, said):
         until((work / "begun").exists)
         process.send_signal(signal.SIGINT)
@@ -163,7 +163,7 @@ def test_without_colour_and_with_a_dumb_terminal_there_are_only_lines(work: Path
 
 
 def test_verdicts_are_in_the_terminals_own_colours_and_in_words(work: Path) -> None:
-    """F-TERM-1, F-TERM-2: one of the sixteen by name, bold, nothing behind the letters and nothing dim."""
+    """F-TERM-1, F-TERM-2: one of the sixteen named colours, bold, no background and nothing dim."""
     (work / "go").touch()
     ran = run_process(
         [*HARNESS, "run", "--agent", "scripted:script.yaml"], cwd=work, environ={**os.environ, "FORCE_COLOR": "1"}
@@ -179,7 +179,7 @@ def test_verdicts_are_in_the_terminals_own_colours_and_in_words(work: Path) -> N
 
 
 def test_all_that_a_run_says_is_kept_with_time_and_zone(work: Path) -> None:
-    """F-REC-6: also when its terminal has gone; and each attempt's row tells when and by whom (F-REC-3)."""
+    """F-REC-6: also when its terminal is gone; and each attempt's row names time and agent (F-REC-3)."""
     (work / "go").touch()
     with running(work) as (process, said):
         assert process.wait(120) == 0, said()
@@ -222,7 +222,7 @@ def test_five_logs_of_a_megabyte_are_kept_and_no_link_is_followed(tmp_path: Path
 
 
 def test_there_is_one_place_from_which_people_are_shown_anything() -> None:
-    """The other commands hand their lines to it, and print nothing themselves but JSON."""
+    """The other commands pass their lines to it, and print only JSON themselves."""
     folder = Path(app.__file__).parent
     lines = {path: path.read_text().splitlines() for path in folder.rglob("*.py") if path.name != "terminal.py"}
     printing = [
@@ -249,7 +249,7 @@ def test_lines_are_broken_at_words_on_a_narrow_terminal_and_commands_stay_whole(
 
 
 def test_the_line_below_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F-TERM-4: parts go first, as a whole; what has no parts is cut."""
+    """F-TERM-4: whole parts are dropped first; a line without parts is cut."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -296,7 +296,7 @@ def test_a_rate_limit_stands_first_in_status(work: Path, capsys: pytest.CaptureF
 
 
 def test_a_session_in_one_line_shows_only_what_is_known() -> None:
-    """F-REC-4: unknown is said, a pace needs a minute, and the clock of a dead harness does not run on."""
+    """F-REC-4: unknown values are named, a pace needs a minute, and the clock of a dead harness stops."""
     me = owner.current().as_record()
     record: dict[str, Any] = {"owner": me, "item": "#7", "agent": "codex", "phase": "judging"}
     record |= {"since": "2026-01-01T10:15:00Z", "began": "2026-01-01T10:13:20Z"}
@@ -348,7 +348,7 @@ def test_a_disk_that_does_not_take_the_record_stops_nobody(tmp_path: Path) -> No
 def test_it_is_written_once_a_second_at_most_and_by_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-REC-4: a new phase at once, and what was said in between with the next write; hooks know nothing of it."""
+    """F-REC-4: a new phase at once, and output in between with the next write; hooks do not know it."""
     seconds = [100.0]
     monkeypatch.setattr(now.time, "monotonic", lambda: seconds[0])
     path = tmp_path / "state/now.json"
@@ -408,7 +408,7 @@ def test_the_slice_of_a_long_task_says_what_it_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", [(), ("some.file",)])
 def test_a_full_disk_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str], file: tuple[str, ...]) -> None:
-    """A write that fails knows no file."""
+    """The error of a failed write names no file."""
     assert failure.show_any(OSError(errno.ENOSPC, "No space left on device", *file), as_json=False) == 4
     assert capsys.readouterr().err == (
         "harness: No space left on device\nnext: free some space on that disk, then run the same command again\n"

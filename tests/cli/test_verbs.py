@@ -23,12 +23,12 @@ VERBS = [(group, name) for group, program in PROGRAMS.items() for name in progra
 
 
 def takes(verb: Subcommand) -> list[str]:
-    """The names under which a verb hands its values on."""
+    """Return the names under which a command passes its values."""
     return [each.name.replace("-", "_") for each in (*verb.arguments, *verb.options.values())]
 
 
 def ran(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command line."""
+    """Return exit code, stdout and stderr of a command line."""
     code = app.main([*words])
     out, err = capsys.readouterr()
     return code, out, err

@@ -1,4 +1,4 @@
-"""A task list with a remote, workers in homes of their own and a server, for tests of runs over Temporal."""
+"""A task list with a remote, workers with separate home folders and a server, for tests of runs over Temporal."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def until(found: Callable[[], object], seconds: float = 120.0) -> None:
 
 
 class Fleet:
-    """A server, a list with a remote, and workers in homes of their own."""
+    """A server, a list with a remote, and workers with separate home folders."""
 
     def __init__(self, path: Path, server: TemporalServer, *tasks: Any) -> None:
         self.path, self.server = path, server
@@ -46,7 +46,7 @@ class Fleet:
         harness: Sequence[str] = HARNESS,
         **environment: str,
     ) -> subprocess.Popen[bytes]:
-        """``within``: the words of a program that runs it; ``harness``: those of another harness."""
+        """Start a worker; ``within`` is the command of a program that runs it, ``harness`` that of another harness."""
         home = self.path / (name or f"machine-{len(self.workers)}")
         home.mkdir(exist_ok=True)
         (home / ".gitconfig").write_text("[user]\n\tname = Hands\n\temail = hands@localhost\n")

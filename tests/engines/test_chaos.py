@@ -1,8 +1,8 @@
-"""A task list worked over Temporal while workers, the server and home are killed at random moments.
+"""A task list worked over Temporal while workers, server and coordinator are killed at random moments.
 
-Whatever dies, every task lands once by one accepted job, no commit of the branch's first parents fails what has
-landed by then, and no process goes on. ``HARNESS_KILL_SEED`` sets the moments, ``HARNESS_CHAOS_TASKS`` the size of the
-slow one, ``HARNESS_CHAOS_SEEDS`` how many seeds it has.
+Whatever dies, every task is merged once by one accepted job. No commit of the branch's first parents fails the checks
+of the tasks merged by then, and no process is left. ``HARNESS_KILL_SEED`` sets the moments, ``HARNESS_CHAOS_TASKS`` the
+size of the slow test, ``HARNESS_CHAOS_SEEDS`` its number of seeds.
 """
 
 import json
@@ -29,7 +29,7 @@ KILLS = {"worker": 3, "server": 2, "home": 1, "frozen": 1}
 
 
 class Torture:
-    """One run, its workers, and what is killed of them meanwhile."""
+    """A run with its workers, some of which are killed meanwhile."""
 
     def __init__(self, found: Fleet, machines: int, slots: int, seconds: float, choose: random.Random) -> None:
         self.found, self.slots, self.choose = found, slots, choose
@@ -65,7 +65,7 @@ class Torture:
             self.workers[name].send_signal(signal.SIGCONT)
 
     def to_its_end(self) -> None:
-        """Waits for the run; an item that was hit three times in a row is a question, which is answered."""
+        """Wait for the run's end; an item that was hit three times in a row causes a question, which is answered."""
         code = self.run.wait(timeout=3000)
         while code not in (0, 7):
             told = self.found.work.raw.get("halt") or {}
@@ -78,7 +78,7 @@ class Torture:
 def torture(
     path: Path, *, size: int, machines: int, slots: int, seconds: float, kills: dict[str, int], apart: float, seed: int
 ) -> None:
-    """``apart``: at most so many seconds are between two kills."""
+    """Kill parts of the run; ``apart`` is the most seconds between two kills."""
     choose = random.Random(seed)
     jobs = [
         task(f"t-{n}", validation={"command": f"grep -qx {n} out/{n}.txt", "timeout_seconds": 60}, max_attempts=30)
@@ -106,7 +106,7 @@ def torture(
 
 
 def one_order_of_each_counts(found: Fleet, size: int) -> None:
-    """In the journals of all runs: as many jobs of a task are accepted as were sent back, and one more."""
+    """Check in all runs' journals that the accepted jobs of a task are one more than its rejections."""
     folders = Path(os.environ["XDG_STATE_HOME"]).glob("agent-harness/projects/*/parallel")
     paths = [path for folder in folders for path in [*folder.glob("runs/*.jsonl"), folder / "ledger.jsonl"]]
     events = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
@@ -126,6 +126,6 @@ def test_every_task_lands_once_whatever_dies(tmp_path: Path) -> None:
 @pytest.mark.skipif(program() is None, reason="make test-engine installs the server")
 @pytest.mark.parametrize("seed", range(SEED, SEED + int(os.environ.get("HARNESS_CHAOS_SEEDS", "2"))))
 def test_two_hundred_tasks_survive_whatever_dies(tmp_path: Path, seed: int) -> None:
-    """E3..E8 at the size of the bar: workers, server and home die, one worker stops past its heartbeat."""
+    """E3..E8 at full size: workers, server and coordinator die, one worker stops past its heartbeat."""
     kills = {"worker": 6, "told": 2, "server": 2, "home": 1, "frozen": 1}
     torture(tmp_path, size=TASKS, machines=2, slots=4, seconds=1, kills=kills, apart=10.0, seed=seed)

@@ -20,7 +20,7 @@ Check = Callable[[EngineUnderTest], None]
 
 
 class Here:
-    """Processes of this machine."""
+    """Engine with processes of this machine."""
 
     def __init__(self, folder: Path, many: int = 8) -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class Here:
 
 
 class Elsewhere(Here):
-    """A worker on a real server."""
+    """Engine with a worker on a real server."""
 
     def __init__(self, folder: Path, server: TemporalServer, many: int = 40) -> None:
         super().__init__(folder, many)

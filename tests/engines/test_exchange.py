@@ -1,4 +1,4 @@
-"""The exchange folder: made once however many come first, and nothing that others put there is run or followed."""
+"""The exchange folder: made once by any number of processes, and nothing that others put there is run or followed."""
 
 import os
 import subprocess

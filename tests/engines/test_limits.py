@@ -1,4 +1,4 @@
-"""What one machine tells another of rate limits: whose clock it is, and what counts for nothing."""
+"""Rate limits that machines report to each other: the clock that counts, and the ignored reports."""
 
 from datetime import timedelta
 from typing import Any

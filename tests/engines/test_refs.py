@@ -1,4 +1,4 @@
-"""``parallel.refs``: parcels at a remote that takes branches alone; here nobody sees one."""
+"""``parallel.refs``: bundles at a remote that takes branches alone; none are visible here."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ ONLY_BRANCHES = '#!/bin/sh\ncase "$1" in refs/heads/*) ;; *) echo no such refs h
 
 
 def remote_of(path: Path) -> Repo:
-    """One that refuses whatever is no branch."""
+    """Return a remote that refuses every ref that is not a branch."""
     found = Repo(path)
     hook = path / ".git/hooks/update"
     hook.parent.mkdir(exist_ok=True)
@@ -76,7 +76,7 @@ def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tm
 
 @pytest.mark.parametrize("workspace", ["{elsewhere}", "{folder}/../elsewhere", "../elsewhere"])
 def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, workspace: str) -> None:
-    """SC-57: transcripts are those that came with the result; nothing else of this machine is taken for them."""
+    """SC-57: only transcripts that came with the result are read, no other file of this machine."""
     home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
     remote = Repo(tmp_path / "remote")
     parcels = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)

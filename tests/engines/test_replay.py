@@ -1,6 +1,6 @@
-"""Histories that a real server has kept are replayed by the workflow code of today. SC-58.
+"""Histories kept by a real server are replayed by the current workflow code. SC-58.
 
-`HARNESS_RECORD_HISTORIES=1 make test-engine ARGS="-k record"` writes those of jobs, for a new name of a workflow.
+`HARNESS_RECORD_HISTORIES=1 make test-engine ARGS="-k record"` writes histories of jobs, for a new workflow name.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def test_there_are_histories() -> None:
 
 @activity.defn(name=CARRY_OUT)
 async def execute(head: dict[str, Any]) -> dict[str, Any]:
-    """Workers that do what the item of the job is called after."""
+    """Run the job as the name of its item says."""
     match head["item"]:
         case "again" if activity.info().attempt == 1:
             raise ApplicationError("left", type="HandsLeft")
@@ -51,7 +51,7 @@ async def execute(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_no_machine(value: Any) -> Any:
-    """The same without traces and names of the machine."""
+    """Return the history without stack traces and names of the machine."""
     if isinstance(value, dict):
         return {name: "" if name == "stackTrace" else _of_no_machine(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -62,7 +62,7 @@ def _of_no_machine(value: Any) -> Any:
 @pytest.mark.engine
 @pytest.mark.skipif(not os.environ.get("HARNESS_RECORD_HISTORIES"), reason="records only when it is asked to")
 def test_record(tmp_path: Path) -> None:
-    """Accepted, tried again, refused, and stopped while at work."""
+    """Accepted, tried again, refused, and stopped while running."""
 
     async def record(server: TemporalServer) -> None:
         client = await Client.connect(f"127.0.0.1:{server.port}")

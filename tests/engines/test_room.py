@@ -1,4 +1,4 @@
-"""What a worker's machine has room for: the slots that the SDK is given."""
+"""The room of a worker's machine: the slots that the SDK gets."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ NO_CONTEXT: Any = None
 
 
 def test_beside_one_that_is_taken_a_worker_has_a_slot_only_where_there_is_room(tmp_path: Path) -> None:
-    """SC-41: the first one always; what is given back is there again, and nobody gets more than there are."""
+    """SC-41: the first one always; a released slot is free again, and no more slots are given than exist."""
     room = pytest.importorskip("agent_harness.engines.temporal.room")
     scarce = room.MachineRoom(str(tmp_path), 1_000_000_000, 2)
     assert scarce.try_reserve_slot(NO_CONTEXT)

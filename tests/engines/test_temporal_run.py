@@ -58,7 +58,7 @@ def fleet(tmp_path: Path, server: TemporalServer) -> Iterator[Callable[..., Flee
 
 
 def test_a_list_is_worked_by_the_hands_of_another_machine(fleet: Callable[..., Fleet]) -> None:
-    """What lands, the books and the transcripts are as those of workspaces here; nothing is left at the remote."""
+    """Merges, costs and transcripts are the same as with local workspaces; nothing is left at the remote."""
     found = fleet(job("a"), job("b", depends_on=["a"]), job("c"), job("d"))
     found.worker("--slots", "2")
     ran = found.run(f"{WORKS}; {USAGE}", 3, "--json")
@@ -77,19 +77,19 @@ def test_a_list_is_worked_by_the_hands_of_another_machine(fleet: Callable[..., F
 
 
 def pids(found: Fleet, name: str) -> list[int]:
-    """The agents of a task that have begun: they write their process ids."""
+    """Return the process ids that the started agents of a task have written."""
     path = found.path / f"pids-{name}"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def is_kept(found: Fleet, path: str) -> bool:
-    """Whether a rescue at home holds the file."""
+    """Return True if a rescue of the coordinator holds the file."""
     kept = found.work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
     return any(path in found.work.repo.git("ls-tree", "-r", "--name-only", ref).split() for ref in kept)
 
 
 def slow(found: Fleet, seconds: float = 6.0) -> str:
-    """An agent that says that it has begun, writes half of its work, and takes its time."""
+    """Return an agent that reports its start, writes half of its work, and waits."""
     return (
         f'echo $$ >> "{found.path}/pids-$HARNESS_TASK_ID"; mkdir -p out; '
         f"[ -e out/half-$HARNESS_TASK_ID ] || echo half > out/half-$HARNESS_TASK_ID; sleep {seconds}; {WORKS}"
@@ -97,7 +97,7 @@ def slow(found: Fleet, seconds: float = 6.0) -> str:
 
 
 def test_hands_that_are_killed_are_replaced_and_their_work_is_kept(fleet: Callable[..., Fleet]) -> None:
-    """E3: another worker begins after the heartbeat timeout; what the dead one had comes home once it is back."""
+    """E3: another worker begins after the heartbeat timeout; the dead one's work is fetched once it is back."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found))
@@ -122,7 +122,7 @@ def _last_object(log: Path) -> str:
 
 
 def test_a_worker_that_stopped_for_too_long_reports_nothing_that_counts(fleet: Callable[..., Fleet]) -> None:
-    """E4, SC-51: it goes on when it is continued; its result is refused, its work is kept, the task landed once."""
+    """E4, SC-51: it goes on when it is continued; its result is refused, its work is kept, the task is merged once."""
     found = fleet(job("a"), job("b"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found, 4), 1)
@@ -173,7 +173,7 @@ def test_a_home_that_is_killed_finds_its_orders_again(fleet: Callable[..., Fleet
 
 
 def test_ctrl_c_ends_the_turns_elsewhere_and_keeps_their_work(fleet: Callable[..., Fleet]) -> None:
-    """SC-3, E5: nothing is counted; the next run goes on and lands."""
+    """SC-3, E5: no attempt is counted; the next run continues and merges."""
     found = fleet(job("a"))
     found.worker("--slots", "1")
     run = found.begin(slow(found, 60), 1)
@@ -200,7 +200,7 @@ def _answers(pid: int) -> bool:
 
 
 def test_a_worker_that_is_told_to_end_hands_its_order_on(fleet: Callable[..., Fleet]) -> None:
-    """SC-54, SC-52: it leaves with 0, and the next workers begin with what was done."""
+    """SC-54, SC-52: it exits with 0, and the next workers begin with its work."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(
@@ -220,7 +220,7 @@ def test_a_worker_that_is_told_to_end_hands_its_order_on(fleet: Callable[..., Fl
 
 
 def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callable[..., Fleet]) -> None:
-    """SC-54: the agent does not hear the first word; what it had done is where the next workers begin."""
+    """SC-54: the agent ignores the first signal; the next workers begin with its work."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first", HARNESS_TIME_SCALE="1")
     run = found.begin(
@@ -257,7 +257,7 @@ def test_a_worker_keeps_nothing_that_the_remote_has(fleet: Callable[..., Fleet])
 
 
 def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet: Callable[..., Fleet]) -> None:
-    """The remote is away when the workers are done, and the worker is killed: its candidate is a rescue at home."""
+    """The remote is away when the workers are done, and the worker is killed: its candidate becomes a rescue."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found, 3), 1)
@@ -280,7 +280,7 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
 
 
 def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fleet: Callable[..., Fleet]) -> None:
-    """SC-54: the remote takes a push and answers nothing; told once it is waited for, told again it is not."""
+    """SC-54: the remote takes a push and does not answer; the first signal waits for it, the second does not."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found, 3), 1)
@@ -311,7 +311,7 @@ def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fl
 
 
 def test_a_worker_that_is_told_to_end_does_not_wait_for_a_remote_that_is_away(fleet: Callable[..., Fleet]) -> None:
-    """SC-54: its workers are done, and nobody takes the result; the next worker in its folder pushes it."""
+    """SC-54: its workers are done, and the result is not taken; the next worker in its folder pushes it."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     run = found.begin(slow(found, 3), 1)
@@ -345,7 +345,7 @@ def test_a_result_that_the_remote_has_lost_is_made_anew(fleet: Callable[..., Fle
 
 
 def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
-    """No attempt is spent on a full disk: the job waits there, and begins elsewhere when that worker ends."""
+    """A full disk costs no attempt: the job waits there, and begins elsewhere when that worker ends."""
     small = tmp_path / "small"
     small.mkdir()
     mounted = ("unshare", "-rm", "sh", "-c", f'mount -t tmpfs -o size=64m tmpfs "{small}" && exec "$@"', "sh")
@@ -367,7 +367,7 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
 def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_back(
     fleet: Callable[..., Fleet],
 ) -> None:
-    """SC-41: it is said each minute, there and at home; the job goes on elsewhere, with its work, uncounted."""
+    """SC-41: worker and coordinator report it each minute; the job goes on elsewhere, with its work, uncounted."""
     found = fleet(job("a"), job("b"), job("c"))
     free, go = found.path / "free", found.path / "go"
     free.write_text("1000")
@@ -400,7 +400,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
 
 
 def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[..., Fleet]) -> None:
-    """SC-41: the only order of a worker is always begun; what waits lies at the server, where others may have it."""
+    """SC-41: the only job of a worker is always begun; others wait at the server, where other workers may take them."""
     found = fleet(job("a"), job("b"))
     found.worker("--slots", "2", HARNESS_PARALLEL__MIN_FREE_MB="1000000000")
     log = found.path / "noted"
@@ -412,7 +412,7 @@ def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[...
 
 
 def hanging(found: Fleet) -> Path:
-    """The remote takes what is pushed and answers nothing; a file that is there once a push hangs."""
+    """Make the remote take a push without an answer; return a file that exists once a push hangs."""
     hook, hangs = found.remote / "hooks/pre-receive", found.path / "hangs"
     hook.write_text(f"#!/bin/sh\ntouch {hangs}\nexec sleep 600\n")
     hook.chmod(0o755)
@@ -440,7 +440,7 @@ def test_ctrl_c_does_not_wait_for_an_order_that_cannot_be_pushed(fleet: Callable
 def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result_in(
     fleet: Callable[..., Fleet],
 ) -> None:
-    """SC-3: workers have a result that they cannot push; home ends, and they end what they had begun when told so."""
+    """SC-3: workers have a result that they cannot push; the coordinator ends, and they end their jobs on a signal."""
     found = fleet(job("a"))
     worker = found.worker("--slots", "1", HARNESS_TIME_SCALE="1")
     waits = f'while [ ! -e "{found.path}/go" ]; do sleep 0.1; done'
@@ -463,7 +463,7 @@ def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result
 
 
 def test_hands_that_are_recalled_do_not_wait_for_their_work_to_be_saved(fleet: Callable[..., Fleet]) -> None:
-    """SC-52: a remote that hangs while work is saved keeps nobody from ending the agent."""
+    """SC-52: a remote that hangs while work is saved does not prevent the end of the agent."""
     found = fleet(job("a"))
     found.worker("--slots", "1", HARNESS_TIME_SCALE="0.02")
     run = found.begin(slow(found, 600), 1)
@@ -481,7 +481,7 @@ def test_hands_that_are_recalled_do_not_wait_for_their_work_to_be_saved(fleet: C
 def test_what_was_spent_while_home_was_away_counts_once_though_no_result_was_accepted(
     fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """SC-42, E8: the server forgets the job, whose workers have pushed what they had; the next run counts it."""
+    """SC-42, E8: the server forgets the job, whose workers have pushed their work; the next run counts its cost."""
     with TemporalServer(tmp_path_factory.mktemp("forgetful")) as server:
         found = fleet(job("a"))
         found.server = server
@@ -508,7 +508,7 @@ def test_what_was_spent_while_home_was_away_counts_once_though_no_result_was_acc
 
 
 def test_what_a_killed_worker_had_spent_comes_home_with_what_it_left(fleet: Callable[..., Fleet]) -> None:
-    """SC-42: no heartbeat has told it, since home was away; the next worker in the folder does."""
+    """SC-42: no heartbeat reported it, since the coordinator was away; the next worker in the folder does."""
     found = fleet(job("a"))
     first = found.worker("--slots", "1", name="first")
     go = found.path / "go"
@@ -534,7 +534,7 @@ def test_what_a_killed_worker_had_spent_comes_home_with_what_it_left(fleet: Call
 
 
 def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., Fleet]) -> None:
-    """``--exchange``: no remote is needed, none of the project's is touched, and nothing of others is run at home."""
+    """``--exchange``: no remote is needed or touched, and the coordinator runs nothing of others."""
     found = fleet(job("a"), job("b"))
     share = found.path / "the share"
     share.mkdir()
@@ -558,7 +558,7 @@ def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., 
 
 
 def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[..., Fleet]) -> None:
-    """SC-57: a refusal at one worker is known at home and keeps others from asking; what a person lifts, is lifted."""
+    """SC-57: the coordinator knows a worker's refusal, and others do not ask; a person's lifting counts everywhere."""
     found = fleet(job("a"))
     client = found.path / "kimi"
     client.write_text(
@@ -595,7 +595,7 @@ def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[...,
 
 @pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
 def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dict[str, str], told: str) -> None:
-    """E10, SC-56: the reason is shown at home, and nothing was begun."""
+    """E10, SC-56: the coordinator shows the reason, and nothing was begun."""
     found = fleet(job("a"))
     found.worker("--slots", "1", **words)  # type: ignore[arg-type]
     ran = found.run(WORKS, 1)
@@ -605,7 +605,7 @@ def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dic
 
 
 def test_whoever_refuses_an_order_is_not_asked_alone(fleet: Callable[..., Fleet]) -> None:
-    """E10, SC-56: other workers of the pool, then the next pool; it is the same attempt. None takes it: the reasons."""
+    """E10, SC-56: other workers of the pool, then the next pool, in the same attempt. If none takes it: the reasons."""
     found = fleet(job("a"), job("b"))
     found.worker("--slots", "1", "--pool", "strict", name="strict", remote="/elsewhere/*")
     found.worker("--slots", "1", "--pool", "usual", name="odd", remote="/elsewhere/*")
@@ -640,7 +640,7 @@ def test_the_fleet_says_whose_orders_come_first(fleet: Callable[..., Fleet]) -> 
 
 
 async def _priority_of(server: TemporalServer, ending: str) -> Any:
-    """Of the activity of the job whose id ends so, as the server has it."""
+    """Return the priority, on the server, of the activity of the job whose id ends so."""
     client = await Client.connect(f"127.0.0.1:{server.port}")
     async for each in client.list_workflows():
         if each.id.endswith(ending):
@@ -651,7 +651,7 @@ async def _priority_of(server: TemporalServer, ending: str) -> Any:
 
 
 def test_a_lost_database_loses_no_work(fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory) -> None:
-    """E8: what the server does not know any more is lost, and open again."""
+    """E8: a job that the server no longer knows is lost, and its item is open again."""
     with TemporalServer(tmp_path_factory.mktemp("forgetful")) as server:
         found = fleet(job("a"))
         found.server = server
@@ -665,7 +665,7 @@ def test_a_lost_database_loses_no_work(fleet: Callable[..., Fleet], tmp_path_fac
 
 
 def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet], server: TemporalServer) -> None:
-    """E12 and section 13: which part is missing, and what to type; nothing on the disk has changed."""
+    """E12 and section 13: the missing part and the command to type; nothing on the disk has changed."""
     found = fleet(job("a"))
     before = found.work.raw
     agent = found.work.agent(WORKS)
@@ -718,7 +718,7 @@ def test_what_a_run_would_find_is_looked_at_before(fleet: Callable[..., Fleet]) 
 def test_a_feature_project_is_built_by_the_hands_of_another_machine(
     fleet: Callable[..., Fleet], tmp_path: Path
 ) -> None:
-    """Two features land; verdicts, costs and session records are at home."""
+    """Two features are merged; the coordinator has verdicts, costs and session records."""
     found = fleet(job("a"))
     made = FeatureListProject.of_modules(tmp_path / "shop", "ham", "egg")
     made.git("remote", "add", "hands", str(found.remote))
@@ -741,7 +741,7 @@ def test_a_feature_project_is_built_by_the_hands_of_another_machine(
 
 
 def test_status_shows_what_a_session_of_another_machine_does(fleet: Callable[..., Fleet], tmp_path: Path) -> None:
-    """SC-50: the phase of its session, what it has used and since when, as of one in a workspace here."""
+    """SC-50: the phase of its session, its usage and its start, as for a local workspace."""
     found = fleet(job("a"))
     made = FeatureListProject.of_modules(tmp_path / "shop", "ham")
     made.git("remote", "add", "hands", str(found.remote))
@@ -767,7 +767,7 @@ def test_status_shows_what_a_session_of_another_machine_does(fleet: Callable[...
 
 
 def test_nothing_lands_on_the_word_of_another_machine(fleet: Callable[..., Fleet]) -> None:
-    """What passes there and not at home is sent back, and the branch stays as it was."""
+    """Work that passes there but not on the coordinator's machine is rejected, and the branch stays as it was."""
     found = fleet(task("a", validation={"command": 'test -n "$ONLY_THERE" || test -e here', "timeout_seconds": 60}))
     found.worker("--slots", "1", ONLY_THERE="1")
     head = found.work.repo.head
@@ -779,7 +779,7 @@ def test_nothing_lands_on_the_word_of_another_machine(fleet: Callable[..., Fleet
 
 
 def of_machine(found: Fleet, name: str, *words: str) -> Any:
-    """Messages of the harness on the machine of a worker."""
+    """Return the messages of the harness on a worker's machine."""
     home = found.path / name
     told = {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "HARNESS_TIME_SCALE": SCALE}
     return json.loads(run_process((*HARNESS, *words, "--json"), cwd=home, environ=told).out)
@@ -792,7 +792,7 @@ def host_may(found: Fleet, name: str, **members: object) -> None:
 
 
 def test_workers_of_one_machine_share_its_seats(fleet: Callable[..., Fleet]) -> None:
-    """SC-40: two workers with two slots each, on a machine that may have one agent; home shows who waits."""
+    """SC-40: two workers with two slots each, on a machine with one slot; the coordinator shows the waiting ones."""
     names = ["a", "b", "c"]
     found = fleet(*map(job, names))
     host_may(found, "machine", agents=1)
@@ -816,7 +816,7 @@ def test_workers_of_one_machine_share_its_seats(fleet: Callable[..., Fleet]) -> 
 
 
 def test_hands_heed_the_gates_of_their_machine(fleet: Callable[..., Fleet]) -> None:
-    """SC-43: two slots are refused at once, which halves what the account may have there; then one works at a time."""
+    """SC-43: two slots are refused at once, which halves the account's limit there; then one works at a time."""
     found = fleet(job("a"), job("b"))
     log, go = found.path / "noted", found.path / "go"
     refused = f"{found.path}/refused-"
@@ -845,7 +845,7 @@ def test_hands_heed_the_gates_of_their_machine(fleet: Callable[..., Fleet]) -> N
 def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
     fleet: Callable[..., Fleet], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """SC-55: it is there when the server is again; told to end, it leaves with 0."""
+    """SC-55: it is back when the server is; on a signal it exits with 0."""
     with TemporalServer(tmp_path_factory.mktemp("away")) as server:
         found = Fleet(tmp_path_factory.mktemp("fleet"), server, job("a"))
         try:
@@ -865,7 +865,7 @@ def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
 
 
 def test_a_worker_says_by_its_exit_code_how_it_ended(fleet: Callable[..., Fleet], server: TemporalServer) -> None:
-    """SC-55: 2 the command line, 4 what is missing, 130 Ctrl-C before it could begin; 0 is asserted above."""
+    """SC-55: 2 a wrong command line, 4 a missing part, 130 Ctrl-C before it could begin; 0 is asserted above."""
     found = fleet(job("a"))
     for words, code, told in [
         (("--engine", server.url), 2, "--remote"),

@@ -65,7 +65,7 @@ def states(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.mark.scenario
 def test_projects_are_worked_until_nothing_is_left(tmp_path: Path) -> None:
-    """Runs begin where there is work; a project that is gone is a line; the supervisor leaves on a signal."""
+    """Runs begin in projects with work; a project that is gone is a line; the supervisor ends on a signal."""
     shop, tool = listed(tmp_path / "shop", "a", "b"), listed(tmp_path / "tools/x", "c")
     agent = shop.agent(WORKS)
     roster(
@@ -134,7 +134,7 @@ def test_a_run_that_dies_again_and_again_is_parked_and_named(tmp_path: Path) -> 
 
 
 def test_a_project_without_a_budget_or_with_a_pause_is_left_alone(tmp_path: Path) -> None:
-    """SC-61: nothing is begun where nothing may be spent; nothing new while a person has paused the fleet."""
+    """SC-61: no run begins without a budget; no new run while a person has paused the fleet."""
     shop = listed(tmp_path / "shop", "a")
     agent = shop.agent(WORKS)
     roster(tmp_path, f"projects:\n  - {{path: {shop.root}, agent: '{agent}', budget: {{day_usd: 0}}}}\n")
@@ -179,7 +179,7 @@ def test_what_an_agent_writes_about_its_run_is_no_number_for_others(tmp_path: Pa
 
 
 def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:
-    """SC-60: what fleet.yaml says, less what the throttle of the account holds back; another account has its own."""
+    """SC-60: the number in fleet.yaml, less the throttle of the account; another account has its own number."""
     one, two, other = (listed(tmp_path / name, "a", "b", "c") for name in ("one", "two", "other"))
     agent = one.agent(WORKS)
     account = registry.from_spec(agent).account
@@ -261,7 +261,7 @@ def test_without_a_roster_the_next_command_is_named(tmp_path: Path) -> None:
 
 
 def written(path: Path, command: str, slices: int, **members: Any) -> LongTaskProject:
-    """A book that is written once so many slices have been made."""
+    """Return a long task that is proven after so many slices."""
     found = LongTaskProject.of_book(path)
     proof = {"metric": "command", "target": f"test $(wc -l < ran) -ge {slices}"}
     criteria = [{"id": "written", "description": "It is written.", **proof}]
@@ -297,7 +297,7 @@ def test_a_long_task_is_worked_slice_after_slice_beside_other_projects(tmp_path:
 
 @pytest.mark.scenario
 def test_what_slices_cost_counts_for_the_budget_of_the_day(tmp_path: Path) -> None:
-    """SC-61: by the agent that the row names, which is one of ours."""
+    """SC-61: by the agent that the row names, which the harness starts itself."""
     tale = written(tmp_path / "tale", "true", 99, agentWorker={"cwd": "."})
     script = tmp_path / "agent.sh"
     used = '{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.6}'
@@ -316,7 +316,7 @@ def test_what_slices_cost_counts_for_the_budget_of_the_day(tmp_path: Path) -> No
 
 @pytest.mark.scenario
 def test_a_long_task_that_cannot_go_on_is_left_alone_and_says_why(tmp_path: Path) -> None:
-    """One that needs a person, one whose window is blocked, one that nobody can work on, one that fails again."""
+    """One task that needs a person, one with a blocked time window, one without a worker, one that fails again."""
     asks, blocked = (written(tmp_path / name, "touch never", 1) for name in ("asks", "blocked"))
     nobody = written(tmp_path / "nobody", "touch never", 1, workerPolicy={"preferred": "manual-review"})
     fails = written(tmp_path / "fails", "echo x >> tried; echo '1 failed, 2 passed' >&2; exit 1", 1)

@@ -1,4 +1,4 @@
-"""Who gets how many agents: the rule alone. SC-60."""
+"""The number of agents for each project: the rule alone. SC-60."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ ROOMS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 12))
 def test_no_account_gets_more_agents_than_it_has_room_for(
     agents: int, rows: list[tuple[object, ...]], rooms: dict[str, int], random: Random
 ) -> None:
-    """SC-60: and nothing is left idle that a project of another account, or of a lower class, could take."""
+    """SC-60: and no slot stays idle that a project of another account, or of a lower class, could take."""
     names = ("wants", "most", "priority", "weight", "minutes")
     wishes = [
         Wish(project=f"p{n}", account=random.choice("xyz"), **dict(zip(names, row, strict=True)))  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def test_who_comes_late_has_no_claim_on_what_others_had() -> None:
 
 
 def test_a_small_fleet_loses_nothing_and_starves_nobody_in_a_day() -> None:
-    """`make sim` on 60 projects: the real rules of runs and landing, with hands that are values."""
+    """`make sim` on 60 projects: the real rules of runs and merges, with simulated workers."""
     words = ["--projects", "60", "--agents", "6", "--seed", "3", "--kills", "0.05", "--bad", "0.1"]
     ran = subprocess.run([sys.executable, str(SIM), *words], capture_output=True, text=True, check=False)
     found = [line for line in ran.stdout.splitlines() if line.startswith("NOT")]

@@ -20,28 +20,28 @@ NOW = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
 
 
 def task(number: int, status: str = "pending", **members: object) -> Record:
-    """One task; ``task-001`` and so on."""
+    """Return a task; its id is ``task-001`` and so on."""
     return {"id": f"task-{number:03d}", "title": f"Thing {number}", "status": status, **members}
 
 
 def state(*tasks: Record, mode: str = "exclusive", **members: Any) -> State:
-    """A state of these tasks; ``config`` adds to its configuration."""
+    """Return a state of these tasks; ``config`` adds to its configuration."""
     config = {"concurrency_mode": mode, **members.pop("config", {})}
     return State({"version": 2, "session_config": config, "tasks": list(tasks), "session_count": 1, **members})
 
 
 def event(environ: Mapping[str, str] | None = None, **payload: object) -> Event:
-    """One call of a hook."""
+    """Return the event of a hook's call."""
     return Event(payload, environ or {})
 
 
 def lease(minutes: float) -> str:
-    """The end of a lease so many minutes from now."""
+    """Return the end of a lease so many minutes from now."""
     return (NOW + timedelta(minutes=minutes)).isoformat()
 
 
 def make(root: Path, *tasks: Record, active: bool = True, **members: Any) -> Path:
-    """A task list on disk."""
+    """Write a task list to disk."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "harness-tasks.json").write_text(json.dumps(state(*tasks, **members).raw))
     if active:
@@ -52,7 +52,7 @@ def make(root: Path, *tasks: Record, active: bool = True, **members: Any) -> Pat
 def call(
     name: str, root: Path, payload: Mapping[str, Any] | bytes | None = None, **environ: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs one script of the plugin as clients do."""
+    """Run a script of the plugin as clients do."""
     given = payload if isinstance(payload, bytes) else json.dumps({"session_id": "s", **(payload or {})}).encode()
     command = [sys.executable, "-S", "-E", str(SCRIPTS / f"harness-{name}.py")]
     env = {**os.environ, **environ}
@@ -60,6 +60,6 @@ def call(
 
 
 def answer(done: subprocess.CompletedProcess[bytes]) -> Any:
-    """The JSON that a hook printed; ``None`` when it was silent."""
+    """Return the JSON that a hook printed; ``None`` if it printed nothing."""
     assert done.returncode == 0, done
     return json.loads(done.stdout) if done.stdout else None

@@ -1,6 +1,6 @@
-"""Trust on Codex goes through Codex: only our hooks, only with its own hashes, and never without an end.
+"""Codex sets its own trust: only for the harness's hooks, only with Codex's hashes, and with a time limit.
 
-A small program stands for ``codex app-server`` here; the real one is driven in ``tests/clients``.
+A small program replaces ``codex app-server`` here; the real one is driven in ``tests/clients``.
 """
 
 import json
@@ -58,7 +58,7 @@ PERSONS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]
 
 
 def stand_in(folder: Path, trouble: str = "pass") -> None:
-    """Puts a ``codex`` first on PATH."""
+    """Put a ``codex`` first on PATH."""
     program = folder / "bin" / "codex"
     program.parent.mkdir(exist_ok=True)
     program.write_text(CODEX.format(python=sys.executable, trouble=trouble))
@@ -67,7 +67,7 @@ def stand_in(folder: Path, trouble: str = "pass") -> None:
 
 @pytest.fixture
 def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of Codex's settings, with a hook of a person in it."""
+    """Return the folder of Codex's settings, with a person's hook in it."""
     stand_in(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
@@ -164,7 +164,7 @@ trust_level = "trusted"
 
 
 def noted(file: Path, *places: str) -> str:
-    """As Codex 0.169 writes it."""
+    """Return the trust record as Codex 0.169 writes it."""
     return "".join(f'\n[hooks.state."{file}:{place}"]\ntrusted_hash = "sha256:ours"\n' for place in places)
 
 
@@ -178,7 +178,7 @@ STATE = "\n[hooks.state]\n"
 def test_trust_goes_with_the_hooks_and_the_settings_are_as_before(
     codex: Path, theirs: bool, before: str, later: str
 ) -> None:
-    """A crash between the two is made good by doing it again: the hooks go last."""
+    """After a crash between the two, a second try completes it: the hooks are removed last."""
     file, settings = codex / "hooks.json", codex / "config.toml"
     kept = STATE + THEIRS.format(file=file) if theirs else ""
     settings.write_text(before + kept + later)

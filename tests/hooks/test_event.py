@@ -1,4 +1,4 @@
-"""What a client says is read safely, and leads to the right task list (tasklist.md 2, 3)."""
+"""A client's input is read safely, and leads to the right task list (tasklist.md 2, 3)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Hooks are written into the settings of a client and taken out again; all that is not ours stays byte for byte."""
+"""Hooks are written into a client's settings and removed again; everything else stays byte for byte."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def uninstall(client: str, scope: Any = "user") -> dict[str, Any]:
 
 
 def others(value: Any) -> Any:
-    """The settings without what is ours and without what is empty."""
+    """Return the settings without the harness's own entries and without empty ones."""
     if isinstance(value, dict):
         if isinstance(value.get("hooks"), list) and all(map(is_ours, value["hooks"])):
             return None
@@ -165,7 +165,7 @@ def test_hooks_of_an_older_version_are_taken_out_as_exactly() -> None:
 
 
 def test_an_entry_of_ours_is_renewed_where_it_stands() -> None:
-    """Codex knows a hook by its place: nobody else's may move."""
+    """Codex identifies a hook by its position: other hooks must not move."""
     path = place("codex")
     path.parent.mkdir()
     old = {"hooks": [{"type": "command", "command": f"old {MARK}"}]}

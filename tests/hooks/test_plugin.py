@@ -1,4 +1,4 @@
-"""The plugin: its manifests agree with the package, and its commands run the scripts that lie in it."""
+"""The plugin: its manifests agree with the package, and its commands run the plugin's scripts."""
 
 import json
 import os

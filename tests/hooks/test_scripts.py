@@ -1,4 +1,4 @@
-"""The scripts as clients run them: bare interpreter, real files; silent where they should be, and never a traceback."""
+"""The scripts as clients run them: bare interpreter, real files; silent when they should be, and never a traceback."""
 
 import json
 import os
@@ -154,7 +154,7 @@ def test_a_session_without_progress_is_let_go_and_hears_why(root: Path) -> None:
 
 @pytest.mark.parametrize(("name", "limit"), [("subagentstop", 7), ("teammateidle", 8)])
 def test_a_helper_without_progress_is_let_go(root: Path, name: str, limit: int) -> None:
-    """So often each is kept, and no more before something moves (tasklist.md 5.1, 5.2, 6.3)."""
+    """Each is kept so many times, and no more without progress (tasklist.md 5.1, 5.2, 6.3)."""
     helper = {"teammate_name": "w", "agent_id": "w"}
     kept = [bool(call(name, root, helper).stdout) for _ in range(limit + 2)]
     assert kept == [True] * limit + [False] * 2
@@ -302,7 +302,7 @@ exec(open(__file__).read())
 
 
 def loaded(name: str, root: Path) -> set[str]:
-    """The modules that one script adds to those of a bare interpreter with ``os``."""
+    """Return the modules that one script adds to those of a bare interpreter with ``os``."""
     command = [sys.executable, "-S", "-E", "-c", _LOADED, str(SCRIPTS / f"harness-{name}.py")]
     given = json.dumps({"session_id": "s", **CHATTY}).encode()
     done = subprocess.run(command, cwd=root, input=given, capture_output=True, check=True)
@@ -310,7 +310,7 @@ def loaded(name: str, root: Path) -> set[str]:
 
 
 def rooms(*names: str) -> set[str]:
-    """Modules of ours."""
+    """Return the full names of these modules of the harness and of those that are always loaded."""
     return {f"{_OWN}.{name}" if name else _OWN for name in (*_ROOMS, *names)}
 
 

@@ -1,4 +1,4 @@
-"""The guard: it counts what may block, starts over on progress, and always ends (tasklist.md 6.3)."""
+"""The limit of Stop: it counts blocks, resets on progress, and always ends (tasklist.md 6.3)."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def call(signature: str = "a", *, at: float = 100.0, new_turn: bool = False, mes
 
 
 def blocks(entry: dict[str, Any], *calls: Call, limit: int = 7) -> list[bool]:
-    """For each call in turn: whether it is kept going."""
+    """Return for each call in turn whether it was blocked."""
     kept = []
     for each in calls:
         entry, count = counted(entry, each, limit)

@@ -1,10 +1,10 @@
-"""``harness`` that is killed at one moment: ``python dying.py MOMENT WORDS...``.
+"""The harness, killed at one moment: ``python dying.py MOMENT WORDS...``.
 
-MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger; ``files``, when the files of a landing are there
-and the branch is where it was; ``moved``, when the branch was moved and nothing written down; ``settled``, when the
-truth file was written and the ledger not yet; ``joined``, when the branch was moved to what is on top of the remote's
-and nothing written down; ``booked``, when the costs of a job are at home, and ``paid``, when its budget is settled.
-The first such moment counts; of an event or of the last two the Nth, as ``after:TYPE@N``.
+MOMENT is ``after:TYPE`` or ``before:TYPE``, an event of the ledger. ``files``: the files of a merge are written and the
+branch is not yet moved. ``moved``: the branch was moved and nothing is recorded. ``settled``: the item was completed
+and the ledger not yet written. ``joined``: the branch was moved to a commit on top of the remote's and nothing is
+recorded. ``booked``: the coordinator has the costs of a job. ``paid``: the job's budget was settled. The first such
+moment counts; of an event or of the last two, the Nth with ``after:TYPE@N``.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What workers do in the tests of their process: loaded there by its name."""
+"""The job of workers in the tests of their process, loaded there by its name."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 def execute(_place: Workspace, job: Job, _folder: str) -> JsonObject:
-    """As the job's inputs say."""
+    """Run the job as its inputs say."""
     match job.inputs["do"]:
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""``harness`` on a machine whose free memory is what a file says: ``python scarce.py FILE WORDS...``."""
+"""The harness on a machine whose free memory is set by a file: ``python scarce.py FILE WORDS...``."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from agent_harness.parallel import slots
 
 
 def _megabytes(file: Path) -> int:
-    """Return what the file says. It is empty for a moment while the test writes it."""
+    """Return the megabytes in the file. It is empty for a moment while the test writes it."""
     while not (text := file.read_text()):
         pass
     return int(text)

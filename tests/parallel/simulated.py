@@ -1,7 +1,7 @@
 """A parallel run without workers: the real rules under a virtual clock, where attempts and verdicts are values.
 
-It plays the coordinator: each event is applied to the plan and kept, and after a death the plan is folded from the
-events alone. What it says of a run: when it ended, how often checks were run, and what has landed.
+It plays the coordinator: each event is applied to the plan and kept, and after a crash the plan is folded from the
+events alone. It reports the end of a run, the number of check runs, and the merged items.
 """
 
 import random
@@ -15,7 +15,7 @@ from agent_harness.parallel.items import ACCEPTED, BROKEN, GREEN, PARKED, RED, R
 
 @dataclass(frozen=True)
 class World:
-    """What happens to the items of a run."""
+    """Events that happen to the items of a run."""
 
     size: int
     workers: int
@@ -35,7 +35,7 @@ class World:
 
 @dataclass
 class Simulated:
-    """One run of it."""
+    """A simulated run."""
 
     world: World
     now: float = 0.0
@@ -69,7 +69,7 @@ class Simulated:
         return _named(self.landed)
 
     def die(self) -> None:
-        """Everything that was not written down is gone, and what was under way."""
+        """Lose everything that was not recorded, and all running jobs."""
         self.deaths += 1
         self.under.clear()
         self.plan = plan.fold(self.events)
@@ -78,7 +78,7 @@ class Simulated:
             self.note("lost", item=item, order=self.plan.work(item).job, fence=0, with_coordinator=True)
 
     def items(self) -> list[OpenItem]:
-        """What has not landed, the first few of it; every seventh needs the one before the one before."""
+        """Return the first few items that have not landed; every seventh depends on the second one before it."""
         done = {*self.landed}
         names = (n for n in range(self.world.size) if f"i{n}" not in done)
         left = (f"i{n}" for n in names if n % 7 or n < 2 or f"i{n - 2}" in done)
@@ -224,7 +224,7 @@ class Simulated:
 
 
 def _named(items: list[str]) -> str:
-    """Another head for each content."""
+    """Return a commit id that differs for each content."""
     return f"h{len(items)}:{hash(tuple(items))}"
 
 

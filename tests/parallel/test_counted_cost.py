@@ -1,4 +1,4 @@
-"""What a journal has counted of a job, whatever is told of its tries, how often, and in whichever job."""
+"""The counted cost of a job in a journal, whatever its tries report, how often, and in whichever job."""
 
 from itertools import permutations
 from pathlib import Path
@@ -12,7 +12,7 @@ TOLD = [("1", 0.25), ("1", 0.5), ("2", 0.125), ("2", 0.125), ("3", 1.0)]
 
 @pytest.mark.parametrize("told", [*permutations(TOLD, 3)])
 def test_each_try_counts_once_with_the_most_that_is_told_of_it(told: tuple[tuple[str, float], ...]) -> None:
-    """SC-42: the events add up to what all tries have spent."""
+    """SC-42: the events add up to the spending of all tries."""
     events = [{"type": "ended", "cost_usd": 0.25, "tries_usd": {"1": 0.25}}]
     for attempt, spent in (*told, *told):
         known = CountedCost.of(events)
@@ -25,14 +25,14 @@ def test_each_try_counts_once_with_the_most_that_is_told_of_it(told: tuple[tuple
 
 
 def test_what_was_counted_of_no_try_in_particular_is_a_part_of_what_is_told_later() -> None:
-    """As journals of earlier versions have it."""
+    """Journals of earlier versions have such events."""
     known = CountedCost.of([{"type": "lost", "cost_usd": 0.5}])
     assert known.with_more({"1": 0.25}).spent == 0.5
     assert known.with_more({"1": 0.25}).with_more({"2": 0.5}).spent == 0.75
 
 
 def test_what_a_try_has_said_is_kept_whoever_asks_next(tmp_path: Path) -> None:
-    """SC-42: heartbeats of the second try do not take the place of those of the first, for a home begun anew either."""
+    """SC-42: heartbeats of the second try do not replace those of the first, nor after a restart of the coordinator."""
     SharedBudget(str(tmp_path)).hear("run/a/1", {"1": 0.5})
     money = SharedBudget(str(tmp_path))
     money.allow("run/a/1", 2.0)

@@ -28,7 +28,7 @@ sleep 0.7
 
 
 def project(path: Path) -> TaskListProject:
-    """Two tasks that conflict, and one that does not."""
+    """Return a list with two tasks that conflict, and one that does not."""
     jobs = [task(name, validation={"command": f"grep -qx {name} *.txt", "timeout_seconds": 60}) for name in "abc"]
     return TaskListProject(path / "list", *jobs, git=True, session_count=0)
 
@@ -69,7 +69,7 @@ AHEAD = [
 @pytest.mark.scenario
 @pytest.mark.parametrize("moment", AHEAD)
 def test_a_coordinator_that_dies_with_a_batch_ahead_lands_each_item_once(tmp_path: Path, moment: str) -> None:
-    """SC-5, SC-35: a lands at once, b is verified on it, c on top of b."""
+    """SC-5, SC-35: a is merged at once, b is verified on it, c on top of b."""
     host = Path(os.environ["XDG_STATE_HOME"], "agent-harness/host")
     host.mkdir(parents=True, mode=0o700)
     (host / "host.json").write_text('{"tests": 2}')
@@ -100,7 +100,7 @@ UNTIL_LANDED = tuple(each for each in MOMENTS if each not in ("before:closed", "
     [pytest.param(each, marks=() if each == "before:batched" else pytest.mark.scenario) for each in UNTIL_LANDED],
 )
 def test_a_plain_run_goes_on_with_what_a_dead_coordinator_has_proven(tmp_path: Path, moment: str) -> None:
-    """SC-14: status names what goes on; what is proven lands first, and no agent is asked for it again."""
+    """SC-14: status names the proven work; it is merged first, and no agent works on it again."""
     work = project(tmp_path)
     starts = tmp_path / "starts"
     words = ["run", "--agent", work.agent(AGENT)]
@@ -132,7 +132,7 @@ def test_a_plain_run_goes_on_with_what_a_dead_coordinator_has_proven(tmp_path: P
 @pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_person_took_back_meanwhile_does_not_land(tmp_path: Path) -> None:
-    """SC-14, SC-29: a candidate that is no more the run's is kept in a rescue, and its task is made anew."""
+    """SC-14, SC-29: a candidate that was taken back is kept in a rescue, and its task is done again."""
     work = project(tmp_path)
     agent = work.agent(AGENT)
     environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1"}
@@ -152,7 +152,7 @@ def test_what_a_person_took_back_meanwhile_does_not_land(tmp_path: Path) -> None
 
 
 def test_candidates_of_another_branch_wait_for_it(tmp_path: Path) -> None:
-    """SC-36: they are named with the branch, and nothing lands on the one that is checked out by now."""
+    """SC-36: they are named with the branch, and nothing is merged to the branch that is checked out by now."""
     work = project(tmp_path)
     agent = work.agent(AGENT)
     environment = {**os.environ, "HARNESS_TIME_SCALE": "0.1"}

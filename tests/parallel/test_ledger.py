@@ -1,4 +1,4 @@
-"""The journal of a run: what is torn never happened, what cannot be read is damage."""
+"""The journal of a run: an incomplete last line counts as missing, an unreadable one as damage."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_events_are_numbered_and_read_back_with_what_nobody_knows(tmp_path: Path
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_a_torn_last_line_never_happened(tmp_path: Path, cut: int) -> None:
-    """SC-5: whatever a killed writer left of its line."""
+    """SC-5: whatever part of its line a killed writer left."""
     path = Path(filled(tmp_path).path)
     path.write_bytes(path.read_bytes()[:-cut])
     found = Ledger(str(tmp_path))
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_is_damage_and_nothing_is_guessed(tmp_path: Path, li
 
 
 def test_the_journal_of_another_project_is_not_taken(tmp_path: Path) -> None:
-    """Not even where its lines are whole: what it tells of landed elsewhere."""
+    """Not even if its lines are whole: its items were merged elsewhere."""
     (tmp_path / "project.json").write_text(json.dumps({"id": "a" * 24}))
     found = Ledger(str(tmp_path))
     found.append("run", run="r1", v=1, project="b" * 24)
@@ -125,7 +125,7 @@ print(json.dumps(seen))
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_journal_has_its_name_on_the_disk_before_anything_follows_from_it(tmp_path: Path) -> None:
-    """SC-5: whatever gives a journal a name, or takes one away, ends with the folders on the disk."""
+    """SC-5: every operation that names or removes a journal ends with a sync of the folders."""
     Repo.with_files(tmp_path / "home", {"app.py": "one\n"}, user_settings=True)
     ran = subprocess.run([sys.executable, "-c", NOTES, str(tmp_path)], check=True, capture_output=True, text=True)
     seen = json.loads(ran.stdout)
@@ -153,7 +153,7 @@ except Refused:
 
 
 def test_half_a_line_on_a_full_disk_is_none_and_the_next_one_is_whole(tmp_path: Path) -> None:
-    """A request that the disk refuses is answered, and the run goes on once there is room."""
+    """A request that the disk refuses gets an answer, and the run continues once there is room."""
     size = Path(filled(tmp_path).path).stat().st_size + 100
     subprocess.run([sys.executable, "-c", HALF, str(tmp_path), str(size)], check=True)
     assert [each["type"] for each in Ledger(str(tmp_path)).events] == ["run", "ordered", "unheld"]

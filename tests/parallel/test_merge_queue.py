@@ -1,4 +1,4 @@
-"""Candidates put on a head as objects, and the branch moved without overwriting anything of anybody."""
+"""Candidates are put on a head as objects, and the branch is moved without overwriting anyone's files."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def made(repo: Repo, base: str, **files: str | None) -> str:
-    """A commit on ``base`` that is on no branch."""
+    """Return a commit on ``base`` that is on no branch."""
     repo.git("checkout", "-q", "--detach", base)
     for name, text in files.items():
         if text is None:
@@ -56,7 +56,7 @@ def test_two_candidates_of_one_base_go_on_top_of_one_another(repo: Repo) -> None
 
 
 def test_a_file_that_was_only_touched_is_in_nobodys_way(repo: Repo) -> None:
-    """A copied repository, or a tool that writes the same again: there is nothing that a person could commit."""
+    """A copied repository, or a tool that writes the same content: there is nothing that a person could commit."""
     git, base = Git(repo.path), repo.head
     new = made(repo, base, a="new\n")
     os.utime(repo.path / "a", (1, 1))
@@ -164,7 +164,7 @@ def test_however_many_files_a_killed_move_has_written_git_is_started_as_often(re
 
 
 def test_a_file_that_is_gone_again_is_none_and_those_after_it_count(repo: Repo) -> None:
-    """SC-36: what cannot be read is a person's."""
+    """SC-36: an unreadable file counts as a person's."""
     base, git = repo.head, Git(repo.path)
     new = made(repo, base, a="new\n", b="b\n", c="c\n")
     for name in "abc":

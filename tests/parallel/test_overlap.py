@@ -1,4 +1,4 @@
-"""Overlap that was learned delays, and never leaves a slot idle; whatever the file says. SC-7."""
+"""Learned overlap delays an item, and never leaves a slot idle; whatever the file says. SC-7."""
 
 from hypothesis import given
 from hypothesis import strategies as some

@@ -143,7 +143,7 @@ def test_what_a_run_leaves_is_carried_into_the_next() -> None:
 
 
 def test_what_no_proof_of_everything_has_seen_is_proven_once_the_next_run_rests() -> None:
-    """The one before was ended first; where no attempt is left, nothing begins any more, and it is at rest, too."""
+    """The run before was ended first; if no attempt is left, nothing begins any more, and the run rests too."""
     found = landed(batched(ready("a"), "a"), 1)
     later = RunPlan()
     known = {"run": "s", "branch": "main", "head": "n", "workers": 2, "batch_max": 8, "mends": 2}
@@ -213,7 +213,7 @@ def test_a_red_batch_costs_so_many_runs_and_names_the_culprit(size: int, data: s
 
 
 def test_a_search_that_contradicts_itself_ends_in_batches_of_one() -> None:
-    """SC-34: red as a whole, and the prefix before the failing change is red by something else."""
+    """SC-34: the batch fails as a whole, and the prefix before the failing change fails for another reason."""
     search = Search(size=2)
     for result, failing in ((RED, ("t",)), (GREEN, ()), (RED, ("other",))):
         trial = search.next_trial()
@@ -262,7 +262,7 @@ PAIRS = some.frozensets(some.tuples(some.integers(0, 19), some.integers(0, 19)).
     )
 )
 def test_whatever_conflicts_breaks_and_dies_everything_lands_once(world: World) -> None:
-    """SC-5, SC-29, SC-31: the real rules; an item is parked only once it has bounced more often than mends can help."""
+    """SC-5, SC-29, SC-31: the real rules; an item is parked only after more rejections than fixes can repair."""
     done = Simulated(world).run()
     parked = done.plan.in_state(PARKED)
     assert len(done.landed) == len({*done.landed})
@@ -274,7 +274,7 @@ def test_whatever_conflicts_breaks_and_dies_everything_lands_once(world: World) 
 
 
 def _behind(parked: list[str], world: World) -> set[str]:
-    """What needs an item that is parked."""
+    """Return the items that depend on a parked item."""
     found: set[str] = set()
     for number in range(2, world.size):
         if number % 7 == 0 and f"i{number - 2}" in {*parked, *found}:
@@ -336,7 +336,7 @@ def test_what_has_landed_is_pushed_first_and_nothing_lands_on_what_could_not_be(
 
 
 def test_what_goes_on_top_of_the_remote_is_verified_before_the_branch_has_it() -> None:
-    """SC-39: what was verified is moved to once and pushed; what fails there is given up, and agents go on."""
+    """SC-39: the branch moves once to a verified commit, which is pushed; a failing one is given up; agents go on."""
     facts = Facts(items=[], slots=0, checking=False, may_begin=True)
     found = batched(ready("a", "b"), "a")
     found.apply({"type": "landing", "batch": 1, "commit": "n", "count": 1})
@@ -365,7 +365,7 @@ def test_what_goes_on_top_of_the_remote_is_verified_before_the_branch_has_it() -
 
 
 def ahead(*, window: int = 2) -> RunPlan:
-    """a is under check on h, b on top of it, and c waits."""
+    """Return a plan in which a is being checked on h, b on top of it, and c waits."""
     found = ready("a", "b", "c")
     found.window = window
     first = {"type": "batched", "members": ["a"], "commits": ["ca"], "base": "h", "vouched": False, "tip": "ta"}

@@ -1,4 +1,4 @@
-"""What people ask of a parallel run: what it leads to, as values, and the files by which it travels."""
+"""Requests of people to a parallel run: their effects, as values, and the files that carry them."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ VERBS = (requests.SCALE, requests.RECALL, *requests.OF_QUEUE)
 
 
 class Asked(Simulated):
-    """A run of which somebody asks something between its steps; what is held is let go in the end."""
+    """Run that gets requests between its steps; held items are released in the end."""
 
     def end_first(self) -> None:
         verb = self.choose.choice(VERBS)
@@ -64,7 +64,7 @@ def asked(found: RunPlan, verb: str, **args: object) -> JsonObject:
 
 
 def combined(found: RunPlan) -> tuple[str, ...]:
-    """What would be put together now."""
+    """Return the batch that would be combined now."""
     steps = decision.decide(found, decision.Facts(items=[], slots=0, checking=False, may_begin=True))
     return steps[0].items if steps and isinstance(steps[0], decision.CombineCandidates) else ()
 
@@ -93,7 +93,7 @@ def test_what_is_first_lands_first_and_what_is_dropped_is_open() -> None:
 
 
 def test_what_is_to_land_first_does_so_in_the_next_run_too() -> None:
-    """Where the run is over, and a person arranges what it has left in the queue."""
+    """The run is over, and a person reorders the rest of its merge queue."""
     found = ready("a", "b", "c")
     asked(found, "first", item="c")
     after = RunPlan()

@@ -16,7 +16,7 @@ from agent_harness.testing.repo import Repo
 
 
 class Slot:
-    """One workspace, and what jobs there come to."""
+    """A workspace with the results of its jobs."""
 
     def __init__(self, base: Path, worker: WorkerProcess) -> None:
         self.base, self.worker = base, worker
@@ -24,7 +24,7 @@ class Slot:
         (base / "places").mkdir()
 
     def ordered(self, name: str, do: str, **told: str) -> dict[str, Any]:
-        """The result of a job, empty where there is none."""
+        """Return the result of a job; empty if there is none."""
         folder = self.base / name
         folder.mkdir()
         job = Job(

@@ -1,4 +1,4 @@
-"""Workspaces: each agent's own repository, what is rescued from it, and that nothing of it reaches anybody else."""
+"""Workspaces: each agent's own repository, the work rescued from it, and its isolation."""
 
 import filecmp
 import os
@@ -62,7 +62,7 @@ def test_a_place_is_a_repository_of_its_own_on_a_branch_of_the_same_name(scene: 
 
 
 def test_everything_that_only_the_place_has_is_rescued(scene: Scene) -> None:
-    """SC-13: commits, a branch, two stashes, what was reset away, changes and new files."""
+    """SC-13: commits, a branch, two stashes, commits that were reset away, changes and new files."""
     scene.sh(
         "echo s1 > a; git stash -q -u; echo s2 > a; git stash -q -u;"
         "git switch -q -c other; echo b > b; git add b; git commit -q -m other; git switch -q main;"
@@ -98,7 +98,7 @@ def test_a_place_without_anything_new_has_nothing_to_rescue(scene: Scene) -> Non
     ],
 )
 def test_whatever_an_agent_does_to_it_the_next_one_begins_clean(scene: Scene, damage: str) -> None:
-    """SC-12, SC-13: what git cannot tell any more is set aside as a folder."""
+    """SC-12, SC-13: a repository that git cannot read is set aside as a folder."""
     scene.sh(f"echo kept > also.txt; {damage}")
     kept = scene.rescue()
     assert kept
@@ -184,7 +184,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_nothing_comes_home_that_the_project_has_not_all_of(scene: Scene, lie: str) -> None:
-    """SC-13: the project's own repository stays whole, whatever the workspace says of what it borrows."""
+    """SC-13: the project's own repository stays whole, whatever the workspace says of its shared objects."""
     scene.sh(f"{lie}\n{BIG}")
     kept = scene.rescue()
     assert kept
@@ -196,7 +196,7 @@ def test_nothing_comes_home_that_the_project_has_not_all_of(scene: Scene, lie: s
 
 @pytest.mark.parametrize("name", ["logs/HEAD", "logs/refs/stash", "harness-base", "packed-refs", "config"])
 def test_a_pipe_in_its_repository_keeps_nobody_waiting(scene: Scene, name: str) -> None:
-    """SC-13: what cannot be read is set aside, or passed over."""
+    """SC-13: an unreadable file is set aside, or skipped."""
     scene.sh(f"echo kept > new; mkdir -p .git/logs/refs; rm -f .git/{name}; mkfifo .git/{name}")
     [kept] = scene.rescue()
     assert Path(kept, "new").read_text() == "kept\n"
@@ -205,7 +205,7 @@ def test_a_pipe_in_its_repository_keeps_nobody_waiting(scene: Scene, name: str) 
 
 
 def sparse(path: Path, size: int, text: bytes, hole: int = 0) -> None:
-    """A file of that size with a text before so many bytes of nothing at its end; all else is a hole."""
+    """Make a sparse file of that size with a text before so many zero bytes at its end."""
     with path.open("wb") as file:
         file.seek(size - len(text) - hole)
         file.write(text)

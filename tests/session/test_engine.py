@@ -1,4 +1,4 @@
-"""The one way of a session, row by row: what one piece of work answers, and which of its settlements runs."""
+"""The course of every session, row by row: the answers of the work, and the ending that runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ WELL, BADLY = Finished(ok=True), Finished(ok=False, exit_code=3, message="it bro
 
 
 class PlayedTurn(Turn):
-    """Hands out the events of one turn."""
+    """Turn that yields the given events."""
 
     def __init__(self, events: list[Event]) -> None:
         self._events = list(events)
@@ -35,7 +35,7 @@ class PlayedTurn(Turn):
 
 
 class PlayedAgent(Agent):
-    """Plays one list of events for each turn; keeps the briefs."""
+    """Agent that plays one list of events for each turn, and keeps the briefs."""
 
     name = "played"
     capabilities = Capabilities(resume=True)
@@ -51,7 +51,7 @@ class PlayedAgent(Agent):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the judge of the work under test says of one turn."""
+    """Result of the verification of one turn, as played."""
 
     accepted: bool = False
     final: bool = False
@@ -63,7 +63,7 @@ YES, NO, NEVER, SHOW = Answer(accepted=True), Answer(), Answer(final=True), Answ
 
 @dataclass
 class PlayedWork:
-    """Rules in the order given; ends as the name of the settlement that ran."""
+    """Work that answers in the given order; its result is the name of the ending that ran."""
 
     answers: list[Answer | None]
     policy: Policy = POLICIES["task"]
@@ -100,7 +100,7 @@ class PlayedWork:
 
 
 class Notes:
-    """A journal that keeps what it is given."""
+    """Journal that keeps its entries in memory."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The ledger of verdicts: one line a claim, chained, whole after every kill, in turns between processes."""
+"""The ledger of verdicts: one line for each claim, chained, whole after every kill, shared by processes."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_lines_are_numbered_chained_and_read_back(path: str) -> None:
-    """F-REC-1: ``n``, ``prev`` = SHA-256 of the line before; what is written is what is read."""
+    """F-REC-1: ``n``, ``prev`` = SHA-256 of the line before; lines are read as they were written."""
     written = [ledger.write(path, verdict(name)) for name in ("a", "b", "c")]
     lines = Path(path).read_bytes().splitlines()
     rows = [json.loads(line) for line in lines]
@@ -52,7 +52,7 @@ def test_members_of_another_version_are_kept(path: str) -> None:
 
 
 def test_the_same_claim_is_written_once(path: str) -> None:
-    """Whoever finishes what a killed harness began repeats its steps; another verdict is another line."""
+    """A process that finishes the work of a killed harness repeats its steps; another verdict is another line."""
     first = ledger.write(path, verdict("a"))
     ledger.write(path, verdict("b"))
     assert ledger.write(path, verdict("a")) == first

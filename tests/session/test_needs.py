@@ -1,4 +1,4 @@
-"""What a person has to do, as every view says it, by the facts."""
+"""The needs of a person, as every view shows them, by the facts."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_what_was_asked_is_not_said_twice_and_everything_has_its_command() -> No
 
 
 def test_a_reason_that_a_person_removes_is_said_by_run_and_status_until_the_next_run(tmp_path: Path) -> None:
-    """W3: git is in the middle of a merge; the next command ends it, and is no run that says the same again."""
+    """W3: git is in the middle of a merge; the next command ends it, not a run that stops again for it."""
     work = TaskListProject(tmp_path / "list", task("task-001", validation={"command": "test -f made"}), git=True)
     work.repo.git("checkout", "-qb", "other")
     work.repo.write("app.py", "theirs\n").commit("Theirs")

@@ -1,4 +1,4 @@
-"""Trouble with the provider: how it is told from an agent's own failure, and how often and how long we wait."""
+"""Failures of the provider: how they differ from the agent's own, and the number and length of waits."""
 
 import re
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_what_the_provider_did_is_told_apart_from_a_failure_of_the_agent(
 
 
 def all_waits(kind: str, *, asked: float | None = None, left: float = HOUR) -> list[float]:
-    """The waits of tries that all fail, until there is to be no further one or twelve were made."""
+    """Return the waits of tries that all fail, until no further one is due or twelve were made."""
     failure = ProviderFailure(kind=kind, message="no", asked_seconds=asked)
     waits: list[float] = []
     while len(waits) < 12:
@@ -130,7 +130,7 @@ def test_the_moment_of_a_reset_is_a_wait() -> None:
 
 
 def test_every_row_ends_in_a_hand_off_that_counts_against_nobody() -> None:
-    """C28 C35: the words are there, and the records keep a reason that is not counted."""
+    """C28 C35: the text is there, and the records keep a reason that is not counted."""
     for row in provider_retry.TABLE.values():
         assert row.ends in wip.WORDINGS
         assert wip.recorded(row.ends) in lifecycle.UNCOUNTED_REASONS

@@ -1,4 +1,4 @@
-"""What a turn leaves in git's own files is put right when it ends, and nothing of the work is lost by it."""
+"""Changes of a turn in git's own files are repaired at its end, without loss of work."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""What a run says at its end: what has come of it, from the records."""
+"""The summary of a run at its end, from the records."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ USAGE = """echo '{"type": "usage", "input_tokens": 10, "output_tokens": 5, "cost
 
 
 def test_what_was_proven_claimed_spent_and_kept_and_what_comes_next(tmp_path: Path) -> None:
-    """F-RUN-2: of this run alone, beside what there is in all; kept in the log of the run as well."""
+    """F-RUN-2: of this run alone, beside the totals; kept in the log of the run too."""
     project = TaskListProject(
         tmp_path / "list",
         task("task-001", title="Make it", validation={"command": "test -f done.txt"}),

@@ -1,4 +1,4 @@
-"""The end of a turn, on real repositories: where work lands, what waits in git, what lies elsewhere, what changed."""
+"""The end of a turn, on real repositories: the place of the work, git operations in progress, other refs, changes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ MAIN, OTHER = "refs/heads/main", "refs/heads/other"
 
 
 def chain(*pairs: tuple[str, str]) -> Callable[[str, str], bool]:
-    """Whether the first is an ancestor of the second, by these pairs; each is its own."""
+    """Return True if the first is an ancestor of the second, by these pairs; each is its own ancestor."""
     return lambda older, newer: older == newer or (older, newer) in pairs
 
 

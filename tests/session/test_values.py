@@ -1,4 +1,4 @@
-"""Frozen values without ``dataclasses``: the same to whoever makes, compares, changes or lists them."""
+"""Frozen values without ``dataclasses``: made, compared, changed and listed in the same way."""
 
 import copy
 import dataclasses
@@ -70,7 +70,7 @@ def test_defaults_are_made_anew_and_slots_are_slots() -> None:
 
 
 def test_what_tells_of_a_project_loads_no_dataclasses() -> None:
-    """F-STORY-4: they load fifteen modules, of which nothing is used here."""
+    """F-STORY-4: ``dataclasses`` loads fifteen modules that are not used here."""
     code = "import sys, agent_harness.views.costs, agent_harness.protocols.tasklist.reader; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"dataclasses", "inspect", "typing"} & {*loaded}

@@ -1,4 +1,4 @@
-"""Real agents for the supervisor: scripted ones, and one that can be steered and interrupted."""
+"""Agents for the tests of the supervisor: scripted ones, and one that can be steered and interrupted."""
 
 import json
 import os
@@ -31,7 +31,7 @@ for line in sys.stdin:
 
 
 class SteeredTurn(Turn):
-    """A program that reads messages from its open stdin, and says what it was told."""
+    """Turn of a program that reads messages from its open stdin and repeats them."""
 
     def __init__(self, running: process.Running, first: list[Mapping[str, Any]]) -> None:
         self._running = running
@@ -68,7 +68,7 @@ class SteeredTurn(Turn):
 
 
 class SteeredAgent(Agent):
-    """Gives some events, then listens for messages until it is interrupted or told something that matters."""
+    """Agent that yields events, then reads messages until it is interrupted or gets one that ends it."""
 
     name = "steered"
     capabilities = Capabilities(steer=True, interrupt=True, usage=True)
@@ -84,7 +84,7 @@ class SteeredAgent(Agent):
 
 @dataclass
 class Bench:
-    """Runs one turn under watch in a folder of its own."""
+    """Runner of one supervised turn in a separate folder."""
 
     folder: Path
     run_id: str = field(default_factory=lambda: os.urandom(16).hex())

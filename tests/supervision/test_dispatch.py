@@ -1,4 +1,4 @@
-"""Which agent may be started, and what a wait for one shows and hears."""
+"""The choice of an agent that may start, and the output and signals of a wait for one."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ def dispatcher(*agents: Agent, **patience: object) -> tuple[Dispatcher, list[str
 
 
 def test_the_first_agent_that_is_not_refused_is_chosen() -> None:
-    """C28: another allowed agent takes over, and gives back when its time is over."""
+    """C28: another allowed agent takes over until the time of the refusal is over."""
     both, said = dispatcher(ONE, TWO)
     assert both.choose() is ONE
     LimitClock().note(ONE.account, said="weekly limit", retry_after_seconds=7200)
@@ -114,7 +114,7 @@ def test_accounts_tell_programs_apart_and_hold_no_word_of_theirs() -> None:
 
 
 def test_starts_are_bounded_until_a_person_agrees(tmp_path: Path) -> None:
-    """Nothing but a person's word begins the count anew: neither another process nor another item."""
+    """Only a person's decision resets the count: neither another process nor another item does."""
     for run in ("a", "b", "c"):
         StartCount(f"{tmp_path}", "task-1", most=3).begin(run)
     count = StartCount(f"{tmp_path}", "task-1", most=3)
@@ -143,7 +143,7 @@ def test_a_bound_that_an_agent_raises_waits_for_a_person(tmp_path: Path) -> None
 
 
 def test_items_without_end_are_bounded_together(tmp_path: Path) -> None:
-    """An agent that renames its task, or adds one after the other."""
+    """The agent renames its task, or adds one after the other."""
     for number in range(ITEMS_WORTH):
         StartCount(f"{tmp_path}", f"task-{number}", most=1).begin(None)
     with pytest.raises(StartsUsedUp, match=f"started {ITEMS_WORTH} times since a person last looked"):

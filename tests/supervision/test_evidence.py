@@ -1,4 +1,4 @@
-"""What counts as having shown a test run, wherever in the stream it is."""
+"""The evidence of a test run, anywhere in the stream."""
 
 import pytest
 

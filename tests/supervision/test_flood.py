@@ -42,7 +42,7 @@ print(json.dumps({
 
 
 def supervised(folder: Path, *steps: Any, seconds: float = 3600) -> dict[str, Any]:
-    """What a harness of its own, watching this script, measured of itself."""
+    """Run a separate harness that supervises this script, and return its measurements of itself."""
     (folder / "play.json").write_text(json.dumps({"turns": [{"do": list(steps)}]}))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), str(seconds)], capture_output=True, text=True, check=False

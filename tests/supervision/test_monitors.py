@@ -1,4 +1,4 @@
-"""The monitors, row by row: what comes in, what is asked for."""
+"""The monitors, row by row: events and the requested actions."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ Step = Event | float | ProjectFacts | None
 
 
 def fed(monitor: Monitor[Any], steps: Iterable[Step], facts: ProjectFacts = NO_FACTS) -> list[Intervention]:
-    """What the monitor asks for; a number moves the clock, facts replace what is known."""
+    """Return the actions that the monitor requests; a number moves the clock, facts replace the known ones."""
     state, at = monitor.begin(), 0.0
     asked: list[Intervention] = []
     for step in steps:

@@ -1,4 +1,4 @@
-"""Signals of this process: handed to a function for a while, and then to whom they belonged."""
+"""Signals of this process: handled by a function for a while, then by the previous handlers."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""An agent of which nothing is heard, and a wait that a person can end."""
+"""An agent that prints nothing, and a wait that a person can end."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""One turn under watch, with real processes: how it ends, what the agent was told, what is recorded."""
+"""One supervised turn, with real processes: its end, the messages to the agent, the records."""
 
 import json
 import os
@@ -380,7 +380,7 @@ def test_waits_are_scaled_for_tests(bench: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 class BrokenTurn(Turn):
-    """A turn whose adapter gives up, or that is over without a word."""
+    """Turn whose adapter fails, or that ends without an event."""
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Whatever events come, in whatever order: a threshold speaks once, and a stop is final."""
+"""With any events in any order, a threshold is reported once, and a stop is final."""
 
 from collections import Counter
 from typing import Any
@@ -81,7 +81,7 @@ def test_a_threshold_speaks_once(steps: list[tuple[Event | None, float, int]]) -
 
 @given(STEPS)
 def test_the_state_is_a_value(steps: list[tuple[Event | None, float, int]]) -> None:
-    """The same steps from the same state give the same answers: nothing is kept anywhere else."""
+    """The same steps from the same state return the same answers: there is no other state."""
     assert watched(steps) == watched(steps)
 
 

@@ -1,1 +1,1 @@
-"""What a person is shown."""
+"""Tests of the views: pages, reports and messages for a person."""

@@ -1,4 +1,4 @@
-"""The twelve situations in which a person looks at a project, each come to by real runs of scripted agents."""
+"""The twelve situations in which a person looks at a project, each reached by real runs of scripted agents."""
 
 import json
 import os
@@ -52,7 +52,7 @@ TITLES = (
 
 
 def shop(root: Path, *titles: str, **members: object) -> TaskListProject:
-    """A list whose tasks are proven by one command."""
+    """Return a list whose tasks are proven by one command."""
     given = {"validation": PROOF, **members}
     tasks = [task(f"task-{n:03}", title=title, **given) for n, title in enumerate(titles or TITLES, 1)]
     made = TaskListProject(root / "shop", *tasks, git=True)
@@ -62,7 +62,7 @@ def shop(root: Path, *titles: str, **members: object) -> TaskListProject:
 
 @contextmanager
 def running(project: TaskListProject, script: str, begins: str = "begun") -> Iterator["subprocess.Popen[bytes]"]:
-    """A run whose agent, or whose proof, is at work until the block ends."""
+    """Start a run whose agent, or whose proof, runs until the block ends."""
     (project.root / "script.yaml").write_text(script)
     with subprocess.Popen(
         [*HARNESS, "run", "--wait", "--max-tasks", "1", "--agent", "scripted:script.yaml"],
@@ -82,7 +82,7 @@ def running(project: TaskListProject, script: str, begins: str = "begun") -> Ite
 
 
 def settled(*words: str) -> None:
-    """Returns when what is known of the session says all of this, and has not changed for a while."""
+    """Wait until the state of the session holds all of these texts and has not changed for a while."""
 
     def at_rest() -> bool:
         known = [*Path(os.environ["XDG_STATE_HOME"]).rglob("now.json")]
@@ -93,7 +93,7 @@ def settled(*words: str) -> None:
 
 
 def ran(project: TaskListProject, script: str, *words: str) -> None:
-    """A run to its end."""
+    """Run to the end."""
     (project.root / "script.yaml").write_text(script)
     project.harness("run", "--agent", "scripted:script.yaml", *words)
 
@@ -198,7 +198,7 @@ def done(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def large(root: Path) -> Iterator[Path]:
-    """200 tasks with 300 sessions, of which every third was on one that is proven."""
+    """Return a list of 200 tasks with 300 sessions, of which every third was on a proven task."""
     project = TaskListProject(root / "shop", git=True)
     rows = [
         task(

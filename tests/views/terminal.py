@@ -1,4 +1,4 @@
-"""A program of ours in a pseudo-terminal, and what a person sees there."""
+"""The harness in a pseudo-terminal, with the screen that a person sees."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
 
 
 class _Screen(pyte.Screen):
-    """One that keeps what has scrolled away."""
+    """Screen that keeps the lines that have scrolled away."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.gone: list[str] = []
@@ -27,7 +27,7 @@ class _Screen(pyte.Screen):
 
 
 class Terminal:
-    """The harness in a real terminal of so many columns and lines, and what stands there."""
+    """The harness in a real terminal of so many columns and lines, and its screen."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Terminal:
         )
 
     def read(self, seconds: float = 0.1) -> bool:
-        """Takes what comes; false where the program has ended."""
+        """Read new output; return False if the program has ended."""
         try:
             found = self.program.read_nonblocking(1 << 16, seconds)
         except pexpect.TIMEOUT:
@@ -63,7 +63,7 @@ class Terminal:
         return True
 
     def shows(self, what: Callable[[str], object]) -> str:
-        """The screen, once it is as said."""
+        """Return the screen, once it fits the condition."""
         end = time.monotonic() + 60
         while not what(found := "\n".join(self.screen.display)):
             assert self.read(), found
@@ -72,7 +72,7 @@ class Terminal:
 
     @property
     def all_lines(self) -> list[str]:
-        """What has scrolled away, and what stands there."""
+        """Return the lines that have scrolled away, and those on the screen."""
         return [*self.screen.gone, *(line.rstrip() for line in self.screen.display)]
 
     def press(self, keys: str) -> None:
@@ -83,7 +83,7 @@ class Terminal:
         self.program.setwinsize(lines, columns)
 
     def ended(self) -> int | None:
-        """The exit code, once the program has ended."""
+        """Wait for the program's end, and return its exit code."""
         while self.read():
             pass
         self.program.wait()

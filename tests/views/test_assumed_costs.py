@@ -1,4 +1,4 @@
-"""`harness costs` says of which models the harness itself knows the price, and what makes it exact."""
+"""`harness costs` names the models that the harness prices itself, and the command for exact prices."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The lines below a run that goes on, on a real terminal."""
+"""The status lines below a run, on a real terminal."""
 
 import re
 import signal
@@ -53,7 +53,7 @@ def started(project: TaskListProject, *, columns: int = 80, lines: int = 24) -> 
 
 @pytest.fixture
 def run(listed: TaskListProject) -> Iterator[Terminal]:
-    """A run whose agent is at work, until there is a file `go`."""
+    """Start a run whose agent runs until there is a file `go`."""
     terminal = started(listed)
     yield terminal
     (listed.root / "go").touch()
@@ -61,7 +61,7 @@ def run(listed: TaskListProject) -> Iterator[Terminal]:
 
 
 def below(terminal: Terminal) -> list[str]:
-    """What stands where the cursor rests, and below."""
+    """Return the lines at the cursor and below."""
     assert terminal.screen.cursor.x == 0
     return [line.rstrip() for line in terminal.screen.display[terminal.screen.cursor.y :] if line.strip()]
 
@@ -71,7 +71,7 @@ def echoes(terminal: Terminal) -> bool:
 
 
 def test_three_lines_say_what_is_done_and_are_gone_at_the_end(listed: TaskListProject, run: Terminal) -> None:
-    """F-RUN-1: what was said before stays as it was; what a person types meanwhile breaks nothing."""
+    """F-RUN-1: earlier output stays as it was; keys that a person types meanwhile break nothing."""
     run.shows(lambda text: "$0.12 of $10.00 now" in text and "touch begun" in text)
     first, second, third = below(run)
     assert RULE.fullmatch(first), first
@@ -127,7 +127,7 @@ def test_another_size_is_drawn_anew_and_a_small_one_has_fewer(listed: TaskListPr
 def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(
     listed: TaskListProject, run: Terminal, number: signal.Signals
 ) -> None:
-    """F-RUN-3: the answer stands whole above the lines, which go at the end."""
+    """F-RUN-3: the answer is printed whole above the lines, which are removed at the end."""
     run.shows(lambda text: "$0.12 of $10.00 now" in text)
     if number == signal.SIGINT:
         run.press("\x03")
@@ -244,7 +244,7 @@ def test_a_picture_that_is_the_same_is_not_written_and_one_after_a_stop_is_whole
 def test_a_slice_of_a_long_task_has_them_and_ends_with_what_it_came_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-RUN-1, F-RUN-2: on stderr, where that is a terminal; stdout keeps the one answer."""
+    """F-RUN-1, F-RUN-2: on stderr, if that is a terminal; stdout has only the answer."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR")
     book = LongTaskProject.of_book(tmp_path / "book")

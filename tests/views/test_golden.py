@@ -1,7 +1,7 @@
-"""What stands on terminals of 60, 80 and 100 columns in the twelve situations in which a person looks at a project.
+"""The output on terminals of 60, 80 and 100 columns in the twelve situations in which a person looks at a project.
 
-The lines are those of the real program in a pseudo-terminal; times and names of commits are masked in place, numbers
-never. `VIEWS_GOLDEN=write` writes the files in ``tests/golden/views`` anew: look at what has changed. Source:
+The lines are those of the real program in a pseudo-terminal. Times and ids of commits are masked in place, numbers
+never. `VIEWS_GOLDEN=write` rewrites the files in ``tests/golden/views``: review the changes. Source:
 ``faces.md`` B3, F-TERM-1 to 5.
 """
 
@@ -43,7 +43,7 @@ EACH = [pytest.param(name, marks=() if name in QUICK else (pytest.mark.scenario,
 
 
 def printed(root: Path, columns: int, *words: str) -> list[str]:
-    """The lines of a command on a terminal of so many columns, as they came, masked."""
+    """Return the lines of a command on a terminal of so many columns, in order, masked."""
     terminal = Terminal(root, *words, columns=columns, lines=24)
     terminal.ended()
     text = terminal.received.decode().replace("\r\n", "\n").replace(str(root), "/shop")
@@ -60,7 +60,7 @@ def numbers(lines: list[str]) -> set[str]:
 
 
 def states(lines: list[str]) -> set[tuple[str, str]]:
-    """What is said of which item."""
+    """Return the texts that are shown for each item."""
     return set(re.findall(r"^[> ] (task-\d+|#\d+)\s+(\w+)", "\n".join(lines), re.MULTILINE))
 
 
@@ -77,7 +77,7 @@ def is_same(name: str, text: str) -> None:
 
 
 def holds(lines: list[str], columns: int, widest: list[str]) -> None:
-    """No line is wider than the terminal but commands, no number is another one, no verdict and no state is missing."""
+    """Check that only commands are wider than the terminal, and that numbers, verdicts and states are all there."""
     wide = [line for line in lines if width(line) > columns and len(line.split()) > 1 and not line.startswith(COMMANDS)]
     assert wide == []
     if not any(line.endswith(" lines ...") for line in lines):
@@ -92,7 +92,7 @@ def holds(lines: list[str], columns: int, widest: list[str]) -> None:
 def test_every_situation_is_seen_whole_at_every_width(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B3, F-TERM-4, F-TERM-5: an encoding that lacks letters gets stand-ins, and colours change no word."""
+    """B3, F-TERM-4, F-TERM-5: an encoding that lacks characters gets replacements, and colours change no word."""
     told: list[str] = []
     with SITUATIONS[name](tmp_path) as root:
         item = "2" if name == "question" else "task-001"
@@ -125,7 +125,7 @@ def test_every_situation_is_seen_whole_at_every_width(
 
 @pytest.mark.scenario
 def test_the_end_of_a_run_is_seen_whole_at_every_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F-RUN-2: proven, claims, cost, what is kept and what comes next; colours change no word."""
+    """F-RUN-2: proven, claims, cost, kept work and the next step; colours change no word."""
     told: list[str] = []
     for columns in (*WIDTHS, 101):
         root = shop(tmp_path / str(columns)).root

@@ -1,4 +1,4 @@
-"""Who is told what, and when: the rules over pictures, and the real process that watches a real run."""
+"""Notifications, their targets and times: the rules on views, and the real process that watches a real run."""
 
 import json
 import os
@@ -43,14 +43,14 @@ def asked(number: int) -> AskedQuestion:
 
 
 class Told:
-    """What a person is told of one project while time goes by."""
+    """Notifications of one project while time passes."""
 
     def __init__(self, settings: NotifySettings = ALL) -> None:
         self.settings, self.memory, self.at = settings, NotifyMemory(), NOON
         self.messages: list[list[str]] = []
 
     def look(self, found: ProjectView, *, minutes: float = 0.0, last: bool = False) -> list[str]:
-        """The events of the message that is sent at this look; time has gone by before it."""
+        """Let time pass, look, and return the events of the message that is sent."""
         self.at += timedelta(minutes=minutes)
         self.memory = notices.noticed(self.memory, found, (), self.settings, self.at)
         self.memory, told = notices.message(self.memory, self.settings, self.at, last=last)
@@ -60,7 +60,7 @@ class Told:
 
 
 def test_a_question_is_told_once_and_again_when_it_is_asked_anew() -> None:
-    """F-NOTE-2: what comes within a minute is one message."""
+    """F-NOTE-2: notices within a minute are one message."""
     told, waits = Told(), view("open", questions=(asked(1), asked(2)))
     assert told.look(waits) == []
     assert told.look(waits, minutes=1.1) == ["question", "question"]
@@ -144,7 +144,7 @@ def test_a_message_names_no_path_and_no_secret_target() -> None:
 
 
 class Hook:
-    """A server on this machine that is told things."""
+    """A webhook server on this machine."""
 
     def __init__(self, port: int) -> None:
         self.url, self.bodies, self.paths = f"http://127.0.0.1:{port}", list[Any](), list[str]()
@@ -180,7 +180,7 @@ def hook() -> Iterator[Hook]:
 
 
 class Listed(TaskListProject):
-    """A list whose person is told things; a minute takes some hundredths of a second."""
+    """A list with notifications; a minute takes some hundredths of a second."""
 
     environ: dict[str, str]
 
@@ -199,7 +199,7 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Listed:
 
 
 def test_an_end_and_a_completion_are_told_by_a_process_of_its_own(listed: Listed, hook: Hook) -> None:
-    """F-NOTE-3: the run starts it and goes on; what it tells is in the records."""
+    """F-NOTE-3: the run starts the process and continues; the messages are in the records."""
     assert listed.run("notify", "add", f"webhook:{hook.url}/x").code == 0
     listed.run("run", "--agent", listed.agent("exit 0\n"))
     stopped = hook.until(1)[0]
@@ -231,7 +231,7 @@ def test_a_run_that_was_killed_is_told_of(listed: Listed, hook: Hook) -> None:
 
 @pytest.mark.scenario
 def test_a_check_tells_what_nobody_told_and_once(listed: Listed, hook: Hook) -> None:
-    """F-NOTE-5: cron finds what a machine that went down had under way; a second look says nothing."""
+    """F-NOTE-5: cron finds the sessions that ran when a machine went down; a second look says nothing."""
     listed.run("run", "--agent", listed.agent("touch made\n"))
     listed.run("notify", "add", f"webhook:{hook.url}")
     assert listed.run("notify", "check", "--json").json["projects"] >= 1
@@ -267,7 +267,7 @@ def test_what_is_not_delivered_is_tried_three_times_and_then_said(listed: Listed
 
 @pytest.mark.scenario
 def test_what_was_being_sent_when_everything_died_is_not_sent_twice(listed: Listed, hook: Hook) -> None:
-    """At most once after a crash: it may have arrived, and that is said."""
+    """After a crash, at most once: the message may have arrived, and the record says so."""
     listed.run("run", "--agent", listed.agent("touch made\n"))
     listed.run("notify", "add", f"webhook:{hook.url}")
     listed.run("notify", "check")
@@ -291,7 +291,7 @@ def test_a_dead_network_costs_the_run_nothing_and_a_hung_server_holds_nobody(lis
 
 @pytest.mark.scenario
 def test_a_command_and_addresses_of_apprise(listed: Listed, hook: Hook, tmp_path: Path) -> None:
-    """F-NOTE-6: each says what it answered; a secret of the environment is filled in and not shown."""
+    """F-NOTE-6: each reports its answer; a secret of the environment is filled in and not shown."""
     pytest.importorskip("apprise")
     port = hook.url.rpartition(":")[2]
     out = tmp_path / "told"
@@ -315,7 +315,7 @@ def test_a_command_and_addresses_of_apprise(listed: Listed, hook: Hook, tmp_path
 
 @pytest.mark.scenario
 class Channel(BaseHTTPRequestHandler):
-    """One that answers as if somebody had chosen there."""
+    """Server that answers as if somebody had chosen there."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -330,7 +330,7 @@ class Channel(BaseHTTPRequestHandler):
 
 
 def test_nothing_is_read_back_from_a_channel(tmp_path: Path) -> None:
-    """F-NOTE-7: whatever a server or a program says to a message, the question waits for a person at the machine."""
+    """F-NOTE-7: whatever a server or a program answers, the question waits for a person at the machine."""
     project = FeatureListProject.made(tmp_path / "calc", False)
     asked = {"type": "verification_failed", "feature_id": 1, "message": "It failed.", "options": ["retry", "skip"]}
     state = json.dumps({"last_session": 1, "pending_escalation": asked})
@@ -382,7 +382,7 @@ def test_settings_are_a_persons_and_bad_words_change_nothing(listed: Listed) -> 
 
 @pytest.mark.scenario
 def test_what_was_not_delivered_is_said_until_its_target_works_or_is_told_nothing(listed: Listed, hook: Hook) -> None:
-    """F-NOTE-4: a damaged record keeps nobody from the answer."""
+    """F-NOTE-4: a damaged record does not prevent the answer."""
     assert listed.run("status", "--json").json["undelivered"] == []
     for name in ("webhook:" + hook.url, "command:false"):
         listed.run("notify", "add", name)

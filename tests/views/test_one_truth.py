@@ -1,4 +1,4 @@
-"""One truth: whatever a person asks, state, cost, verdict and next step of every item are the same. F-REC-7."""
+"""All views agree on state, cost, verdict and next step of every item. F-REC-7."""
 
 import shlex
 import subprocess
@@ -44,14 +44,14 @@ class Listed(TaskListProject):
 
     @property
     def waiting(self) -> str:
-        """An agent that has begun, and goes on once it may."""
+        """Agent that has begun, and continues when it may."""
         here = shlex.quote(str(self.root.parent))  # an agent in a workspace changes nothing of the project
         wait = f"touch {here}/begun; while [ ! -e {here}/go ]; do sleep 0.05; done"
         return self.agent(f"{USES}; {wait}; touch $HARNESS_TASK_ID")
 
     @contextmanager
     def at_work(self, *words: str) -> "Iterator[subprocess.Popen[str]]":
-        """A run whose agent is at work until the block ends."""
+        """Start a run whose agent runs until the block ends."""
         with self.start("run", "--agent", self.waiting, *words) as run:
             until(lambda: (self.root.parent / "begun").exists() or run.poll() is not None)
             yield run
@@ -449,12 +449,12 @@ def test_every_face_says_the_same(tmp_path: Path, situation: Situation) -> None:
 @pytest.mark.scenario
 @pytest.mark.parametrize("situation", LONGER, ids=named)
 def test_every_face_says_the_same_after_a_run(tmp_path: Path, situation: Situation) -> None:
-    """F-REC-8: while a run lives, when it was killed, and after a person's word."""
+    """F-REC-8: during a run, after it was killed, and after a person's decision."""
     judged(tmp_path, situation)
 
 
 def test_what_a_person_has_set_to_failed_is_failed_and_tried_again(tmp_path: Path) -> None:
-    """F-REC-8: the word is the person's, and what comes next is said with it."""
+    """F-REC-8: the state is shown as the person set it, with the next step."""
     with list_set_failed(tmp_path) as (views, _):
         told = views.why["a"]
         assert (told["state"], told["next"]) == ("failed", "harness run")

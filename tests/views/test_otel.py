@@ -24,7 +24,7 @@ from agent_harness.views.reading import reader_of
 
 @pytest.fixture
 def project(tmp_path: Path) -> TaskListProject:
-    """Two tasks, of which one is claimed falsely once."""
+    """Return a list of two tasks, of which one has a rejected claim."""
     made = open_list(tmp_path)
     assert made.harness("run", "--agent", made.agent(LIES)).code == 0
     return made
@@ -49,7 +49,7 @@ def open_list(tmp_path: Path) -> TaskListProject:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes spans by OTLP over HTTP."""
+    """Server that takes spans by OTLP over HTTP."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -60,7 +60,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_what_ended_before_the_first_look_is_sent_and_no_earlier_run(
 
 
 def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Path) -> None:
-    """F-TRACE-2: also attempts of one second; and no recording says when a call was that no collector would take."""
+    """F-TRACE-2: also attempts of one second; a recording cannot cause a time that no collector would take."""
 
     def at(second: int) -> str:
         return f"2026-01-05T09:00:{second:02}Z"
@@ -225,7 +225,7 @@ def test_what_begins_at_once_keeps_its_own_spans_and_its_own_calls(tmp_path: Pat
 def test_what_no_collector_has_taken_is_said_until_an_export_works(
     tmp_path: Path, receiver: ThreadingHTTPServer
 ) -> None:
-    """F-TRACE-4: one line in `status` with the command that exports what is missing; without the password."""
+    """F-TRACE-4: one line in `status` with the command that exports the missing spans; without the password."""
     project = open_list(tmp_path)
     address = f"127.0.0.1:{receiver.server_port}"
     named = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://me:hunter22@{address}", "HARNESS_TIME_SCALE": "0.02"}
@@ -271,7 +271,7 @@ def test_what_no_collector_has_taken_is_said_until_an_export_works(
 
 @pytest.mark.scenario
 def test_what_is_no_recording_tells_of_no_call(project: TaskListProject) -> None:
-    """A recording lies where agents write: a link out of the project, and what is torn or odd, is passed over."""
+    """A recording is in a folder where agents write: a link out of the project and invalid lines are skipped."""
     first, second, *_ = sorted((project.root / ".harness/sessions").glob("*.cassette.jsonl"))
     kept = project.root.parent / "kept.jsonl"
     kept.write_bytes(first.read_bytes())
@@ -296,7 +296,7 @@ def test_without_the_extra_a_run_says_so_and_goes_on(tmp_path: Path, monkeypatch
 def test_a_run_sends_nothing_where_opentelemetry_is_switched_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, sends: bool
 ) -> None:
-    """F-TRACE-3: as every program with OpenTelemetry reads it; also of a missing extra nothing is said then."""
+    """F-TRACE-3: as every program with OpenTelemetry reads it; a missing extra is not reported either."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv("OTEL_SDK_DISABLED", said)
@@ -304,7 +304,7 @@ def test_a_run_sends_nothing_where_opentelemetry_is_switched_off(
 
 
 def with_session(tmp_path: Path) -> TaskListProject:
-    """A list on whose record an attempt is."""
+    """Return a list that has one attempt on record."""
     made = open_list(tmp_path)
     costs = Path(made.layout.costs)
     costs.parent.mkdir(parents=True, exist_ok=True)
@@ -325,7 +325,7 @@ def with_session(tmp_path: Path) -> TaskListProject:
 def test_why_a_collector_takes_nothing_is_said_in_one_line(
     tmp_path: Path, receiver: ThreadingHTTPServer, answer: int | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-TRACE-5: what it answered, or that nobody is there, and the command that needs none."""
+    """F-TRACE-5: its answer, or that none is there, and the command that needs no collector."""
     made = with_session(tmp_path)
     monkeypatch.setattr(otel_spans, "SECONDS", 1.0)
     url = f"http://127.0.0.1:{receiver.server_port if answer else 9}/v1/traces"

@@ -1,4 +1,4 @@
-"""The page of ``harness report``: whole in itself, honest in its counts, and nothing that somebody wrote is markup."""
+"""The page of ``harness report``: self-contained, with correct counts, and untrusted text is never markup."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def shown(found: ProjectView, **options: Any) -> str:
 
 
 def test_each_claim_is_counted_once_by_what_was_wrong_first(tmp_path: Path) -> None:
-    """F-REP-6: a person's contrary word is our own error, and is on the page."""
+    """F-REP-6: a verdict that a person reversed is the harness's error, and is on the page."""
     claims = (
         claim(1),
         claim(2, "1", "proof_failed", "regression"),
@@ -142,7 +142,7 @@ def test_before_the_first_session_it_says_what_is_planned(tmp_path: Path) -> Non
 
 
 def test_it_makes_no_request_and_is_whole_without_its_script(tmp_path: Path) -> None:
-    """F-REP-1, F-REP-4: no link leaves it; tables have captions and scopes, pictures have titles."""
+    """F-REP-1, F-REP-4: no link leaves it; tables have captions and scopes, charts have titles."""
     found = shown(view(tmp_path, sessions=(session(1),), claims=(claim(1),)))
     tree = Tree(found)
     for tag, attributes in tree.elements:
@@ -158,7 +158,7 @@ def test_it_makes_no_request_and_is_whole_without_its_script(tmp_path: Path) -> 
 
 
 def test_the_same_records_give_the_same_bytes_and_the_sizes_hold(tmp_path: Path) -> None:
-    """F-REP-2, F-REP-8: 200 features and 300 sessions stay below 300 KB; above, days are summed, and that is said."""
+    """F-REP-2, F-REP-8: 200 features and 300 sessions stay below 300 KB; above, days are summed; the page says so."""
     items = tuple(
         Item(id=str(n), name=f"Feature #{n}", title=f"Something of length {n}", state="open") for n in range(200)
     )
@@ -238,7 +238,7 @@ def test_what_is_shared_names_no_machine_and_no_secret(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def judged(tmp_path: Path) -> TaskListProject:
-    """A list with an accepted claim, a rejected one, and a task that is open."""
+    """Return a list with an accepted claim, a rejected one, and an open task."""
     project = TaskListProject(
         tmp_path / "list",
         task("task-001", title="Make it", validation={"command": "test -f done.txt"}),
@@ -253,7 +253,7 @@ def judged(tmp_path: Path) -> TaskListProject:
 
 
 def test_the_same_records_give_the_same_file_but_for_one_moment(judged: TaskListProject, tmp_path: Path) -> None:
-    """F-REP-8: by processes of their own, whatever the order of their sets; `SOURCE_DATE_EPOCH` is that moment."""
+    """F-REP-8: in separate processes, whatever the order of their sets; `SOURCE_DATE_EPOCH` is that moment."""
     pages = [tmp_path / f"{name}.html" for name in ("a", "b", "c", "d")]
     for path, seed, moment in zip(pages, "1234", ("1767600000", "1767600000", "1767686400", ""), strict=True):
         given = {"SOURCE_DATE_EPOCH": moment, "PYTHONHASHSEED": seed}
@@ -269,7 +269,7 @@ def test_the_same_records_give_the_same_file_but_for_one_moment(judged: TaskList
 
 
 def test_the_values_and_one_screen_of_markdown(judged: TaskListProject) -> None:
-    """F-REP-9: what the page shows is in the values; a pull request gets what waits, is not proven, is, and honesty."""
+    """F-REP-9: the values hold all of the page; a pull request gets questions, open and proven items, and honesty."""
     judged.edit(halt={"category": "CONFIG", "message": "Which shop?", "at": "2026-01-01T00:00:00Z", "task": None})
     found = judged.harness("report", "--json").json
     assert [each["id"] for each in found["done"]] == ["task-001"]
@@ -306,7 +306,7 @@ def test_one_screen_stays_one_however_much_there_is(tmp_path: Path) -> None:
 
 @pytest.mark.scenario
 def test_a_run_ends_with_the_page_where_the_settings_have_it(tmp_path: Path) -> None:
-    """F-REP-10: git passes it over, it is no change that the next run puts aside, and without it no run fails."""
+    """F-REP-10: git ignores it, the next run does not set it aside as a change, and without it no run fails."""
     project = TaskListProject(
         tmp_path / "list",
         task("task-001", title="Make it", validation={"command": "test -f done.txt"}),

@@ -1,4 +1,4 @@
-"""``harness serve``: a real server and raw sockets; what it refuses, what a person decides there, what it announces."""
+"""``harness serve``: a real server and raw sockets; its refusals, a person's decisions there, its announcements."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Answer:
 
 
 class Served:
-    """``harness serve`` in a process of its own, and a browser's part of the talk."""
+    """``harness serve`` in a separate process, and the browser's side of the connection."""
 
     def __init__(self, process: "subprocess.Popen[str]", environ: dict[str, str]) -> None:
         self.environ = environ
@@ -64,7 +64,7 @@ class Served:
         return self
 
     def raw(self, *parts: bytes) -> Answer:
-        """What is answered to these bytes, however wrong they are."""
+        """Send these bytes, however wrong, and return the answer."""
         with socket.create_connection(("127.0.0.1", self.port), 60) as connection:
             found = b""
             try:
@@ -77,7 +77,7 @@ class Served:
         return answer_of(found)
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str | None) -> Answer:
-        """A request as a browser with our cookie makes it; ``None`` leaves a header out."""
+        """Send a request as a browser with the session cookie does; ``None`` leaves a header out."""
         given = {"Host": self.host, "Cookie": self.cookie or None, "Connection": "close"}
         if method == "POST":
             given |= {"Origin": f"http://{self.host}", "Content-Length": str(len(body)), **FORM}
@@ -94,7 +94,7 @@ class Served:
         return Page(found.text)
 
     def send(self, form: dict[str, str], **fields: str) -> Answer:
-        """A form of a page, filled in."""
+        """Send a form of a page, filled in."""
         given = {name: value for name, value in form.items() if name != "action"} | fields
         return self.ask("POST", form["action"], urlencode(given).encode())
 
@@ -108,7 +108,7 @@ class Served:
 
 
 class Stream:
-    """What comes over a connection that stays open."""
+    """Data of a connection that stays open."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -125,7 +125,7 @@ class Stream:
 
 
 class Page(HTMLParser):
-    """The elements of a page, its text, and its forms by what they do."""
+    """The elements of a page, its text, and its forms by their action."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ def pause_without(served: Served, *left_out: str, **fields: str) -> Answer:
 
 
 def link(served: Served) -> str:
-    """The path of another link, not used yet."""
+    """Return the path of another link, not used yet."""
     words = [*HARNESS, "serve", "--link", "--port", str(served.port)]
     found = run_process(words, cwd=Path.cwd(), environ=served.environ, seconds=60)
     assert found.code == 0, found
@@ -352,7 +352,7 @@ def test_it_listens_on_loopback_alone_and_its_link_opens_it_once(attacked: tuple
 
 
 def test_what_somebody_wrote_stays_text(attacked: tuple[TaskListProject, Served]) -> None:
-    """F-SRV-3: nothing on the pages comes from elsewhere or leads there."""
+    """F-SRV-3: nothing on the pages comes from another site or links to one."""
     _, served = attacked
     first = served.page()
     (project,) = (each for each in first.links if each.startswith("/p/"))
@@ -381,7 +381,7 @@ def test_a_hundred_streams_leave_sixteen_and_their_end_makes_room(attacked: tupl
 
 
 def test_a_pause_and_its_end_are_those_of_the_command(tmp_path: Path) -> None:
-    """F-SRV-8: the log says by which view. A change on disk is announced, and what was decided on it is superseded."""
+    """F-SRV-8: the log names the view. A change on disk is announced, and a decision on the old state is superseded."""
     project = task_list(tmp_path / "list")
     with serving(cwd=project.root) as served:
         served.sign_in()
@@ -409,7 +409,7 @@ def test_a_pause_and_its_end_are_those_of_the_command(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_limit_ends_and_only_for_the_one_that_was_shown(tmp_path: Path) -> None:
-    """F-SRV-4, F-SRV-8: the clock that every run asks says that it was lifted, and by which view."""
+    """F-SRV-4, F-SRV-8: the clock that every run asks says that the limit was lifted, and by which view."""
     project, limits = task_list(tmp_path / "list"), LimitClock()
     limits.note("codex:login", said=f"usage limit {ATTACK}", retry_after_seconds=7200)
     with serving(project.root, cwd=tmp_path) as served:
@@ -435,7 +435,7 @@ def test_waiting_for_a_limit_ends_and_only_for_the_one_that_was_shown(tmp_path: 
 
 
 def test_a_page_has_fifty_sessions_and_stays_small_and_so_do_its_assets(tmp_path: Path) -> None:
-    """F-SRV-6: 200 tasks and 300 sessions are parts of less than 100 KB; nothing is kept in the browser."""
+    """F-SRV-6: 200 tasks and 300 sessions are pages of less than 100 KB; the browser stores nothing."""
     rows = [
         task(f"task-{n:03}", title=f"Thing {n} answers on port {8000 + n}", status="failed" if n % 3 else "pending")
         for n in range(1, 201)
@@ -549,7 +549,7 @@ def test_a_question_is_answered_as_by_the_command_and_only_the_one_that_was_show
 
 
 def test_a_question_that_is_another_under_the_lock_is_not_answered(tmp_path: Path) -> None:
-    """What the page looked at may have changed before the lock was taken."""
+    """The state that the page showed may have changed before the lock was taken."""
     from agent_harness.errors import Superseded
     from agent_harness.protocols.features.api import FeatureProject, layout_of, reader
 
@@ -571,7 +571,7 @@ def in_log(task: LongTaskProject, kind: str) -> list[dict[str, Any]]:
 
 
 def test_a_long_task_that_needs_a_person_is_decided_as_by_the_command(tmp_path: Path) -> None:
-    """F-SRV-4, F-SRV-8: its choices are verbs of ``lth``, for the task that was shown, and name the view."""
+    """F-SRV-4, F-SRV-8: its choices are commands of ``lth``, for the task that was shown, and name the view."""
     task = long_task(tmp_path / "book", status="needs-human", nextStep=ATTACK)
     with serving(task.root, cwd=tmp_path) as served:
         served.sign_in()
@@ -607,7 +607,7 @@ def test_a_long_task_that_needs_a_person_is_decided_as_by_the_command(tmp_path: 
 
 
 def test_a_long_task_that_waits_goes_on_and_has_no_other_verb(tmp_path: Path) -> None:
-    """F-SRV-4: what has no command stays out: a long task is not paused, handed over or taken back."""
+    """F-SRV-4: actions without a command are not offered: a long task is not paused, handed over or taken back."""
     until_then = "2100-01-01T00:00:00.000Z"
     task = long_task(tmp_path / "book", status="blocked", blockedUntil=until_then)
     with serving(task.root, cwd=tmp_path) as served:
@@ -669,7 +669,7 @@ def until(found: Callable[[], object]) -> Any:
 
 @pytest.mark.scenario
 def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp_path: Path) -> None:
-    """F-SRV-5, F-SRV-8: what takes long goes on behind the page, and nothing else is done meanwhile."""
+    """F-SRV-5, F-SRV-8: a long action continues in the background, and no other one starts meanwhile."""
     settings = "project:\n  name: calc\nenvironment: {init: 'true', reset: 'true'}\n"
     project = FeatureListProject.made(tmp_path / "calc", False, settings=settings)
     waits = f"touch {tmp_path}/begun; : '<b>look around</b>'; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
@@ -698,7 +698,7 @@ def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp
 
 @pytest.mark.scenario
 def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
-    """F-SAY, F-SRV-8: the form asks to which; without a choice, or for a slot that is none, nobody is told."""
+    """F-SAY, F-SRV-8: the form asks for the slot; without a choice, or for an unknown slot, nothing is sent."""
     jobs = [task(name, validation={"command": f"test -f {name}.txt", "timeout_seconds": 60}) for name in ("a", "b")]
     project = TaskListProject(tmp_path / "list", *jobs, git=True, session_count=0)
     waits = f"touch {tmp_path}/$HARNESS_TASK_ID; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
@@ -737,7 +737,7 @@ def test_the_end_of_the_server_ends_no_run(tmp_path: Path) -> None:
 
 @pytest.mark.scenario
 def test_read_only_all_kinds_and_what_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs a person is first; a project that is gone is a row that says so."""
+    """A project that needs a person is first; a project that is gone is a row that says so."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     project = task_list(tmp_path / "list")
     gone = task_list(tmp_path / "gone")
@@ -763,7 +763,7 @@ def test_read_only_all_kinds_and_what_is_gone(tmp_path: Path, monkeypatch: pytes
 
 
 def test_who_may_not_start_it_and_what_it_needs(tmp_path: Path) -> None:
-    """An agent has no link of a person; without the extra there is one line that installs it."""
+    """An agent cannot start it; without the extra, one line names the command that installs it."""
     project = task_list(tmp_path / "list")
     agent = project.harness("serve", HARNESS_RUN_ID="r", HARNESS_PROJECT_DIR=str(project.root))
     assert (agent.code, "a person's decision" in agent.err) == (4, True), agent

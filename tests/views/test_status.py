@@ -16,12 +16,12 @@ from .terminal import Terminal
 
 
 def head(text: str) -> list[str]:
-    """The lines before the details."""
+    """Return the lines before the details."""
     return text.split("\n\n", 1)[0].splitlines()
 
 
 def test_a_task_list_answers_first(tmp_path: Path) -> None:
-    """F-STORY-1: what is proven, what needs a person, what it cost, what was claimed falsely, what comes next."""
+    """F-STORY-1: proven items, questions for a person, costs, rejected claims, next step."""
     listed = TaskListProject(
         tmp_path / "shop",
         task("task-001", validation={"command": "test -f made"}),
@@ -87,7 +87,7 @@ def test_a_feature_project_answers_in_the_same_words(
 
 
 def test_an_unknown_cost_is_never_nothing(tmp_path: Path) -> None:
-    """Rule c: unknown is said."""
+    """Rule c: an unknown value is named."""
     listed = TaskListProject(tmp_path / "shop", task("task-001", validation={"command": "test -f made"}), git=True)
     listed.harness("run", "--agent", listed.agent("touch made\n"))
     text = listed.harness("status").out
@@ -126,7 +126,7 @@ def test_claims_are_counted_as_the_ledger_tells_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", ["60", "100"])
 def test_a_long_list_answers_within_a_screen_and_shows_what_matters(tmp_path: Path, columns: str) -> None:
-    """F-STORY-1: at work, failed, next; then how all of it is seen, which JSON always holds."""
+    """F-STORY-1: running, failed, next; then the command that shows all, which JSON always holds."""
     rows = [
         task(
             f"task-{n:03}",

@@ -1,4 +1,4 @@
-"""What a person asks afterwards of a task list and of a long task: why, diff, costs; one small project of each."""
+"""``why``, ``diff`` and ``costs`` of a task list and of a long task, with one small project of each."""
 
 import json
 import os
@@ -35,7 +35,7 @@ BUILT = {"id": "built", "description": "It is built.", "metric": "command", "tar
 
 
 class Place:
-    """A project, and the environment in which commands look at it."""
+    """Project folder with the environment of its commands."""
 
     def __init__(self, root: Path, environ: dict[str, str]) -> None:
         self.root, self.environ = root, environ
@@ -57,7 +57,7 @@ def environment(home: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One task that was refused once and then proven, one that failed for good, one that waits for it, one open."""
+    """Return a list with a task rejected once and then proven, one failed for good, one that waits for it, one open."""
     base = tmp_path_factory.mktemp("listed")
     environ = environment(base / "home")
     with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +78,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def long_task(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A claim that did not hold, and one that did."""
+    """Return a long task with a rejected claim and an accepted one."""
     base = tmp_path_factory.mktemp("long")
     environ = environment(base / "home")
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +93,7 @@ def long_task(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def executed(place: Place, check: list[dict[str, Any]]) -> None:
-    """Runs the lines in one shell, in the project's folder, as a person who copies them would."""
+    """Run the lines in one shell, in the project's folder, as a person who copies them would."""
     assert check
     before = subprocess.run(["git", "status", "--porcelain"], cwd=place.root, capture_output=True, check=True).stdout
     for number, each in enumerate(check):
@@ -111,7 +111,7 @@ def executed(place: Place, check: list[dict[str, Any]]) -> None:
 
 
 def test_why_a_task_is_proven_and_how_to_check_it(listed: Place) -> None:
-    """Each claim with its verdict; the lines to check it are run, and come out as they say."""
+    """Each claim with its verdict; the commands to check it are run, with the results that they promise."""
     told = listed.harness("why", "task-001")
     assert told.code == 0, told.text
     lines = told.out.splitlines()
@@ -133,7 +133,7 @@ def test_why_a_task_is_proven_and_how_to_check_it(listed: Place) -> None:
 
 
 def test_the_lines_test_the_commit_also_with_an_editable_install(listed: Place) -> None:
-    """An environment that leads imports to the folder would have the folder tested, and not the commit."""
+    """An editable install leads imports to the folder, so that the folder would be tested, not the commit."""
     site = listed.root / ".venv/lib/python3/site-packages"
     site.mkdir(parents=True)
     (site / "editable.pth").write_text(f"{listed.root / 'src'}\n")
@@ -211,7 +211,7 @@ def test_where_no_project_is_and_where_it_is_empty(tmp_path: Path, verb: str) ->
 
 
 def test_what_somebody_wrote_cannot_steer_the_terminal_and_shows_no_secret(tmp_path: Path) -> None:
-    """F-STORY-3: nor can a damaged record stop the answer."""
+    """F-STORY-3: a damaged record does not prevent the answer either."""
     token = "ghp_" + "a1B2c3D4e5" * 4
     project = TaskListProject(tmp_path / "list", task("one", error_log=[f"[TEST] \x1b[2J password={token}"]))
     place = Place(project.root, dict(os.environ))
@@ -307,7 +307,7 @@ def test_the_log_of_a_task_list_and_of_a_long_task_is_searched(listed: Place, lo
 
 
 def test_the_log_is_followed_past_its_rotation(listed: Place) -> None:
-    """F-REC-6: the last lines first, then each as it comes; those about one item where it is named."""
+    """F-REC-6: the last lines first, then each as it comes; only those about one item if it is named."""
     log = listed.root / ".harness/logs/run.log"
     whole = log.read_text()
     words = [*HARNESS, "log", "--follow", "task-002", "--json"]
@@ -343,7 +343,7 @@ def test_the_log_of_an_item_of_which_nothing_was_said_says_that_it_waits(tmp_pat
 
 
 def test_why_proven_work_did_not_land(tmp_path: Path) -> None:
-    """Each time with its reason; of the last one what the check printed, without secrets."""
+    """Each time with its reason; for the last one the output of the check, without secrets."""
     project = TaskListProject(tmp_path / "list", task("task-001"), task("task-002"), git=True)
     assert project.harness("session", "start").code == 0
     home = Path(trusted_state.existing(project.layout.tasks, project.layout.root) or "")

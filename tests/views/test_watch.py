@@ -1,4 +1,4 @@
-"""``harness watch``: what it shows of every kind of project, what its keys do, and that it touches no run."""
+"""``harness watch``: its view of every kind of project, its keys, and that it does not affect runs."""
 
 import json
 import os
@@ -37,7 +37,7 @@ turns:
 
 @pytest.fixture
 def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskListProject:
-    """Three tasks, the title of one of which would steer a terminal."""
+    """Return three tasks, one with control characters in its title."""
     for name in ("CI", "FORCE_COLOR", "HARNESS_PLAIN", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -166,7 +166,7 @@ turns:
 def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
     listed: TaskListProject, watched: Terminal
 ) -> None:
-    """F-WATCH-5: 64 KiB of it and never all; what is followed grows, what is read stays."""
+    """F-WATCH-5: 64 KiB of it and never all; a followed text grows, a text scrolled back stays."""
     (listed.root / "script.yaml").write_text(LONG)
     (listed.root / "go").touch()
     listed.harness("run", "--max-tasks", "1", "--agent", "scripted:script.yaml")
@@ -241,7 +241,7 @@ def test_panes_are_gone_through_and_a_transcript_is_read_from_its_end(
 
 @pytest.mark.scenario
 def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListProject, watched: Terminal) -> None:
-    """F-WATCH-5: nobody has chosen an item; who reads back, or has opened one, sees no other one under its name."""
+    """F-WATCH-5: no item is chosen; a text that is scrolled back or opened is not replaced by another item's."""
     (listed.root / "script.yaml").write_text(LONG)
     (listed.root / "go").touch()
     listed.harness("run", "--max-tasks", "1", "--agent", "scripted:script.yaml")
@@ -276,7 +276,7 @@ def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListPro
 def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
     tmp_path: Path, listed: TaskListProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A number is a session to ``harness diff``, a word that begins with - an option, and ids are written by others."""
+    """``harness diff`` takes a number as a session and a leading - as an option, and ids are written by others."""
     monkeypatch.setenv("GIT_PAGER", "cat")
     odd, proof = "--\x1b]0;owned\x07", {"command": "true"}
     jobs = [task("2", priority="P0", validation=proof), task("1", validation=proof), task(odd, depends_on=["1"])]
@@ -312,7 +312,7 @@ def test_keys_act_on_the_item_that_is_chosen_whatever_its_id(
 
 
 def test_a_key_without_a_meaning_does_nothing(watched: Terminal) -> None:
-    """Arrows to the side, Home and the like begin as Escape does, which leaves; slow lines send them in parts."""
+    """Left, right, Home and others begin with Escape, which quits; slow connections send them in parts."""
     watched.shows(lambda text: "> task-001" in text)
     for keys in ("\x1b[C", "\x1b[1;5D", "\x1b[H", "\x1bOP", "\x1b[15~", "\x1b["):
         watched.press(keys)
@@ -359,7 +359,7 @@ def test_nothing_is_written_while_nothing_changes(watched: Terminal) -> None:
 
 @pytest.mark.scenario
 def test_a_run_is_watched_and_goes_on_when_the_view_is_killed(listed: TaskListProject, watched: Terminal) -> None:
-    """F-WATCH-1: two views at once, one of which is killed."""
+    """F-WATCH-1: two views at once, of which one is killed."""
     (listed.root / "script.yaml").write_text(SPENDS)
     run = subprocess.Popen(
         [*HARNESS, "run", "--max-tasks", "1", "--agent", "scripted:script.yaml"],
@@ -408,7 +408,7 @@ def test_all_projects_a_line_each_and_who_needs_a_person_first(listed: TaskListP
 
 
 def test_the_item_of_each_project_is_named_where_there_is_room() -> None:
-    """F-WATCH-6: the one that is asked about, else the one at work; it goes before state, proven and cost do."""
+    """F-WATCH-6: the item of a question, else the running one; it is dropped before state, proven and cost."""
     items = (
         Item(id="3", name="Feature #3", title="x", state="working"),
         Item(id="4", name="Feature #4", title="y", state="open"),
@@ -428,7 +428,7 @@ def test_the_item_of_each_project_is_named_where_there_is_room() -> None:
 
 
 def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those() -> None:
-    """Rule c: what was proven in a client of one's own has a cost that nobody knows."""
+    """Rule c: an item proven in the user's own client has an unknown cost."""
     items = tuple(Item(id=each, name=each, title="x", state="proven") for each in ("a", "b", "c"))
     sessions = tuple(PastSession(number=1, item=each, outcome="accepted", cost_usd=0.3) for each in ("a", "b"))
     state = StatePart(items=items, money=Money.of(sessions))
@@ -440,7 +440,7 @@ def test_what_no_session_on_record_has_proven_is_not_shared_the_costs_of_those()
 
 
 def test_the_time_left_is_said_after_three_proven_items() -> None:
-    """F-WATCH-2: from the middle half of what items took, all their sessions together."""
+    """F-WATCH-2: from the middle half of the items' times, summed over their sessions."""
     items = tuple(
         Item(id=str(n), name=f"Feature #{n}", title="x", state="proven" if n < 5 else "open") for n in range(1, 7)
     )
@@ -457,7 +457,7 @@ def test_the_time_left_is_said_after_three_proven_items() -> None:
 
 
 def test_no_log_is_held_open_and_of_a_huge_one_only_the_end_is_read(listed: TaskListProject, tmp_path: Path) -> None:
-    """A window on hundreds of projects stays open for weeks, and logs lie where agents write."""
+    """A view of hundreds of projects stays open for weeks, and logs are in folders where agents write."""
     log = Path(listed.layout.run_log)
     log.parent.mkdir(parents=True)
     with log.open("wb") as file:
@@ -501,7 +501,7 @@ def test_what_is_empty_anew_or_put_away_is_read_on(listed: TaskListProject) -> N
 
 
 def test_no_name_of_somebody_steers_the_terminal() -> None:
-    """F-TERM-1: an agent says which model it is, and others give ids; a name may hold what we part titles with."""
+    """F-TERM-1: an agent names its model, and others give ids; a name may hold the separator of titles."""
     odd = "x --\x1b]0;owned\x07 == y"
     now = Now(item=odd, agent=odd, model=odd, alive=True, last=(odd,))
     items = (Item(id=odd, name=odd, title=odd, state="working"),)
@@ -515,7 +515,7 @@ def test_no_name_of_somebody_steers_the_terminal() -> None:
 
 
 def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path) -> None:
-    """F-WATCH-5: on rows of the window; of a line that is longer than what is read, the end."""
+    """F-WATCH-5: wrapped to the rows of the pane; of a line longer than 64 KiB, the end."""
     words, letters = " ".join(f"word{n}" for n in range(40)), "".join(chr(97 + n % 26) for n in range(100))
     text = ScrolledText("story", lambda: ["first", words, letters, "表示" * 20], from_end=False)
     text.look()
@@ -538,7 +538,7 @@ def test_a_line_of_any_length_is_seen_whole_and_never_as_another(tmp_path: Path)
 @pytest.mark.scenario
 @pytest.mark.usefixtures("listed")  # its terminal
 def test_what_each_of_several_agents_says_is_read_where_it_works(tmp_path: Path) -> None:
-    """F-WATCH-5: in its place, where no link is followed; afterwards where the project keeps it."""
+    """F-WATCH-5: in its workspace, without following links; afterwards in the project."""
     tasks = [task(name, validation={"command": f"test -f {name}"}) for name in ("a", "b")]
     made = TaskListProject(tmp_path / "made", *tasks, git=True)
     waits = f"touch {tmp_path}/$HARNESS_TASK_ID; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
@@ -577,7 +577,7 @@ def test_what_each_of_several_agents_says_is_read_where_it_works(tmp_path: Path)
 
 
 def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: TaskListProject) -> None:
-    """F-WATCH-5: and a slot that is none names no folder."""
+    """F-WATCH-5: and an invalid slot names no folder."""
     row = {"slot": "w1", "item": "task-001", "title": "It", "phase": "working"}
     shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "temporal", "workers": [row]}
     Path(listed.layout.parallel).parent.mkdir()
@@ -598,7 +598,7 @@ def test_of_an_agent_on_another_machine_is_said_where_its_words_are(listed: Task
 
 
 def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None:
-    """F-WATCH-4: in the smallest window; what is left out of several is said."""
+    """F-WATCH-4: in the smallest terminal; with several agents, the number of missing lines is shown."""
     items = tuple(Item(id=str(n), name=f"#{n}", title="x", state="working") for n in range(9))
     one = Now(item="#1", agent="me", alive=True, last=("first", "second", "third"))
     rows = tuple({"at": None, "text": f"row {n}"} for n in range(9))
@@ -623,7 +623,7 @@ def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None
 
 
 def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: TaskListProject) -> None:
-    """F-SAY: with who said it; told once, and counted against nothing."""
+    """F-SAY: with the sender's name; delivered once, and not counted against any limit."""
     early = listed.harness("say", "Use SQLite.")
     assert (early.code, "no session has worked here yet" in early.err) == (4, True), early
     failing = listed.agent("exit 1")
@@ -656,7 +656,7 @@ def test_an_agent_says_nothing_in_the_name_of_a_person(listed: TaskListProject) 
 
 
 def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListProject, watched: Terminal) -> None:
-    """F-SAY: a run of several, whose view is that of a process that lives."""
+    """F-SAY: a parallel run whose snapshot is that of a live process."""
     listed.harness("run", "--once", "--agent", listed.agent("exit 1"))
     workers = [{"slot": f"w{n}", "item": f"task-00{n}", "title": "It", "phase": "working"} for n in (1, 2)]
     shown = {"v": 1, "owner": owner.current().as_record(), "run": "3f1c", "engine": "local", "workers": workers}
@@ -677,7 +677,7 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
 
 
 def listed_home(listed: TaskListProject) -> str:
-    """Where its state outside the project is."""
+    """Return the project's state folder, outside the project."""
     return str(Path(proven.ledger(listed.layout)).parent)
 
 
@@ -709,7 +709,7 @@ def test_a_halt_of_a_task_list_is_taken_back_with_a_key(listed: TaskListProject)
 
 @pytest.mark.scenario
 def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, listed: TaskListProject) -> None:
-    """F-WATCH-1: what is asked, what each answer does; no answer goes to what is asked by then."""
+    """F-WATCH-1: the question and the effect of each answer; no answer goes to a later question."""
     project = FeatureListProject.made(tmp_path / "calc", False, False)
     asked = {
         "type": "verification_failed",

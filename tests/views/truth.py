@@ -1,4 +1,4 @@
-"""What every view says of one project, brought into the same form, and where two of them say something else."""
+"""The facts in every view of one project, in the same form, and the contradictions between views."""
 
 import json
 import re
@@ -18,7 +18,7 @@ Say = Callable[..., CommandResult]
 
 
 class Views:
-    """Each view, asked once."""
+    """Output of each view, read once."""
 
     def __init__(self, folder: Path, harness: Say, lth: Say | None = None) -> None:
         found = root.find(str(folder), pin=False)
@@ -53,7 +53,7 @@ class Views:
     # ---- the same of each
 
     def states(self) -> dict[str, dict[str, str]]:
-        """By view, the state of every item."""
+        """Return the state of every item, by view."""
         told = {each["id"]: each["state"] for each in self.report["open"]}
         told |= {each["id"]: "proven" for name in ("done", "by_word") for each in self.report[name]}
         assert not isinstance(self.served.seen, str)
@@ -92,7 +92,7 @@ class Views:
         return found
 
     def spent(self) -> dict[str, float | None]:
-        """By view, what was spent in all; ``None`` where nobody knows."""
+        """Return the total spent, by view; ``None`` if unknown."""
         found = {
             "watch": self.watch["cost_usd"],
             "report": self.report["spent_usd"],
@@ -112,7 +112,7 @@ class Views:
         return found
 
     def spent_on(self) -> dict[str, dict[str, float]]:
-        """By view, what was spent on each item, where all of it is known."""
+        """Return the money spent on each item, by view, if all of it is known."""
         whole = {item: each["cost"] for item, each in self.why.items() if not each["cost"]["sessions_of_unknown_cost"]}
         rows = {each["name"]: each for each in self.costs["rows"] if not each["of_unknown_cost"]}
         found = {
@@ -129,7 +129,7 @@ class Views:
         return found
 
     def claims(self) -> dict[str, tuple[int, int]]:
-        """By view, how many claims of agents were judged, and how many of them rejected."""
+        """Return the number of verified claims of agents and of rejected ones, by view."""
         told = [each for found in self.why.values() for each in found["claims"]]
         mine = [each for each in told if each["by"] == "agent" and each["claimed"]]
         found = {
@@ -142,7 +142,7 @@ class Views:
         return found
 
     def next(self) -> dict[str, str]:
-        """By view, the command to type now."""
+        """Return the command to type now, by view."""
         found = {"watch": self.watch["next"], "report": self.report["next"]}
         if self.kind != "longtask":
             found["status"] = self.status["next"]
@@ -151,14 +151,14 @@ class Views:
         return found
 
     def next_of_items(self) -> dict[str, dict[str, str]]:
-        """By view, the command to type now for each item that is not proven."""
+        """Return the command to type now for each item that is not proven, by view."""
         return {
             "why": {item: each["next"] for item, each in self.why.items() if each["state"] != "proven"},
             "report": {each["id"]: each["next"] for each in self.report["open"]},
         }
 
     def asked(self) -> dict[str, list[str]]:
-        """By view, the messages of the questions that wait."""
+        """Return the messages of the pending questions, by view."""
         found = {
             "watch": [each["message"] for each in self.watch["questions"]],
             "report": [each["message"] for each in self.report["waits"]][: len(self.watch["questions"])],
@@ -170,7 +170,7 @@ class Views:
         return found
 
     def needed(self) -> dict[str, list[str]]:
-        """By view, the messages of what a person has to do beside answers."""
+        """Return the messages of the other needs of a person, by view."""
         first = len(self.watch["questions"])
         found = {
             "watch": [each["message"] for each in self.watch["needs"]],
@@ -181,7 +181,7 @@ class Views:
         return {view: messages[first:] for view, messages in found.items()}
 
     def untold(self) -> list[str]:
-        """What was judged or decided and is not in the log, and what the log says was done and is not proven."""
+        """Return the verdicts and decisions missing from the log, and the log's completions that are not proven."""
         judged = [item for item, each in self.why.items() if each["claims"] and not self.log[item]]
         last = {item: str(rows[-1]["type"]) for item, rows in self.log.items() if rows}
         done = [item for item, kind in last.items() if kind == "Completed" and self.why[item]["state"] != "proven"]
@@ -192,7 +192,7 @@ class Views:
     # ---- the judgement
 
     def contradictions(self) -> list[str]:
-        """Where two views say something else, each in one line."""
+        """Return the contradictions between two views, each in one line."""
         told: dict[str, dict[str, Any]] = {
             "states": self.states(),
             "proven": self.proven(),

@@ -1,15 +1,16 @@
-"""What a person asks of the records after the work: why an item stands where it stands, its diff, what it has cost.
+"""Views of the records for a person: the reasons for an item's state, its diff and its cost.
 
-A view reads a ``ProjectView`` and git, writes nothing, and gives plain values, which ``cli`` shows.
+A view reads a ``ProjectView`` and git, writes nothing, and returns plain values, which ``cli`` shows.
 """
 
 import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Starts what tells people of a run while it lasts, and a collector where the environment names one; never raises.
+    """Start the notification watcher of a run, and the OpenTelemetry sender if the environment names a collector.
 
-    Costs a look for one file and into the environment. What is missing for the collector, for people.
+    Return a message for people if the collector's extra is missing, else ``None``. Never raise.
+    The cost is a look for one file and at the environment.
     """
     from agent_harness.views import notify
 

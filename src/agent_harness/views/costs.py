@@ -1,6 +1,6 @@
-"""What the sessions of a project have cost: spent, for each proven item, and on claims that were refused.
+"""Costs of a project's sessions: in total, for each proven item, and on rejected claims.
 
-A cost that nobody knows is counted apart and is never a sum. Source: ``faces.md`` 3.
+An unknown cost is counted separately and is never part of a sum. Source: ``faces.md`` 3.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["WAYS", "csv_lines", "lines", "read"]
 
 NOBODY = "(unknown)"
 REST = "(planning, or no longer on record)"
-CENT = 0.005  # less than what is shown: nothing but rounding
+CENT = 0.005  # less than half a cent is rounding
 WAYS = ("item", "agent", "model", "day")
 
 
 def read(view: ProjectView, by: str = "item") -> JsonObject:
-    """The sums, and a row for each item, agent, model or day; US dollars, ``None`` where nothing is known.
+    """Return the sums, and a row for each item, agent, model or day; in US dollars, ``None`` if unknown.
 
-    The rows add up to the sums: what has been paid for no session on record is a row of its own.
+    The rows add up to the sums: costs of no session on record are a separate row.
     """
     sessions, money = view.sessions, view.money
     lost = wasted_sessions(view)
@@ -58,8 +58,9 @@ def read(view: ProjectView, by: str = "item") -> JsonObject:
 
 
 def _proven_outside(view: ProjectView) -> int:
-    """The proven items that no session on record worked on, such as those of a client of one's own: nobody knows what
-    they have cost. None where sessions are counted that have left the record.
+    """Return the number of proven items that no session on record worked on, such as those of the user's own client.
+
+    Their cost is unknown. Return 0 if sessions are counted whose records are gone.
     """
     if view.money.sessions > len(view.sessions):
         return 0
@@ -68,7 +69,7 @@ def _proven_outside(view: ProjectView) -> int:
 
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
-    """The sessions that claimed something and had nothing accepted."""
+    """Return the sessions that made a claim and had none accepted."""
     mine: dict[str | None, list[PastSession]] = {}
     for session in view.sessions:
         mine.setdefault(session.item, []).append(session)
@@ -119,7 +120,7 @@ def _rows(
 
 
 def _rest(money: Money, counted: Money) -> list[JsonObject]:
-    """What is in the sums, and of no session on record: planning, and sessions whose records are gone."""
+    """Return a row for the costs of no session on record: planning, and sessions whose records are gone."""
     usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
     unknown = max(money.unknown - counted.unknown, 0)
     if usd < CENT and sessions < 1:
@@ -135,7 +136,7 @@ COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
 
 
 def csv_lines(found: JsonObject) -> str:
-    """The rows for a spreadsheet; what is not known is an empty field."""
+    """Return the rows as CSV for a spreadsheet; an unknown value is an empty field."""
     import csv
     import io
 
@@ -151,14 +152,14 @@ def csv_lines(found: JsonObject) -> str:
 
 
 def _assumed(models: str | None) -> Iterator[str]:
-    """The models of a session whose calls the harness prices by its own list, where the client tells no cost."""
+    """Return the models of a session that the harness prices by its own list, since the client reports no cost."""
     from agent_harness.agents import usage
 
     yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))
 
 
 def lines(found: JsonObject) -> list[str]:
-    """The same for a person."""
+    """Return the lines for a person."""
     if not found["sessions"]:
         return ["Nothing spent: no session has ended yet.", "next: harness run"]
     unknown = found["sessions_of_unknown_cost"]

@@ -1,7 +1,7 @@
-"""What a session or an item changed, by git's own diff, and what became of it. Source: ``faces.md`` 3.
+"""The changes of a session or an item, by git's own diff, and their result. Source: ``faces.md`` 3.
 
-A number is a session, unless there is none of it; ``S7`` is a session and ``#7`` an item in any case. A rescue is the
-session whose work it keeps.
+A number names a session, or an item if there is no such session. ``S7`` is always a session, and ``#7`` an item. A
+rescue ref names the session whose work it keeps.
 """
 
 from __future__ import annotations
@@ -28,28 +28,31 @@ ACCEPTED, WIP = "accepted", "work in progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDiff:
-    """Two commits, and what became of the work between them."""
+    """Two commits, and the result of the work between them."""
 
     name: str  # for people
-    state: str  # ACCEPTED, WIP, or as ``headline.why_kept`` says
+    state: str  # ACCEPTED, WIP, or a text of ``headline.why_kept``
     base: str
     tip: str  # a commit or a ref
     folder: str  # of the work tree
 
     def as_json(self, paths: Sequence[tuple[str, str]]) -> JsonObject:
-        """The members for an answer in JSON."""
+        """Return the members for an answer in JSON."""
         named = {"what": self.name, "state": self.state, "base": self.base, "tip": self.tip}
         return {**named, "files": [{"status": status, "path": path} for status, path in paths]}
 
     @property
     def line(self) -> str:
-        """What is shown, for a person."""
+        """Name, state and commits, for a person."""
         kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
         return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:
-    """What is meant. ``UsageError`` where there is no such thing, ``NothingEligible`` where nothing was changed."""
+    """Return the diff that ``named`` means.
+
+    Raise ``UsageError`` if there is no such item or session, and ``NothingEligible`` if nothing was changed.
+    """
     wanted = (named or "").strip()
     if kept := [each for each in view.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
         return _of_session(view, kept[-1])
@@ -71,7 +74,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """All of an item that is proven; else its last session that left something."""
+    """Return the whole change of a proven item; else that of its last session that left changes."""
     claims = [each for each in view.claims if each.item == item.id and each.accepted]
     line = claims[-1] if claims else None
     folder = item.folder or view.path
@@ -91,9 +94,9 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """(before it, it): the one commit that has brought accepted work to the branch beside that of others.
+    """Return (parent, commit) of the one commit that the merge queue made of accepted work.
 
-    Under the id that the branch has for it now; ``None`` where the work has come otherwise.
+    The id is the one that the branch has for it now. Return ``None`` if the work came to the branch in another way.
     """
     if not line.commit:
         return None
@@ -115,7 +118,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
     believed = [each for each in claims if each.accepted]
     if believed and (landed := _landed(believed[-1], folder)):
         return WorkDiff(name=name, state=ACCEPTED, base=landed[0], tip=landed[1], folder=folder)
-    if session.rescue_ref and session.base and view.kind != "longtask":  # there it is what was before the slice
+    if session.rescue_ref and session.base and view.kind != "longtask":  # there: the state before it
         state = headline.why_kept(session.outcome)
         return WorkDiff(name=name, state=state, base=session.base, tip=session.rescue_ref, folder=folder)
     if session.base and session.head and session.base != session.head:
@@ -126,7 +129,10 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """(letter, path) of every file that differs, or of the tests alone. ``NothingEligible`` where a commit is gone."""
+    """Return (status letter, path) of every file that differs, or of the tests alone.
+
+    Raise ``NothingEligible`` if a commit is gone.
+    """
     try:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
@@ -139,9 +145,10 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
 
 
 def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> int:
-    """Git's own diff in git's own pager, as this person has set them; the repository's settings name no program here.
+    """Show git's diff in the user's pager, and return git's exit status.
 
-    ``form`` are options of git; with ``tests`` these paths alone.
+    Programs named in the repository's git configuration are not run. ``form`` are options of git. With ``tests``, show
+    these paths alone.
     """
     import subprocess
 
@@ -152,7 +159,7 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """The pager of this person: an agent may have written the settings of the repository."""
+    """Return the user's pager; never the repository's, whose git configuration an agent may have written."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

@@ -1,4 +1,4 @@
-"""``harness log --follow``: lines as they come, the last ones first; it outlives rotation and runs.
+"""``harness log --follow``: the last lines, then new lines as they come; it continues over log rotation and runs.
 
 Source: ``faces.md`` 3, F-REC-6.
 """
@@ -27,11 +27,11 @@ FIRST = 20
 LOOK_SECONDS = 0.3
 ROTATED = ".1"
 MOST_BYTES = 1 << 20
-"""Of one file at one look."""
+"""Bytes that are read of one file at one look."""
 
 
 class FollowedLines:
-    """What some logs say, row by row: ``{"at", "log", "text"}``; of one item where it is named."""
+    """Rows of some logs, as ``{"at", "log", "text"}``; of one item alone if it is named."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -41,7 +41,7 @@ class FollowedLines:
         self._open: dict[str, _Growing] = {}
 
     def last(self, count: int = FIRST) -> list[JsonObject]:
-        """The last rows that are there; what comes later is ``news``."""
+        """Return the last ``count`` rows, oldest first; ``news`` returns later ones."""
         found: list[JsonObject] = []
         for log in self._logs:
             rows = [row for path in log.paths() for row in self._rows(log, self._tail(path))]
@@ -54,7 +54,7 @@ class FollowedLines:
         return [*_Growing(path + ROTATED).news(), *growing.news()][-many:]
 
     def news(self) -> list[JsonObject]:
-        """The rows that have come since."""
+        """Return the rows added since the last call."""
         found: list[JsonObject] = []
         for log in self._logs:
             for path in log.paths():
@@ -69,7 +69,7 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Whether a line is about the item: it names it, or follows a line that does and names no other."""
+        """Return True if a line is about the item: it names the item, or follows such a line and names no other."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
@@ -89,18 +89,18 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """A file of lines that grows, and that is put away for a new one now and then. It is never held open."""
+    """A log file that grows and is rotated. It is not kept open between calls."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._stamp: object = None
-        self._file: object = None  # which file the place is in
-        self._place = 0  # where the first line begins that was not handed out
+        self._file: object = None  # device and inode of the file that the offset is in
+        self._place = 0  # offset of the first line that was not returned yet
 
     def news(self) -> list[str]:
-        """The whole lines since the last call; those of the file that was put away come first. ``StateDamaged``.
+        """Return the whole lines since the last call; those of the rotated file come first.
 
-        Links are not followed; of more than ``MOST_BYTES`` the last ones are read.
+        Symlinks are not followed. Of more than ``MOST_BYTES``, the last bytes are read. Raise ``StateDamaged``.
         """
         stamp = files.stamp_of(self.path)
         if stamp is None or stamp == self._stamp:
@@ -115,7 +115,7 @@ class _Growing:
         return found
 
     def _rest(self) -> list[str]:
-        """What came to the file before it was put away."""
+        """Return the new lines of the file that was rotated."""
         with suppress(OSError, StateDamaged), _opened(self.path + ROTATED) as file:
             if _name_of(file) == self._file:
                 return self._read(file)
@@ -123,13 +123,13 @@ class _Growing:
 
     def _read(self, file: BinaryIO) -> list[str]:
         size = os.fstat(file.fileno()).st_size
-        if size < self._place:  # emptied, and written anew
+        if size < self._place:  # truncated and written again
             self._place = 0
         begin = max(self._place, size - MOST_BYTES)
         file.seek(begin)
         added = file.read(MOST_BYTES)
         whole = added[: added.rfind(b"\n") + 1]
-        lines = whole.split(b"\n")[1 if begin > self._place else 0 :]  # the first is torn where some are passed over
+        lines = whole.split(b"\n")[1 if begin > self._place else 0 :]  # the first is incomplete if bytes were skipped
         self._place = begin + len(whole)
         return [line.decode("utf-8", "replace") for line in lines if line.strip()]
 
@@ -144,13 +144,13 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
 
 
 def coming(lines: FollowedLines) -> Iterator[JsonObject]:
-    """Each row as it comes, for ever."""
+    """Yield each row as it comes; never end."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)
 
 
 def line(row: JsonObject) -> str:
-    """A row for a person: local time first."""
+    """Return a row for a person: local time, then the text."""
     at = clock.parse(row["at"])
     return f"{f'{at.astimezone():%m-%d %H:%M:%S}' if at else row['at']}  {row['text']}"

@@ -1,4 +1,4 @@
-"""What looks at a project of any kind, in the values that all protocols share."""
+"""Readers of a project of any kind, in the values that all protocols share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 
 def reader_of(kind: str, folder: str) -> ProjectReader:
-    """The reader of a project of this kind."""
+    """Return the reader of a project of this kind."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -30,7 +30,7 @@ def reader_of(kind: str, folder: str) -> ProjectReader:
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """The logs of a project of this kind that are shown as they grow."""
+    """Return the logs of a project of this kind that can be followed."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -45,7 +45,7 @@ def followed_of(kind: str, folder: str) -> list[FollowedLog]:
 
 
 def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
-    """The rows of the log of a task list or a long task, the newest first."""
+    """Yield the log rows of a task list or a long task, newest first."""
     if kind == "longtask":
         from agent_harness.protocols.longtask import api as long_task
 
@@ -56,7 +56,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Where a project of this kind has what a run of several agents is at; ``None`` where there are none."""
+    """Return the path of the parallel-run snapshot; ``None`` for a kind without parallel runs."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -70,7 +70,7 @@ def parallel_of(kind: str, folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTranscript:
-    """Where what an agent said is kept; or why it is not."""
+    """Path of an agent's transcript, or the reason that there is none."""
 
     path: str | None
     why: str = "No transcript was kept."
@@ -82,10 +82,10 @@ ELSEWHERE = "The agent runs on another machine. Its transcript arrives when the 
 def transcript_of(
     view: ProjectView, item: str, *, home: str | None = None, parallel: JsonObject | None = None
 ) -> KeptTranscript:
-    """What the agent says that works on an item, or said in its last session.
+    """Return the transcript of the agent that works on an item, or of the item's last session.
 
-    ``home`` is the project's folder outside of it, ``parallel`` what a run of several agents shows of itself: who works
-    in a workspace says it there.
+    ``home`` is the project's state folder, outside the project. ``parallel`` is the snapshot of a parallel run: an
+    agent in a workspace keeps its transcript there.
     """
     from agent_harness.parallel import snapshot
 
@@ -96,7 +96,7 @@ def transcript_of(
         return KeptTranscript(path=None, why=ELSEWHERE)
     workspace = snapshot.workspace_of(worker, home) if home else None
     begins = KeptTranscript(path=None, why=f"Its agent in {worker.get('slot')} has printed nothing yet.")
-    if workspace is None or worker.get("phase") == "setup":  # what the workspace has then is of an attempt before it
+    if workspace is None or worker.get("phase") == "setup":  # until then the workspace holds an earlier attempt's
         return begins
     found = _transcript(view, item, workspace)
     return KeptTranscript(path=found) if found else begins

@@ -1,4 +1,4 @@
-"""A line of a person to an agent at work, from any view: ``harness say``, the live view, the page."""
+"""Messages of a person to a running agent, from ``harness say``, the live view or the page."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NEXT_SESSION = "with the next session"
 
 @dataclass(frozen=True, kw_only=True)
 class SlotAtWork:
-    """One agent of several that work on a project."""
+    """Slot of one agent of a parallel run."""
 
     slot: str
     item: str
     name: str  # of the item, for people
-    can: bool  # be told in the current turn
+    can: bool  # get a message in the current turn
 
     def __str__(self) -> str:
         return f"{self.slot} ({self.name})"
@@ -38,21 +38,21 @@ class SlotAtWork:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftMessage:
-    """A line that waits for its agent."""
+    """A stored message that waits for its agent."""
 
     message: PersonMessage
-    to: str | None  # the item that it is for alone
+    to: str | None  # the item that it is for; None: any
     who: str
-    when: str  # it is told
+    when: str  # the agent gets it
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Recipient and time of delivery, for people."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """The agents that a message reaches, by what a run of several shows of itself; none where no such run lives."""
+    """Return the agents of a parallel run that messages reach, by its snapshot; none if no such run is alive."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
     rows = found.get("workers")
@@ -70,10 +70,11 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
 
 
 def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -> LeftMessage:
-    """Leaves the line for the agent at work here; of several, for that in a slot or on an item, which ``to`` names.
+    """Store a message for the running agent; of several, for the one in the slot or on the item that ``to`` names.
 
-    One for an open item that nobody works on waits for its next session. ``Refused`` for an agent, and where several
-    are at work and none is named; ``UsageError`` lists those that there are; else as ``PersonsMessages.leave``.
+    A message for an open item without an agent waits for the item's next session. Raise ``Refused`` if an agent calls
+    this, or if several agents run and none is named. Raise ``UsageError``, which lists the running agents, if ``to``
+    is unknown. Other errors are those of ``PersonsMessages.leave``.
     """
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
@@ -111,7 +112,7 @@ def _to_item(
         raise UsageError(f"no running agent or item {to}; {there}", hint=hint)
     if item.state in project_view.DONE:
         raise Refused(f"{item.name} is {item.state}; no agent is working on it", hint=f"harness why {item.id}")
-    alone = None if seen.kind == "longtask" else item.id  # which is the one item of its project
+    alone = None if seen.kind == "longtask" else item.id  # a long task is its project's only item
     message = PersonsMessages(reader.home, alone).leave(text, by=by)
     running = [each for each in seen.now if each.alive and each.item == item.name]
     return LeftMessage(message=message, to=item.id, who=f"The agent of {item.name}", when=_when(running))
@@ -133,7 +134,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """The name of whoever runs this process."""
+    """Return the user name of this process, or "a person" if it has none."""
     from getpass import getuser
 
     try:

@@ -1,8 +1,7 @@
-"""Lines on a terminal of which only what has changed is written: a view on the alternate screen, with the keys that
-a person presses, and some lines below those that scroll.
+"""Terminal output that writes only changes: a view on the alternate screen with keys, and lines below scrolling text.
 
-The terminal is left as it was found, whatever ends the program but a kill -9. Changes go out in one write, inside
-synchronized output, from the first to the last letter that differs in each line. Source: ``faces.md`` 4.
+The terminal is restored however the program ends, except after kill -9. Changes are one write of synchronized output,
+from the first to the last character that differs in each line. Source: ``faces.md`` 4.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ _KEYS = {
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")
 _UNENDED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
-"""What a key sends that is no letter, and the beginning of that."""
+"""The beginning of the escape sequence of a key, so far incomplete."""
 
 
 class Hangup(Exception):
-    """The terminal has gone away, or somebody ends the program."""
+    """Loss of the terminal, or a signal that ends the program."""
 
 
 class AlternateScreen:
-    """The terminal of this process while ``shown`` lasts."""
+    """Alternate screen of this process's terminal, while ``shown`` lasts."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -60,7 +59,10 @@ class AlternateScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """The alternate screen and keys without Enter, to the end of the block. ``Hangup`` where a signal ends it."""
+        """Switch to the alternate screen, and to keys without Enter, to the end of the block.
+
+        Raise ``Hangup`` if a signal ends it.
+        """
         before = termios.tcgetattr(sys.stdin)
         old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -73,7 +75,7 @@ class AlternateScreen:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """The terminal as it was before, for a plain question, to the end of the block."""
+        """Restore the normal terminal, for a plain question, to the end of the block."""
         before = termios.tcgetattr(sys.stdin)
         plain = termios.tcgetattr(sys.stdin)
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -92,11 +94,11 @@ class AlternateScreen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
+        """Columns and lines of the terminal."""
         return shutil.get_terminal_size()
 
     def paint(self, lines: Sequence[str]) -> None:
-        """Shows these lines; nothing is written where they are the same as before."""
+        """Show these lines; write nothing if they are the same as before."""
         size = self.size
         changes: list[str] = []
         if size != self._size:
@@ -115,7 +117,10 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """The key that is pressed within that time, by its name or letter; ``None`` also for one that has neither."""
+        """Return the key pressed within that time, by its name or character.
+
+        Return ``None`` if there is none, or for an unknown escape sequence.
+        """
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
@@ -128,7 +133,7 @@ class AlternateScreen:
         return _KEYS.get(pressed, None if sequence else pressed)
 
     def _more_comes(self) -> bool:
-        """A person presses Escape alone; what has begun otherwise has an end."""
+        """Return True if more of a key's sequence arrives in time. Escape alone may be a key: wait less."""
         seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
@@ -140,7 +145,7 @@ class AlternateScreen:
 
 
 def _changed(old: str, new: str) -> tuple[int, str]:
-    """Where the two lines begin to differ, and what turns the one into the other from there on."""
+    """Return the column at which two lines begin to differ, and the text that turns the old into the new from there."""
     if not (old.isascii() and new.isascii()):
         return 0, f"{new}\x1b[K"
     same = _same(old, new)
@@ -151,7 +156,7 @@ def _changed(old: str, new: str) -> tuple[int, str]:
 
 
 def _same(one: str, other: str) -> int:
-    """How many letters at the beginning of both are the same."""
+    """Return the length of the common prefix."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -176,14 +181,14 @@ def _hang_up(number: int, frame: FrameType | None) -> None:
 
 
 _MOST = 4
-"""One line in so many of the terminal is ours."""
+"""At most one in so many lines of the terminal is used."""
 _AWAY_SECONDS = 5.0
 
 
 class LinesBelow:
-    """Some lines below all that was written before. The cursor rests at the beginning of the first.
+    """Status lines below the program's output. The cursor stays at the beginning of the first.
 
-    So whatever is written next, by whomever, stands where they stood, and what was there before is never touched.
+    So the next output, of any program, replaces them, and earlier output is never touched.
     """
 
     def __init__(self) -> None:
@@ -192,10 +197,10 @@ class LinesBelow:
         self._drawn = 0.0
 
     def change(self, lines: Sequence[str], size: tuple[int, int]) -> str:
-        """What shows these lines, each as far as it fits, on a terminal of so many columns and rows.
+        """Return the output that shows these lines on a terminal of ``size`` columns and rows; not too many rows.
 
-        All is drawn anew on another size, and after a time in which the program did not run and others may have
-        written: a person had stopped it.
+        All lines are drawn again if the size changed, or if the program did not run for a time, in which other
+        programs may have written (a person had stopped it).
         """
         shown = [*lines][: max(1, size[1] // _MOST)]
         was, old, drawn = self._size, self._last, self._drawn
@@ -212,23 +217,23 @@ class LinesBelow:
         return "".join((_BEGIN, *changes, "\r", _END)) if changes else ""
 
     def gone(self) -> str:
-        """What takes them away."""
+        """Return the output that removes the lines."""
         there = bool(self._last)
         self._last = []
         return "\r\x1b[J" if there else ""
 
 
 def is_in_front(stream: object) -> bool:
-    """Whether the terminal of this stream is ours to write on, and not that of a shell which has put us behind it."""
+    """Return True if this process is in the foreground of the stream's terminal, so that it may write on it."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
-        return True  # nobody else controls it
+        return True  # not a terminal
 
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """What a person types is not shown, to the end of the block; it would stand in the lines below."""
+    """Turn off the echo of typed keys to the end of the block; it would appear in the lines below."""
     before = None
     with suppress(OSError, ValueError, AttributeError, termios.error):
         if is_in_front(sys.stdin):
@@ -240,5 +245,5 @@ def without_echo() -> Iterator[None]:
         yield
     finally:
         with suppress(OSError, ValueError, AttributeError, termios.error):
-            if before is not None and is_in_front(sys.stdin):  # a shell that has put us behind it has its own
+            if before is not None and is_in_front(sys.stdin):  # in the background, the settings are the shell's
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

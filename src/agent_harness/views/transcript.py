@@ -1,4 +1,4 @@
-"""Text that grows, looked at from its end: what an agent said and did; a transcript of any length costs the same.
+"""The end of a growing text, such as an agent's transcript; a transcript of any length costs the same to read.
 
 Source: ``faces.md`` F-WATCH-5.
 """
@@ -16,24 +16,24 @@ __all__ = ["END_BYTES", "ScrolledText", "TranscriptEnd"]
 
 END_BYTES = 65_536
 TORN_CHARACTERS = 4096
-"""Of a line whose beginning was not read, so many are left out, after what looks like a secret is masked."""
+"""Characters dropped of a line whose beginning was not read, after secrets are masked."""
 PAGE = 20
 MOVES = {"up": 1, "k": 1, "down": -1, "j": -1, "pageup": PAGE, "pagedown": -PAGE}
 
 
 class TranscriptEnd:
-    """The last 64 KiB of one transcript, looked at again and again; the same lines again where nothing has come."""
+    """The last 64 KiB of one transcript, read again only after it has changed."""
 
     def __init__(self, path: str | None, otherwise: str = "") -> None:
-        """``otherwise`` is said where there is none."""
+        """Show ``otherwise`` if there is no transcript."""
         self.path = path
         self._stamp: object = None
         self._lines: list[str] = [otherwise]
 
     def lines(self) -> list[str]:
-        """Its whole lines, secrets masked, the first one saying what is not shown; of a longer line its end.
+        """Return the last whole lines with secrets masked; of a line longer than 64 KiB, its end.
 
-        ``OSError``, ``StateDamaged``.
+        If earlier bytes are left out, the first line says so. Raise ``OSError`` or ``StateDamaged``.
         """
         if self.path is None or (stamp := files.stamp_of(self.path)) is None or stamp == self._stamp:
             return self._lines
@@ -52,15 +52,15 @@ class TranscriptEnd:
 
 
 class ScrolledText:
-    """Lines that are looked at from their end, laid out on rows of the window, so that nothing of them is out of sight.
+    """Scrolled view of lines from their end, wrapped to the rows of the pane, so that nothing is cut off.
 
-    Those that grow are followed while nobody has gone back in them.
+    Growing text is followed unless a person has scrolled back.
     """
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
-        """``grows`` gives all of the lines as they are now."""
+        """``grows`` returns all lines as they are now."""
         self.title = title
-        self.of: str | None = None  # the item whose text it is, where it is one's
+        self.of: str | None = None  # the item whose text it is, if any
         self._grows = grows
         self._told: Sequence[str] | None = None
         self._columns = 0
@@ -68,14 +68,14 @@ class ScrolledText:
         self.back = 0 if from_end else -1  # rows below the last one that is shown; -1: as many as there can be
 
     def look(self) -> None:
-        """What has come; not while a person reads what came before."""
+        """Read new lines, unless a person has scrolled back."""
         if self.back <= 0 or self._told is None:
             told = self._grows()
             if told != self._told:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """How many rows stand above those that are shown, of so many columns, and these."""
+        """Return the number of rows above the visible ones, and the ``room`` visible rows, of ``columns`` columns."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -86,14 +86,14 @@ class ScrolledText:
         return begin, self.rows[begin:end]
 
     def move(self, key: str) -> bool:
-        """Goes there; false where the key is no move."""
+        """Scroll by a key; return False if the key does not scroll."""
         if key not in (*MOVES, "g", "G", "f"):
             return False
         self.back = {"g": len(self.rows), "G": 0, "f": 0}.get(key, max(0, self.back + MOVES.get(key, 0)))
         return True
 
     def find(self, word: str) -> None:
-        """The nearest row with this word above the last one that is shown becomes the last; else the last of all."""
+        """Scroll up so that the nearest row with this word is the last visible one; without one, to the last of all."""
         places = [n for n, row in enumerate(self.rows) if word.lower() in row.lower()]
         last = len(self.rows) - self.back - 1
         before = [n for n in places if n < last] or places
@@ -102,7 +102,7 @@ class ScrolledText:
 
 
 def _rows(line: str, columns: int) -> Iterator[str]:
-    """A printable line broken at words, and a word that is too long anywhere."""
+    """Yield a printable line wrapped at words; a word that is too long is broken anywhere."""
     for row in wrapped(line, columns):
         left = row
         while width(left) > columns > 1:

@@ -1,4 +1,4 @@
-"""What ``harness watch`` shows: a project as it is now, or all of them, as lines of a given width; nothing is written.
+"""The view of ``harness watch``: one project or all, as lines of a given width; nothing is written.
 
     shop  6/7 proven  judging 0:42                              1 to 3 h left
     $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
@@ -10,7 +10,7 @@
     -- harness -----------------------------------------------------------
       14:56:03 suite   runs, 71 tests
 
-Everything comes through the reader of the project's kind and the logs that it names, a look costs what is new. Source:
+The data comes from the reader of the project's kind and the logs that it names; only new lines are read. Source:
 ``faces.md`` 4, F-WATCH-1 to 5.
 """
 
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 __all__ = ["AllProjects", "WatchReader", "WatchView", "all_lines", "current", "footer", "lines", "time_left"]
 
 LEAST = 60, 15
-"""Columns and lines; on less, the first three lines are all there is."""
+"""Columns and lines; on a smaller terminal only the first three lines are shown."""
 KEPT_ROWS = 200
 LEAST_TEXT = 16
-"""Columns that a text needs beside what stands at the end of its line."""
+"""Columns that a text needs beside the text at the right of its line."""
 _NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
 
 
@@ -67,7 +67,7 @@ class WatchView:
     parallel: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
-        """The members for an answer in JSON."""
+        """Return the members for an answer in JSON."""
         found = self.view
         return {
             "path": found.path,
@@ -94,7 +94,7 @@ class WatchView:
 
 
 class WatchReader:
-    """One project, looked at again and again."""
+    """Reader of one project for repeated looks."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -104,7 +104,7 @@ class WatchReader:
         self._rows: list[JsonObject] | None = None
 
     def load(self) -> WatchView:
-        """The project as it is now."""
+        """Return the project as it is now."""
         if self._rows is None:
             self._rows = self._lines.last()
         self._rows = [*self._rows, *self._lines.news()][-KEPT_ROWS:]
@@ -122,7 +122,7 @@ class WatchReader:
         )
 
     def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
-        """Where what its agent says, or said in its last session, is kept; ``seen`` is a look of this view."""
+        """Return the transcript of the item's agent, or of its last session; ``seen`` is a result of ``load``."""
         return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 
@@ -132,9 +132,9 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """What is shown of a project on so many columns and rows, each line as long as it fits.
+    """Return the lines that show a project on so many columns and rows, each shortened to fit.
 
-    ``text`` is that of the pane that a person looks into, if it is not the one of the items.
+    ``text`` is the text of the pane that has the focus, unless that is the pane of items.
     """
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
@@ -159,11 +159,11 @@ def _fitting(found: Sequence[str], columns: int) -> list[str]:
 
 
 SMALL = 4
-"""Rows of a pane that nobody looks into, its title with them."""
+"""Rows of a pane without focus, with its title."""
 
 
 def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
-    """The panes, of which the one that a person looks into has all the room that the others leave."""
+    """Return the lines of all panes; the one with the focus gets all the room that the others leave."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
     other = log if is_agent else _at_work(seen, columns, SMALL)
@@ -177,7 +177,7 @@ def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, t
 
 
 def log_lines(seen: WatchView) -> list[str]:
-    """What the harness said, for its pane."""
+    """Return the log lines for the pane of the harness."""
     return [_log_line(row).strip() for row in seen.rows]
 
 
@@ -205,7 +205,7 @@ def _head(seen: WatchView, columns: int) -> list[str]:
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
-    """What was paid, and what the session at work has used; what does not fit is left out as a whole."""
+    """Return the money spent, and the usage of the running session; a part that does not fit is left out."""
     limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
     parts = [f"{money}{limit}"] if money.sessions else []
     if running and running.tokens is not None:
@@ -214,14 +214,14 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
 
 
 def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
-    """What a run of several agents has paid; beside it the project's own budget, where it has one."""
+    """Return the money that a parallel run has spent, and the project's own budget if it has one."""
     limit = view.money.limit_usd
     whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
 def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
-    """The parts, without the last ones where there is no room for them."""
+    """Return the parts that fit, joined; the last parts are dropped first."""
     found = [*map(shown, parts)]
     while width(between.join(found)) > columns and len(found) > 1:
         found.pop()
@@ -258,7 +258,7 @@ def _short_name(item: Item) -> str:
 
 
 def current(view: ProjectView) -> str | None:
-    """The item at work; else the first that needs a person, or is open."""
+    """Return the item that is worked on; else the first that needs a person, or is open."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -266,7 +266,7 @@ def current(view: ProjectView) -> str | None:
 
 
 def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
-    """Slots of a run of several agents, or what the agent of the one session says; where there is no room, last."""
+    """Return the slots of a parallel run, or the last lines of the agents, as many as fit."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
@@ -315,9 +315,9 @@ def _now_json(now: Now) -> JsonObject:
 
 
 def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
-    """The three lines below those of a run that goes on; ``waits`` is what it waits for. F-RUN-1.
+    """Return the three status lines below a run's output; ``waits`` is what the run waits for. F-RUN-1.
 
-    What matters less goes first where there is no room, and as a whole.
+    If the room is too small, less important parts are dropped first, as a whole.
     """
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
@@ -329,7 +329,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
     if running and not several:
         name = (running.item or "session").replace("Feature ", "")
         title = f"{name} {running.title}".strip()
-    if columns - len(ends) - 5 < width(shown(name)):  # which item it is matters more than the word
+    if columns - len(ends) - 5 < width(shown(name)):  # the item matters more than the word
         ends, title = f" -- {doing} -- {count} ", name
     title = shortened(shown(title), max(0, columns - len(ends) - 5)).rstrip()
     first = f"-- {title}{ends}" if title else ends[1:]
@@ -340,7 +340,7 @@ def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
         paid = [f"{running.cost_text} now"]
     if money.sessions and money.limit_usd is not None:
         paid.append(f"{money} of ${money.limit_usd:.2f}")
-    elif money.sessions and not several:  # of several agents some of these sessions are of this very run
+    elif money.sessions and not several:  # in a parallel run some of these are of this run
         paid.append(f"{money} before")
     used = running.tokens_text if running and not several else ""
     keys = "Ctrl-C ends the slice" if view.kind == "longtask" else "Ctrl-C stops"
@@ -358,7 +358,7 @@ def _slots(seen: WatchView) -> str:
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """What a run of several agents has paid by now; empty where that is not known."""
+    """Return the money that a parallel run has spent by now; empty if unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -367,11 +367,11 @@ def _of_several(parallel: JsonObject | None) -> str:
 
 
 NEARLY = 1.2
-"""Two estimates whose ratio is below this are told as one."""
+"""Two estimates whose ratio is below this are shown as one."""
 
 
 def time_left(view: ProjectView) -> str | None:
-    """How long the open items will take by those that are proven; ``None`` before there are three. F-WATCH-2."""
+    """Return the estimated time for the open items, by the proven ones; ``None`` before there are three. F-WATCH-2."""
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
@@ -393,13 +393,13 @@ ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadab
 
 
 class AllProjects:
-    """All projects of this user that are known and still there, the one that needs a person first."""
+    """Readers of all known projects of this user that still exist."""
 
     def __init__(self) -> None:
         self._views: dict[str, WatchReader] = {}
 
     def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, WatchView | str]]:
-        """Each with its folder and its look; one that cannot be read with a sentence. SC-63."""
+        """Return folder, kind and view of each, first those that need a person; an error text if unreadable. SC-63."""
         found: list[tuple[str, Kind, WatchView | str]] = []
         for each in places:
             if not each.path or each.gone or each.kind is None:
@@ -425,7 +425,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """One line a project; what is less important goes first where there is no room, state, proven and cost never."""
+    """Return one line for each project; if room is short, columns are dropped, but never state, proven and cost."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])
@@ -434,7 +434,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
     room = columns - doing - cost - proven - 5
     name = max(7, min(18, room, max([7, *(width(each.name) for each in rows)])))
     item = min(MOST_ITEM, max([len("ITEM"), *(width(each.item) for each in told)]))
-    has_items = room - name - item - 3 >= LEAST_TEXT  # beside what needs a person
+    has_items = room - name - item - 3 >= LEAST_TEXT  # beside the column NEEDS YOU
     item_head = f" {'ITEM':<{item}}" if has_items else ""
     text = [f"  {'PROJECT':<{name}} {'STATE':<{doing}}{item_head} {'PROVEN':>{proven}} {'COST':>{cost}}  NEEDS YOU"]
     for each in rows:
@@ -449,7 +449,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """All that was paid, by the sessions under way too; empty before any has told what it uses."""
+    """Return the money spent, by running sessions too; empty before any has reported its usage."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
@@ -461,7 +461,7 @@ MOST_ITEM = 12
 
 
 def _item_of(view: ProjectView) -> str:
-    """The item that is asked about, else the one that a session is on, or was when it died."""
+    """Return the item of the first question, else that of a running session, else that of a dead one."""
     asked = next((each.item for each in view.state.questions if each.item), None)
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
@@ -471,7 +471,7 @@ def _item_of(view: ProjectView) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A project in a list of all, every text as the terminal can show it."""
+    """Row of a project in the list of all; every text is printable on a terminal."""
 
     sign: str
     name: str

@@ -1,10 +1,10 @@
-"""Why an item stands where it stands: its claims and verdicts, what a person said, and how to check it yourself.
+"""The reasons for an item's state: its claims and verdicts, a person's decisions, and commands to check it yourself.
 
     found = why.explain(view, why.item_of(view, "5"))
     print("\\n".join(why.lines(found)))
 
-The lines to check it are commands for a shell in the project's folder, one after the other; they need git and what the
-project itself needs, and nothing of the harness. Source: ``faces.md`` 3, F-STORY-3.
+The commands are for a shell in the project's folder, one after the other. They need git and the project's own tools,
+but not the harness. Source: ``faces.md`` 3, F-STORY-3.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ History = tuple[list[ClaimVerdict], list[PastSession]]
 """The claims and the sessions of an item, oldest first."""
 
 MOST_LINES = 30
-"""Of an answer that nobody asked for in full."""
+"""Lines of an answer without ``--full``."""
 
 INDENT = 11
-_PRINTED = 8  # last lines of what a check printed
+_PRINTED = 8  # last lines of a check's output
 
 REASONS = {
     "answers_differ": "a function gave another answer when called outside its test",
@@ -86,7 +86,7 @@ REASONS = {
     "worker_failed": "the worker failed",
     "wrong_feature": "another feature was claimed",
 }
-"""What a code of a verdict means; one that is not here is shown as it is, with blanks."""
+"""Text for each code of a verdict; any other code is shown as it is, with blanks for underscores."""
 
 WORDS = {
     "override": "marked it as done, without a proof",
@@ -102,7 +102,7 @@ WORDS = {
     "record done": "said that the task is done",
 }
 LENT = (".venv", "venv", "node_modules", "vendor")
-"""Packages that are installed into a project and are in no commit: a checkout gets links to them."""
+"""Folders of installed packages, which no commit holds: a checkout gets links to them."""
 
 _TEST_NAMES = ("test_", "conftest.")
 _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
@@ -112,9 +112,9 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 
 
 def item_of(view: ProjectView, named: str | None) -> Item:
-    """The item that a person means: ``5``, ``#5``, ``Feature #5``, ``task-001``; the only one where none is named.
+    """Return the item that a person names: ``5``, ``#5``, ``Feature #5``, ``task-001``; the only one if none is named.
 
-    ``UsageError`` with the nearest one and the command that lists them.
+    Raise ``UsageError``, with the nearest id, if there is no such item.
     """
     if not view.items:
         if view.gaps:
@@ -162,10 +162,10 @@ def explain(
     moved: Mapping[str, str] | None = None,
     history: History | None = None,
 ) -> JsonObject:
-    """All that is known of an item, for an answer in JSON and for ``lines``.
+    """Return all that is known of an item, for an answer in JSON and for ``lines``.
 
-    ``changed`` is what differs between commits, and ``moved`` what ``commits_moved`` answers, where that is known
-    already; else git is asked. ``history`` are its claims and sessions, where they were sought out already.
+    ``changed`` are the paths that differ between commits, and ``moved`` the result of ``commits_moved``; without them,
+    git is asked. ``history`` are the item's claims and sessions, if the caller has them.
     """
     from agent_harness.kernel.redact import redact
 
@@ -202,7 +202,7 @@ def explain(
 
 
 def histories(view: ProjectView, *items: str) -> dict[str, History]:
-    """Of each of these items, sought out in one walk over the records."""
+    """Return the history of each of these items, from one walk over the records."""
     found: dict[str, History] = {each: ([], []) for each in items}
     for claim in view.claims:
         if claim.item in found:
@@ -214,15 +214,15 @@ def histories(view: ProjectView, *items: str) -> dict[str, History]:
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """The line by which an item is proven: the last one that was accepted, if it is proven at all."""
+    """Return the claim that proves an item: the last accepted one, if the item is done."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """The commits of these claims that the head has under another id, since it was put on top of what a remote had."""
-    landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # beside others: as another
+    """Return old and new id of these claims' commits that have another id after a rebase onto the remote's commits."""
+    landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
     if top is None:
@@ -257,10 +257,10 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
 def with_sessions(
     claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
-    """Each claim with the session in which it was made; ``sessions`` are those on one item.
+    """Return each claim with the session in which it was made; ``sessions`` are those on one item.
 
-    One that is an attempt at a task has the number of all attempts of its session, and a number of its own; a slice of
-    a long task is known by its place among them.
+    An attempt at a task has the number of its session, which other attempts share, and its own attempt number. A slice
+    of a long task is known by its position.
     """
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
@@ -301,7 +301,7 @@ def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonOb
 
 
 def _why(line: ClaimVerdict) -> str:
-    """Why a claim was accepted or refused, in words."""
+    """Return the reason that a claim was accepted or rejected, in words."""
     if line.by_person:
         return f"a person {WORDS.get(line.word or '', f'said: {line.word}')}"
     if line.accepted:
@@ -347,7 +347,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """The commands, each with what must come of it: ``pass`` or ``fail``. Run them one after the other in one shell."""
+    """Yield the commands, each with its expected result, ``pass`` or ``fail``. They run in order in one shell."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -386,7 +386,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """The command as one word of a list of commands, on one line."""
+    """Return the command on one line, quoted so that it can be part of a list of commands."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -399,7 +399,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """The work tree that a folder is in."""
+    """Return the work tree of a folder, or ``None``."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -424,7 +424,10 @@ def _lent(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Where Python finds the checkout first, when an environment has an editable install of the folder; as judged."""
+    """Return a ``PYTHONPATH`` assignment, as in verification, if the environment has an editable install of ``top``.
+
+    With it, Python finds the checkout before the install. Else return an empty text.
+    """
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -433,7 +436,7 @@ def _imports(top: str, inside: str) -> str:
     return f"PYTHONPATH={folders}{own} "
 
 
-_found: dict[tuple[str, str, int], tuple[str, ...]] = {}  # the latest, since a report asks once for each item
+_found: dict[tuple[str, str, int], tuple[str, ...]] = {}  # only the latest; a report asks once for each item
 _KEPT_SECONDS = 5
 
 
@@ -441,7 +444,7 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
     key = (top, search_path, int(time.monotonic()) // _KEPT_SECONDS)
     roots = _found.get(key)
     if roots is None:
-        from pathlib import Path  # both cost a start, and are needed for what is proven
+        from pathlib import Path  # imported late: both slow the start, and only proven items need them
 
         from agent_harness.verification.runner.lending import mapped_in
 
@@ -452,7 +455,7 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
-    """The tests that prove it, and what they stand on: they stay as they are on the code before."""
+    """Return the tests that prove an item and their support files, which are kept when the code is restored."""
     from agent_harness.kernel.git import Git
 
     changed: Sequence[str] = ()
@@ -465,7 +468,7 @@ def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Cha
 
 
 def is_test_side(path: str) -> bool:
-    """Whether a path is a test, or stands among tests."""
+    """Return True if a path is a test or is in a folder of tests."""
     *folders, name = path.split("/")
     named = name.startswith(_TEST_NAMES) or os.path.splitext(name)[0].endswith(("_test", ".test", ".spec"))
     return named or not _TEST_FOLDERS.isdisjoint(folders)
@@ -475,7 +478,7 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """What the sessions on an item have cost, and those whose claims were refused; what is not known apart."""
+    """Return the cost of an item's sessions and of those with rejected claims; unknown costs are counted apart."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -489,7 +492,7 @@ def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> Jso
 
 
 def usd(amount: float) -> str:
-    """A known sum for a person; what is less than a cent is not nothing."""
+    """Return an amount for a person; a positive amount below half a cent is not shown as zero."""
     return "less than $0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
 
 
@@ -497,7 +500,7 @@ DONE = ("verified", "completed")
 
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
-    """The sessions that claimed something and had nothing accepted."""
+    """Return the sessions that made a claim and had none accepted."""
     believed: dict[int, list[ClaimVerdict]] = {}
     for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
         believed.setdefault(id(its), []).append(claim)
@@ -514,7 +517,7 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """(step, what it printed) of the verdict of this number; ``UsageError`` where nothing was kept."""
+    """Return (step, output) of the verdict of this number. Raise ``UsageError`` if no output was kept."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -537,9 +540,9 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return why proven work on an item did not land in the last run of several agents, oldest first.
+    """Return the reasons that proven work on an item did not land in the last parallel run, oldest first.
 
-    ``home`` is the project's folder outside of it. A journal that cannot be read tells of nothing.
+    ``home`` is the project's state folder, outside the project. An unreadable journal counts as empty.
     """
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
@@ -556,7 +559,7 @@ def not_landed(home: str | None, item: str) -> list[JsonObject]:
 
 
 def _landing_lines(found: JsonObject) -> list[str]:
-    """When and why it did not land, and what the check printed the last time."""
+    """Return lines for each time that it did not land, with the reason, and the check's last output."""
     rows: list[str] = []
     for each in found.get("not_landed") or ():
         at = clock.parse(each["at"])
@@ -571,7 +574,7 @@ def _landing_lines(found: JsonObject) -> list[str]:
 
 
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
-    """The answer for a person: at most ``MOST_LINES`` unless all of it was asked for."""
+    """Return the answer for a person; at most ``MOST_LINES`` lines unless ``full``."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
     tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
@@ -639,7 +642,7 @@ def _story_lines(found: JsonObject) -> list[str]:
         rows.append(f"{session:<4} {when}  {who}   {verdict} {each['why']}".rstrip(" :"))
         kept = []
         if each["verdict"] != "accepted":
-            if each["kept_as"] and each["rolled_back"] != after:  # of several claims of a session, the last
+            if each["kept_as"] and each["rolled_back"] != after:  # once for each session, with its last claim
                 kept.append(f"{each['kept_as']}, kept: harness diff {_diff_word(found, each)}")
             name = quoted(str(found["item"]))
             kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
@@ -648,7 +651,7 @@ def _story_lines(found: JsonObject) -> list[str]:
 
 
 def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    """How `harness diff` knows a session that a claim was made in: by its number, or an attempt by what is kept."""
+    """Return the name of a claim's session for `harness diff`: its number, or the rescue ref of an attempt."""
     ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
     return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 

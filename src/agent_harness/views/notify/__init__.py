@@ -1,8 +1,8 @@
-"""Tells a person outside of the terminal what needs them: a question, a run that has ended, a limit, a budget.
+"""Notifications outside the terminal: a question, a run that has ended, a limit, a budget.
 
-What is told is told from the records of a project, by a process of its own that a run starts where somebody has said
-whom to tell (``harness notify add``); it outlives the run by one look, also where that was killed. Nothing is ever read
-back from a channel. Source: ``faces.md`` 7; ``docs/notifications.md``.
+They are made from a project's records by a separate process, which a run starts if a target is set
+(``harness notify add``). The process looks once more after the run has ended, even if the run was killed. Nothing is
+ever read from a target. Source: ``faces.md`` 7; ``docs/notifications.md``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "VARIABLE", "record_path", "start", "undelivered"]
 
 FILE = "notify.json"
-"""The user's settings, in the folder of what is told."""
+"""The user's settings, in the folder of notifications."""
 
 VARIABLE = "HARNESS_NOTIFY"
 """Targets besides those that were added, separated by blanks."""
 
 
 def start(kind: str, folder: str) -> None:
-    """Starts what watches a project for its person while this process lives; nothing where nobody is to be told.
+    """Start the process that watches a project and sends notifications while this process lives; none without a target.
 
-    Costs a look for one file; never raises.
+    The cost is a look for one file. Never raise.
     """
     from agent_harness.kernel import trusted_state
 
@@ -46,7 +46,7 @@ def start(kind: str, folder: str) -> None:
 
 
 def record_path(home: str, kind: str, folder: str) -> str:
-    """Where it is kept what was told of this project."""
+    """Return the path of the record of a project's notifications."""
     from hashlib import sha256
 
     digest = sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]
@@ -54,10 +54,10 @@ def record_path(home: str, kind: str, folder: str) -> str:
 
 
 def undelivered(kind: str, folder: str) -> list[JsonObject]:
-    """What a target was to be told of this project and never got, the oldest first: ``{"at", "to", "why"}``.
+    """Return the messages of this project that a target never got, oldest first: ``{"at", "to", "why"}``.
 
-    What failed before a target took a message again, was tested or removed is past. Costs a look for one folder where
-    nobody was ever told anything; never raises.
+    Failures before a target took a message again, was tested or was removed do not count. Without any notification,
+    the cost is a look for one folder. Never raise.
     """
     from agent_harness.kernel import trusted_state
 

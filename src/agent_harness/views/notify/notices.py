@@ -1,8 +1,8 @@
-"""What is worth telling a person about a project, and when it is told: pure functions over a view and a memory.
+"""Notices about a project, and when each is sent: pure functions over a view and a memory.
 
-A notice lasts as long as what it tells of: a question until it is answered, *done* until something is open again. It is
-told when it begins, once. What comes within a minute is one message; after twelve messages of a day one says that there
-is more. Source: ``faces.md`` F-NOTE-1, F-NOTE-2.
+A notice lasts as long as its cause: a question until it is answered, *done* until something is open again. It is sent
+once, when it begins. Notices within a minute are one message; after twelve messages in a day, one says that there is
+more. Source: ``faces.md`` F-NOTE-1, F-NOTE-2.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from agent_harness.session.project_view import DONE, NEEDS_YOU, ProjectView
 EVENTS = ("question", "stopped", "done", "limit", "budget", "claim_rejected", "proven", "digest")
 BY_DEFAULT = ("question", "stopped", "done")
 REPEATED = ("limit", "budget", "claim_rejected", "proven")
-"""Events of which the same about an item is not told again within hours. A question, an end and a completion are told
-each time: whoever has answered has to hear when it is asked anew."""
+"""Events that are not repeated for an item within ``AGAIN_SECONDS``. A question, an end and a completion are sent each
+time: a person who has answered must know when the question is asked again."""
 
 TOGETHER_SECONDS = 60.0
 LONG_WAIT_SECONDS = 30 * 60.0
@@ -33,7 +33,7 @@ BUDGET_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One thing to tell. Two with the same ``key`` are the same thing."""
+    """A single notice. Two notices with the same ``key`` are the same."""
 
     event: str  # one of EVENTS
     key: str
@@ -43,12 +43,12 @@ class Notice:
     answer: tuple[str, ...] = ()  # the commands that answer it
 
     def as_record(self) -> JsonObject:
-        """The members as they are kept."""
+        """Return the members as they are stored."""
         return {name: getattr(self, name) for name in self.__slots__} | {"answer": [*self.answer]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """What was kept; ``None`` for what is none."""
+        """Return the notice of a stored record; ``None`` if it is invalid."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -59,16 +59,16 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """Whom to tell what, and when not."""
+    """Targets, events and quiet hours of notifications."""
 
     to: tuple[str, ...] = ()
     on: tuple[str, ...] = BY_DEFAULT
     quiet: tuple[int, int] | None = None  # minutes of the local day; from, until
-    urgent: tuple[str, ...] = ()  # events that quiet hours do not keep back
+    urgent: tuple[str, ...] = ()  # events that are sent in quiet hours too
     digest_hours: float = 24.0
 
     def rests(self, at: datetime) -> bool:
-        """Whether it is a quiet hour."""
+        """Return True in quiet hours."""
         if self.quiet is None:
             return False
         local = at.astimezone()
@@ -78,20 +78,20 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """What is known of what was told about one project."""
+    """Record of the notices about one project."""
 
-    lasting: frozenset[str] = frozenset()  # keys of what lasted at the last look
+    lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
-    pending: tuple[tuple[str, Notice], ...] = ()  # (since when, what) that was not told yet
+    pending: tuple[tuple[str, Notice], ...] = ()  # (since when, notice), not sent yet
     told: tuple[tuple[str, str], ...] = ()  # (when, event and item) within the last hours
     day: str = ""
     of_day: int = 0  # messages of this day
     digest_at: str = ""
-    digest: JsonObject = field(default_factory=dict)  # what was counted at the last digest
+    digest: JsonObject = field(default_factory=dict)  # the counts at the last digest
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """What is so at this moment and worth telling."""
+    """Return the notices whose cause holds now."""
     found = [
         Notice(
             event="question",
@@ -119,13 +119,13 @@ def lasting(view: ProjectView, at: datetime) -> list[Notice]:
 
 
 def dead(view: ProjectView) -> list[Notice]:
-    """Sessions that nobody ended: their process is gone."""
+    """Return a notice for each session whose process died without ending it."""
     gone = [each for each in view.now if not each.alive]
     return [_stopped(view, f"session:{each.run or each.seen}") for each in gone]
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """What the end of a run says: nothing where all is proven or a question waits, which is told as that."""
+    """Return the notice for the end of a run; none if all is done or a question waits, which have their own notices."""
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -142,7 +142,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """The memory after a look, with what is new put behind what waits to be told."""
+    """Return the memory after a look, with new notices behind the pending ones."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -168,7 +168,7 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """(the memory without what is told now, what is told now); nothing within a minute, unless it is the last."""
+    """Return (the memory without the notices sent now, these notices); none within a minute, unless ``last``."""
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -192,7 +192,7 @@ def message(
 
 
 def body(project: str, notices: Sequence[Notice], view: ProjectView, at: datetime) -> JsonObject:
-    """One message, as it is sent: no code, no output of agents, no path."""
+    """Return one message as it is sent: no code, no output of agents, no path."""
     first = notices[0]
     lines = [
         f"{each.title}: {each.text}" if each.text and len(notices) > 1 else each.text or each.title for each in notices
@@ -245,7 +245,7 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """What is told once: of what may come often the event of an item, of all else the thing itself."""
+    """Return the name under which a notice is sent once: event and item of a frequent event, else its key."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

@@ -1,8 +1,8 @@
-"""Whom to tell, and telling them: a webhook and a command by ourselves, every other address by apprise.
+"""Targets of notifications, and sending: the harness serves a webhook and a command, apprise all other addresses.
 
-The settings are the user's and lie in the harness's own state, where no agent in a sandbox sees them: the files of a
-project, which agents write, say nothing about where messages go. Secrets stand in the environment: ``${NAME}`` in a
-target is replaced when it is used. Source: ``faces.md`` 7; ``docs/decisions/who-is-told-is-the-users.md``.
+The settings are the user's, in the harness's own state, which no sandboxed agent sees. The files of a project, which
+agents write, do not decide where messages go. Secrets are in the environment: ``${NAME}`` in a target is replaced when
+it is used. Source: ``faces.md`` 7; ``docs/decisions/who-is-told-is-the-users.md``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
-    """What the user has set, and the targets of the environment besides; a member of a wrong type counts as missing."""
+    """Return the user's settings with the targets of the environment; a member of a wrong type counts as missing."""
     record = _record()
     to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """The minutes of the day that ``22:00-07:00`` names; ``None`` for what names none."""
+    """Return begin and end of ``22:00-07:00`` as minutes of the day; ``None`` if ``text`` is not such a range."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -52,7 +52,7 @@ def hours_of(text: object) -> tuple[int, int] | None:
 
 
 def add(target: str) -> None:
-    """Tells this target as well. ``UsageError`` for what is no target."""
+    """Add a target. Raise ``UsageError`` if it is not valid."""
     kind, _, rest = target.partition(":")
     is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
     if ":" not in target or is_wrong.get(kind):
@@ -64,7 +64,7 @@ def add(target: str) -> None:
 
 
 def remove(target: str) -> None:
-    """Tells this target no more. ``UsageError`` where it was not told."""
+    """Remove a target. Raise ``UsageError`` if it was not set."""
     known = _texts(_record().get("to"))
     if target not in known:
         raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
@@ -73,7 +73,7 @@ def remove(target: str) -> None:
 
 
 def settle(target: str) -> None:
-    """What could not be delivered to this target by now is past: it works again, or is told nothing any more."""
+    """Forget the failed deliveries to this target: it works again, or was removed."""
 
     def act(record: JsonObject) -> None:
         known = record.get("settled")
@@ -84,7 +84,7 @@ def settle(target: str) -> None:
 
 
 def change(**members: object) -> None:
-    """Sets members of the settings; ``None`` takes one away."""
+    """Set members of the settings; ``None`` removes one."""
 
     def act(record: JsonObject) -> None:
         for name, value in members.items():
@@ -97,7 +97,7 @@ def change(**members: object) -> None:
 
 
 def shown(target: str) -> str:
-    """A target without its secrets: the scheme, and the host of an address."""
+    """Return a target without its secrets: the scheme, and the host of an address."""
     kind, _, rest = target.partition(":")
     if kind == "command":
         return redact(target)
@@ -113,7 +113,7 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Sends one message; why not, where that failed. Takes at most ``SEND_SECONDS``; never raises for a target."""
+    """Send one message within ``SEND_SECONDS``; return the reason if it failed. Never raise for a target."""
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"
@@ -130,8 +130,8 @@ def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.envir
 
 
 def _reason(error: Exception) -> str:
-    """Why a target was not reached, without the words of the library that tried."""
-    cause = getattr(error, "reason", error)  # of what urllib wraps
+    """Return the reason that a target was not reached, without the library's own words."""
+    cause = getattr(error, "reason", error)  # urllib wraps the cause
     if not isinstance(cause, OSError) or not cause.strerror:
         return str(error)
     return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
@@ -140,7 +140,7 @@ def _reason(error: Exception) -> str:
 def _post(address: str, message: JsonObject) -> str | None:
     if not address.startswith(("http://", "https://")):
         return "a webhook must be an http:// or https:// address"
-    request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
+    request = urllib.request.Request(  # noqa: S310 - the scheme was checked
         address,
         data=json.dumps(message, ensure_ascii=False).encode(),
         headers={"Content-Type": "application/json", "User-Agent": "agent-harness"},
@@ -150,7 +150,7 @@ def _post(address: str, message: JsonObject) -> str | None:
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
-    """A program of the user: the message as JSON on stdin, title and text as its last two arguments."""
+    """Run a program of the user: the message is JSON on stdin; title and text are the last two arguments."""
     import shlex
 
     words = [*shlex.split(command), str(message["title"]), str(message["text"])]

@@ -1,7 +1,7 @@
-"""Sessions, their calls of tools and their verdicts as spans of OpenTelemetry, made from the records after the fact.
+"""Sessions, their tool calls and verdicts as OpenTelemetry spans, made from the records afterwards.
 
-``harness export otel`` writes them when it is asked; where the environment names a collector, a run sends those of each
-session when it has ended, by a process of its own that outlives the run by one look. Source: ``faces.md`` 9.
+``harness export otel`` writes them on demand. If the environment names a collector, a run starts a separate process,
+which sends the spans of each session that has ended, and looks once more after the run. Source: ``faces.md`` 9.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "VARIABLES", "keep_untaken", "start", "untaken"]
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Where a collector is, as every program with OpenTelemetry reads it."""
+"""The collector's address, as every program with OpenTelemetry reads it."""
 
 FOLDER = "otel"
-"""Of the user's state: what of a project no collector has taken."""
+"""Folder in the user's state for records of spans that no collector has taken."""
 
 
 def start(kind: str, folder: str) -> str | None:
-    """Starts what sends the sessions of a project while this process lives; nothing where no collector is named, or
-    ``OTEL_SDK_DISABLED`` is ``true``.
+    """Start the process that sends the sessions of a project while this process lives.
 
-    Costs a look into the environment; never raises. What is missing for it, for people.
+    Do nothing if no collector is named, or if ``OTEL_SDK_DISABLED`` is ``true``. Return a message for people if the
+    extra is missing, else ``None``. The cost is a look at the environment. Never raise.
     """
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_off or not any(map(os.environ.get, VARIABLES)):
@@ -51,7 +51,10 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Writes down what of a project was not taken; ``None``: an export has worked. A disk that says no stops nobody."""
+    """Record the spans of a project that were not taken; ``None`` (an export has worked) removes the record.
+
+    Errors of the disk are ignored.
+    """
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError
@@ -66,9 +69,9 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
-    """``{"since", "sessions", "to", "why"}`` of what a run could not export, until an export works; never raises.
+    """Return ``{"since", "sessions", "to", "why"}`` of a run's failed export, until an export works. Never raise.
 
-    ``since`` is when the first of the sessions began; with no session it is the project's span that is missing.
+    ``since`` is the start of the first session. If ``sessions`` is 0, only the project's span is missing.
     """
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import files, trusted_state

@@ -2,9 +2,9 @@
 
     invoke_workflow PROJECT > invoke_agent NAME (a session) > execute_tool NAME ; harness.verify > a step
 
-Ids come from project, session and claim, so that a second export is the same. No prompt and no output goes along.
-Names of attributes are those of the GenAI conventions, which are still in development; ours are below ``harness.``.
-Needs the extra ``otel``. Source: ``faces.md`` 9.
+Ids come from project, session and claim, so that a second export is the same. Prompts and output are not included.
+Names of attributes are those of the GenAI conventions, which are still in development; the harness's own begin with
+``harness.``. Needs the extra ``otel``. Source: ``faces.md`` 9.
 """
 
 import base64
@@ -27,7 +27,7 @@ from agent_harness.session.project_view import PastSession, ProjectView
 from agent_harness.views.otel import tools
 
 CONVENTIONS = "https://opentelemetry.io/schemas/1.36.0"
-"""The version of the conventions that the attributes were taken from."""
+"""The version of the conventions for the attributes."""
 SECONDS = 10.0
 _NANO = 1_000_000_000
 _MOST_NANO = 2**63 - 1
@@ -40,9 +40,9 @@ def spans(
     session: int | None = None,
     since: datetime | None = None,
 ) -> list[Any]:
-    """The spans of these sessions; ``recordings`` are the files in which calls of tools are looked for.
+    """Return the spans of these sessions; ``recordings`` are the files with tool calls.
 
-    ``ToolMissing`` without the extra, ``NothingEligible`` where there is no session.
+    Raise ``ToolMissing`` without the extra, and ``NothingEligible`` if there is no session.
     """
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
@@ -62,12 +62,12 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """The same of one session, without the project's span above it; none of one that has not begun."""
+    """Return the spans of one session, without the project's span; none if it has not begun."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """The project's span alone, over all of its sessions; none where there is no session."""
+    """Return the project's span alone, over all of its sessions; none if there is no session."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
@@ -121,7 +121,7 @@ class _Trace:
         )
 
     def root(self) -> Any:
-        """The project's span."""
+        """Return the project's span."""
         starts = [_nanoseconds(each.started) for each in self._sessions]
         ends = [_nanoseconds(each.ended) or start for each, start in zip(self._sessions, starts, strict=True)]
         name = os.path.basename(self._view.path)
@@ -137,12 +137,12 @@ class _Trace:
         )
 
     def below(self, each: PastSession) -> Iterator[Any]:
-        """Those of a session."""
+        """Yield the spans of a session."""
         start = _nanoseconds(each.started)
         yield from self._of_session(each, self._context("project"), start, _nanoseconds(each.ended) or start)
 
     def _of_session(self, each: PastSession, root: Any, start: int, end: int) -> Iterator[Any]:
-        its = each.number, each.item, each.started  # several of one number begin at once
+        its = each.number, each.item, each.started  # sessions with the same number can begin at once
         context = self._context("session", *its)
         tokens = each.tokens or {}
         yield self._span(
@@ -208,7 +208,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """The session, or attempt, that a claim was judged in: of several with its number, the last that began before."""
+    """Return the session or attempt of a claim: of several with its number, the last that began before it."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -216,25 +216,25 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Since 1970; 0 where it is not known, and at most what a span can hold, whatever a record says."""
+    """Return nanoseconds since 1970; 0 if unknown, and at most the largest value of a span."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
 
 def send(made: Sequence[Any], url: str | None = None) -> None:
-    """Sends them by OTLP over HTTP, without a ``url`` to where the environment says.
+    """Send spans by OTLP over HTTP; without a ``url``, to the collector of the environment.
 
-    ``Refused`` where the receiver does not take them in 10 seconds, with what it said to the last try.
+    Raise ``Refused``, with the reason of the last try, if the receiver does not take them within 10 seconds.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # what it says of each try; we say how it ended
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # it logs each try; the result is reported below
     to, session = url or "the collector", _heard_session()
     exporter = OTLPSpanExporter(endpoint=url, timeout=SECONDS, session=None if _signs_in() else session)
     try:
         taken = exporter.export(made) is SpanExportResult.SUCCESS
-    except Exception as error:  # whatever the transport raises: nobody has taken them
+    except Exception as error:  # any error of the transport: the spans were not taken
         session.heard, taken = _failure(error), False
     finally:
         exporter.shutdown()
@@ -244,19 +244,19 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Whether the environment names a provider of credentials, which makes the exporter's session."""
+    """Return True if the environment names a credential provider, which makes the exporter's session."""
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
 def _heard_session() -> Any:
-    """A session of the exporter's transport that keeps why its last request has failed, in ``heard``."""
+    """Return a session of the exporter's transport that keeps the last failure's reason in ``heard``."""
     import requests
 
     class HeardSession(requests.Session):
         heard = ""
 
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-            """As its base."""
+            """Send as the base class does, and keep the reason of a failure."""
             try:
                 answer = super().send(request, **options)
             except requests.RequestException as error:
@@ -269,9 +269,9 @@ def _heard_session() -> Any:
 
 
 MOST_SAID = 200
-"""Letters of an error that are shown."""
+"""Characters of an error that are shown."""
 FAILURES = (
-    # what the transport's message holds, and what it comes to for a person
+    # a part of the transport's message, and the text for a person
     ("NameResolutionError", "unknown host"),
     ("Connection refused", "nothing listens there"),
     ("Max retries exceeded", "it cannot be reached"),
@@ -284,14 +284,14 @@ FAILURES = (
 
 
 def _failure(error: Exception) -> str:
-    """Why nobody has taken them, in a few words."""
+    """Return the reason that the spans were not taken, in a few words."""
     told = f"{type(error).__name__} {error!r} {error}"
     known = next((said for sign, said in FAILURES if sign in told), None)
     return known or " ".join(str(error).split())[:MOST_SAID] or type(error).__name__
 
 
 def text(made: Sequence[Any]) -> str:
-    """The same as one line of OTLP in JSON, as collectors read files."""
+    """Return the spans as one line of OTLP in JSON, as collectors read files."""
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
@@ -299,7 +299,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Ids are hexadecimal in OTLP's JSON, and base64 in that of protobuf."""
+    """Return the value with hexadecimal ids, as OTLP's JSON has them; protobuf's JSON has base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)
@@ -309,7 +309,10 @@ def _with_hex(value: Any) -> Any:
 
 
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
-    """To a URL, or a new file; without either, what is to be printed. ``Refused`` for a file that is there."""
+    """Write spans to a URL or a new file; without a target, return the text to print.
+
+    Raise ``Refused`` for an existing file, unless ``force``.
+    """
     if target is None:
         return text(made)
     if target.startswith(("http://", "https://")):

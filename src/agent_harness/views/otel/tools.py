@@ -1,6 +1,6 @@
-"""Which tools an agent has called, and when: from the recording of its session, without what it gave and got.
+"""Tool calls of an agent and their times, from the recording of its session, without arguments and results.
 
-A recording lies in the project, where an agent can write: what cannot be read as one tells of no call.
+A recording is in the project, where an agent can write: an invalid one counts as empty.
 """
 
 import json
@@ -24,7 +24,7 @@ _NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTool:
-    """One call, by the clock of the machine."""
+    """A single tool call, by the clock of the machine."""
 
     name: str
     id: str | None
@@ -34,13 +34,13 @@ class UsedTool:
 
 
 class KeptRecordings:
-    """The recordings of a project; each is that of one session. Of all of them only the first line is read."""
+    """Recordings of a project, one for each session. At first only the first line of each is read."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """The calls of a session, in their order, from the recording that began with it and is no other one's yet."""
+        """Return a session's calls in order, from the unused recording whose start is nearest; use that one up."""
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []
@@ -72,7 +72,7 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """A call ends with its answer; one without an answer with its turn; none is later than ``last``."""
+    """Yield the calls. A call ends with its answer, or without one with its turn; none is later than ``last``."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -107,7 +107,7 @@ def _id(event: JsonObject) -> str | None:
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:
-    """Links are not followed; a line that is torn, or no object, is passed over, and what comes after so many bytes."""
+    """Yield the JSON objects of the first ``most`` bytes. Skip other or incomplete lines; do not follow symlinks."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:

@@ -1,10 +1,10 @@
-"""Sends the spans of each session of one project when it has ended, while a run lives and once more after its end.
+"""Process that sends the spans of a project's sessions as they end, while a run lives and once more after its end.
 
     python -m agent_harness.views.otel.watcher KIND FOLDER PID START_TIME BEGAN
 
-The project's own span comes last, with the end of the run. A collector that does not answer is asked again at the next
-looks, and a few times after the run; then what it has not taken is left for ``harness export otel``, and `status` says
-so until an export works.
+The project's own span comes last, at the end of the run. If a collector does not answer, it is tried again at the next
+looks, and a few times after the run. Then the rest is left for ``harness export otel``, and `status` says so until an
+export works.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """What of one project is still to be sent: all that has ended since the run began."""
+    """Sender of the sessions of one project that have ended since the run began."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """``began`` is when the run did: by now, sessions of its own may have ended."""
+        """``began`` is the run's start time: by now, some of its sessions may have ended."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
         self._known = {_key(each) for each, at in ended if at is not None and at < since}
-        self.sent = False  # anything, so that the project's span has something below it
-        self._left: list[PastSession] = []  # by the last look
+        self.sent = False  # at least one session, so that the project's span has children
+        self._left: list[PastSession] = []  # after the last look
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Sends what has ended since; whether all of it was taken. Of a run that is over, every session has ended."""
+        """Send the ended sessions; return True if all were taken. If ``last``, every session counts as ended."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -62,7 +62,7 @@ class SessionSender:
         return True
 
     def untaken(self) -> JsonObject:
-        """What the last look could not send, for ``otel.keep_untaken``."""
+        """Return the sessions that the last look could not send, for ``otel.keep_untaken``."""
         first = min((each.started for each in self._left if each.started), default=None)
         return {
             "since": first or clock.timestamp(),
@@ -73,7 +73,7 @@ class SessionSender:
 
 
 def _collector() -> str:
-    """The address of the receiver of spans, as OpenTelemetry reads the environment."""
+    """Return the address of the receiver of spans, as OpenTelemetry reads the environment."""
     every, spans_alone = (os.environ.get(name, "") for name in otel.VARIABLES)
     return spans_alone or f"{every.rstrip('/')}/v1/traces"
 
@@ -83,7 +83,7 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Looks until the run has ended, and then until all is taken, or was offered a few times; whether it was taken."""
+    """Look until the run has ended, then until all is taken, at most ``TRIES_AT_END`` times; return True if taken."""
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()
@@ -97,7 +97,7 @@ def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
 
 
 def main(words: Sequence[str]) -> int:
-    """The process that a run starts."""
+    """Run the process that a run starts; return its exit status."""
     kind, folder, pid, start_time, began = words
     me = owner.current()
     run = owner.Owner(int(pid), start_time, me.boot_id, me.host, me.uid)

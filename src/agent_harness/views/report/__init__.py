@@ -1,7 +1,7 @@
-"""``harness report``: one page that shows what is proven, what was claimed falsely, what it cost and what was kept.
+"""``harness report``: one page of the proven items, the rejected claims, the costs and the kept work.
 
-    values   what the page shows, from the records      page    the page itself
-    html     elements that escape by construction       charts  pictures of figures, as SVG
+    values   the values of the page, from the records   page    the page itself
+    html     elements that escape by construction       charts  charts of figures, as SVG
 
 Source: ``faces.md`` 5; ``docs/report.md``.
 """

@@ -1,6 +1,6 @@
-"""Three charts as SVG, each with the same figures in a table below: nobody has to read a chart.
+"""Charts as SVG, each with the same figures in a table, so that nobody has to read a chart.
 
-What is told apart by colour is told apart by a pattern, too. ``faces.md`` 5, F-REP-4.
+Colours differ by pattern too. ``faces.md`` 5, F-REP-4.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 640, 160
 
 
 def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:
-    """A table with a caption; the first cell of each row names it."""
+    """Return a table with a caption; the first cell of each row is its header."""
     return E(
         "div",
         E(
@@ -35,12 +35,12 @@ def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def folded(summary: str, *children: Element | str | None) -> Element:
-    """Something that is opened by whoever wants it."""
+    """Return a folded element that a reader can open."""
     return E("details", E("summary", summary), *children)
 
 
 def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> Element:
-    """A line that rises in steps; each point is (when, the sum by then)."""
+    """Return a line that rises in steps, and its table; each point is (time, sum by then)."""
     most = max((value for _, value in points), default=0.0) or 1.0
     across = WIDTH / max(len(points), 1)
     path, before = [f"M0 {HEIGHT}"], HEIGHT
@@ -69,7 +69,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """A row for each name, of bars one after the other: (what it says, how long, its class)."""
+    """Return a chart with a row of bars for each name; a bar is (tooltip, length, CSS class)."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

@@ -2,7 +2,7 @@
 
     render(E("p", "a <b>", E("code", "x"), id="p1"))     ->  <p id="p1">a &lt;b&gt;<code>x</code></p>
 
-Control characters and such as turn the direction of writing become visible escapes. ``faces.md`` 5.
+Control characters, also those that change the text direction, become visible escapes. ``faces.md`` 5.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """One element. An attribute that is ``None`` or ``False`` is left out; ``True`` is written as its name."""
+    """An element. An attribute that is ``None`` or ``False`` is left out; ``True`` is written as its name."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -28,19 +28,19 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """An element; an underscore at the end of an attribute's name is dropped, one within it is a hyphen."""
+    """Return an element. In an attribute's name, an underscore at the end is dropped; others become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 
 def clean(text: str) -> str:
-    """The text with every character that is not printable as Python escapes it; line ends and tabs stay."""
+    """Return the text with unprintable characters as Python escapes; line ends and tabs stay."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
 
 
 def render(element: Element) -> str:
-    """The page as text."""
+    """Return an element as HTML."""
     return "".join(_parts(element))
 
 

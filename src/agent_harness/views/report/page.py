@@ -1,6 +1,6 @@
 """The page of ``harness report``, made from values alone: the same values give the same bytes.
 
-It is one file that makes no request, holds one style block and one small script, and is whole without the script.
+It is one file that makes no request, has one style block and one small script, and is complete without the script.
 Source: ``faces.md`` 5, F-REP-1..10.
 """
 
@@ -25,7 +25,7 @@ SCRIPT = (_FOLDER / "page.js").read_text("utf-8")
 
 
 def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
-    """The whole page."""
+    """Return the whole page as HTML."""
     script = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
     title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
@@ -43,7 +43,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """One screen for a pull request: what waits, what is not proven, what is, and who claimed what."""
+    """Return Markdown for a pull request: questions, items that are not proven, proven items, claims by agent."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -79,12 +79,12 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
-    """The rows, or the first of them and how many more there are."""
+    """Return the rows, or the first ``most`` and a row with the number of the others."""
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 
 def _md(text: object) -> str:
-    """Text that somebody wrote, in a cell: it makes no cell, no link, no picture and no element."""
+    """Return untrusted text for a cell, escaped so that it makes no cell, link, image or element."""
     signs = {
         "|": "\\|",
         "<": "&lt;",
@@ -141,7 +141,7 @@ def _money(amount: float | None) -> str:
 
 
 def top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
-    """The title, and what there is in a line or two."""
+    """Yield the title and the summary."""
     yield E("h1", _title(found))
     yield E("p", _said(found))
     if found["since"]:
@@ -159,7 +159,7 @@ def _state(each: JsonObject) -> str:
 
 
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
-    """What is below, but for what there is nothing to say of."""
+    """Yield the sections below the summary; most empty ones are left out."""
     if found["waits"]:
         yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:

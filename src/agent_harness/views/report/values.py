@@ -1,7 +1,7 @@
-"""What the page shows, as plain values: from the view of a project and from git, changing nothing.
+"""The page's values, read from the view of a project and from git; nothing is changed.
 
-Each claim is counted once (F-REP-6): accepted, or by the first of its codes that says how it failed. What is not known
-is ``None`` and never nothing. Source: ``faces.md`` 5.
+Each claim is counted once (F-REP-6): as accepted, or under the first of its codes that has a column. An unknown value
+is ``None``, never 0. Source: ``faces.md`` 5.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """All values of the page; of more sessions than ``most`` the charts show sums of days."""
+    """Return all values of the page; with more sessions than ``most``, the charts show sums of days."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -121,7 +121,7 @@ def read(
 
 
 def _by_word(done: JsonObject) -> bool:
-    """It counts as proven since a person said so."""
+    """Return True if an item is done because a person said so."""
     return bool(done["proven"]) and done["proven"]["by"] == "person"
 
 
@@ -158,7 +158,7 @@ def _done(
 
 
 def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
-    """What differs between the commits before and of each proof; asked of git once for all."""
+    """Return the paths that differ between the commits before and of each proof, from one git process."""
     pairs = {
         (before, each.commit)
         for each in view.claims
@@ -202,12 +202,12 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """The numbers of claims, with our verdicts, of which a person has later said the contrary."""
+    """Return (number, accepted) of claims whose verdict a person has later reversed."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """The 95 % interval of a share, in hundredths; ``None`` below five claims."""
+    """Return the 95 % interval of a share, in percent; ``None`` below five claims."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole
@@ -274,9 +274,9 @@ def _kept(sessions: Iterable[PastSession]) -> list[JsonObject]:
 
 
 def shareable(text: str, view: ProjectView) -> str:
-    """The page without paths, host, user and remotes of this machine.
+    """Return the page without paths, host, user and remotes of this machine.
 
-    ``Refused`` where something is left that looks like a secret, or names the home folder.
+    Raise ``Refused`` if the rest looks like a secret, or names the home folder.
     """
     home, user, host = (
         os.path.expanduser("~"),

@@ -1,9 +1,9 @@
-"""``harness serve``: a window in the browser onto the projects of one person, with the actions that the verbs have.
+"""``harness serve``: the projects of one person in a browser, with the same actions as the commands.
 
-    access    who may ask, and what: one-time codes, cookies, the rules for a request
-    window    which projects are shown, what has changed, and the actions
+    access    access control: one-time codes, cookies, the rules for a request
+    window    the shown projects, their changes, and the actions
     pages     the pages, made from values
-    app       the routes, the stream of changes; the one module that knows starlette
+    app       the routes and the stream of changes; the only module that uses starlette
     server    the ports of loopback, the server, its folder in the user's state
 
 Source: ``faces.md`` 6; ``docs/serve.md``.

@@ -1,7 +1,8 @@
-"""Who may ask ``harness serve``, and what: codes that open it once, sessions of a browser, the rules for a request.
+"""Access control of ``harness serve``: one-time codes, sessions of a browser, the rules for a request.
 
-A code is a file of the user's state that bears its digest: whoever reads that folder learns no code, ``--link`` of
-another process adds one, and of two who use it one removes it. Source: ``faces.md`` F-SRV-1..3.
+A code is a file in the user's state, named by the code's digest: a reader of that folder learns no code. ``--link`` in
+another process adds one. If two use a code at once, only the one that removes the file gets in. Source: ``faces.md``
+F-SRV-1..3.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ MOST_SESSIONS = 64
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "referrer-policy": "same-origin",  # with none at all browsers send a form with `Origin: null`
+    "referrer-policy": "same-origin",  # with `no-referrer` browsers send forms with `Origin: null`
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Stand in every answer."""
+"""Headers of every response."""
 
 
 class OneTimeCodes:
-    """The codes that open a server, in its folder: each once, and for a minute."""
+    """One-time codes of a server, in its folder; each is valid for a minute."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def make(self) -> str:
-        """A new one."""
+        """Return a new code, and store its digest."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Whether it opens; it never does again."""
+        """Use up a code; return True if it was valid."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -62,18 +63,18 @@ class OneTimeCodes:
         return os.path.join(self._folder, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() + ".code")
 
     def close(self) -> None:
-        """None of them opens any more; the folder goes."""
+        """Remove the folder, so that no code is valid any more."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class BrowserSessions:
-    """The cookies that were given, each with the token of its forms; they die with the server."""
+    """Session cookies, each with the token of its forms, kept in memory alone."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, str] = {}
 
     def new(self) -> str:
-        """The value of a new cookie; the oldest goes where there are too many."""
+        """Return the value of a new cookie; drop the oldest above ``MOST_SESSIONS``."""
         while len(self._tokens) >= MOST_SESSIONS:
             del self._tokens[next(iter(self._tokens))]
         cookie = secrets.token_urlsafe(32)
@@ -81,38 +82,38 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """What a form of this session must hold; ``None`` for a cookie that was not given."""
+        """Return the token that forms of this session must hold; ``None`` for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRules:
-    """What is asked of every request before anything looks at it."""
+    """Rules for every request, checked before it is handled."""
 
     port: int
-    allowed_hosts: tuple[str, ...] = ()  # of a proxy with a login of its own
+    allowed_hosts: tuple[str, ...] = ()  # of a proxy that has its own login
 
     @property
     def cookie(self) -> str:
-        """Its name, by the port: cookies of two servers on one machine do not meet."""
+        """Name of the cookie, with the port, so that two servers on one machine do not share it."""
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:
-        """What ``Host`` may be."""
+        """Return the allowed values of ``Host``."""
         return (*(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")), *self.allowed_hosts)
 
     def origins(self) -> tuple[str, ...]:
-        """What ``Origin`` may be."""
+        """Return the allowed values of ``Origin``."""
         ours = [f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         return (*ours, *(f"{scheme}://{name}" for name in self.allowed_hosts for scheme in ("https", "http")))
 
     def refusal(
         self, method: str, headers: Mapping[str, str], *, is_known: bool, has_code: bool
     ) -> tuple[int, str] | None:
-        """Status and sentence for a request that is not answered; names of headers are in small letters.
+        """Return status and sentence for a refused request, else ``None``; names of headers are in lower case.
 
-        ``is_known``: it has a cookie of ours. ``has_code``: it asks for the first page with a code.
+        ``is_known``: it has a valid cookie. ``has_code``: it asks for the first page with a code.
         """
         if headers.get("host", "").lower() not in self.hosts():
             return 403, "This server answers only requests for names of this machine."

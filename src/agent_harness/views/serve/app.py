@@ -1,7 +1,7 @@
-"""The routes of ``harness serve``, behind rules that look at every request first, and the stream that says "changed".
+"""The routes of ``harness serve``, behind rules that check every request, and the stream of change events.
 
-One task looks for changes, for all browsers together, and only while one of them listens. Source: ``faces.md`` F-SRV-3,
-F-SRV-5; the one module beside ``server`` that knows starlette.
+One task looks for changes, for all browsers together, and only while one of them listens. No other module uses
+starlette. Source: ``faces.md`` F-SRV-3, F-SRV-5.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SCRIPT = (Path(__file__).parent / "live.js").read_text("utf-8")
 
 
 def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGIApp:
-    """The whole of it; it does not answer before ``rules`` have looked."""
+    """Return the application; ``rules`` check each request before it is handled."""
     sessions = BrowserSessions()
     routes = _Routes(window, rules, sessions)
     app = Starlette(
@@ -75,7 +75,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 
 
 class _AccessCheck:
-    """Lets in what the rules allow, opens for a code, and gives every answer its headers."""
+    """Middleware that applies the rules, exchanges a code for a cookie, and adds the security headers."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:
         self._app, self._rules, self._sessions, self._codes = app, rules, sessions, codes
@@ -83,22 +83,22 @@ class _AccessCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
-            self._codes.close()  # also where a signal ends the process right after
+            self._codes.close()  # also if a signal ends the process right after
         elif scope["type"] == "http":
             answer = self._answer(scope)
             try:
                 await (answer or self._app)(scope, receive, _with_headers(send))
-            except Exception:  # a fault of ours was answered with 500
+            except Exception:  # an internal error, answered with 500
                 if os.environ.get("HARNESS_DEBUG"):
                     raise
         else:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """What is said instead of a page; ``None`` lets the request in."""
+        """Return the response of a refused request or a code; ``None`` lets the request in."""
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
-            headers[name] = f"{headers[name]}, {value}" if name in headers else value  # told twice is none we know
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value  # repeated: matches nothing
         code = _code(scope) if scope["path"] == "/" else None
         cookie = _cookie(headers, self._rules.cookie)
         token = self._sessions.token(cookie) if cookie else None
@@ -170,7 +170,7 @@ class _Routes:
     # -- pages
 
     async def all_projects(self, request: Request) -> Response:
-        """Every project that is shown."""
+        """Return the page of all projects."""
         return await self._overview(await self._frame(request))
 
     async def _overview(self, frame: Frame, status: int = 200) -> Response:
@@ -178,7 +178,7 @@ class _Routes:
         return HTMLResponse(pages.all_projects(found, frame, at=clock.now()), status)
 
     async def one_project(self, request: Request) -> Response:
-        """One of them."""
+        """Return the page of one project."""
         place = PlaceInLists.of(request.query_params)
         return await self._project(request.path_params["key"], await self._frame(request), place=place)
 
@@ -199,7 +199,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """The values of its report, made anew where the records have changed, and not with each tick of a session."""
+        """Return the values of a project's report; they are read again only if the records have changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -210,7 +210,7 @@ class _Routes:
     # -- actions
 
     async def act(self, request: Request) -> Response:
-        """One action of one project; the page again, and what was wrong where it is refused."""
+        """Do one action of a project, and return the page again, with the reason if it was refused."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
         if refused := self._refusal(request, form):
@@ -228,7 +228,7 @@ class _Routes:
         return RedirectResponse(back, 303)
 
     async def lift(self, request: Request) -> Response:
-        """One limit is waited for no more."""
+        """End the wait for one rate limit."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         if refused := self._refusal(request, form):
             return refused
@@ -243,7 +243,7 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """What is said to a form that may do nothing here."""
+        """Return the response for a form that is not allowed, else ``None``."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
@@ -251,7 +251,7 @@ class _Routes:
         return None
 
     async def _refused(self, request: Request, key: str, error: HarnessError) -> Response:
-        """The page of a project, or of all of them, with what was wrong."""
+        """Return the page of a project, or of all projects, with the error."""
         status = 409 if isinstance(error, Busy) else 400 if error.exit_code == 2 else 422
         frame = await self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
         return await self._project(key, frame, status=status) if key else await self._overview(frame, status)
@@ -260,7 +260,7 @@ class _Routes:
 
     @asynccontextmanager
     async def watching(self, _app: Starlette) -> AsyncIterator[None]:
-        """Looks for changes as long as the server lives."""
+        """Look for changes as long as the server lives."""
         task = asyncio.create_task(self._watch())
         yield
         task.cancel()
@@ -271,7 +271,7 @@ class _Routes:
             await asyncio.sleep(LOOK_SECONDS)
             if not self._streams:
                 continue
-            with suppress(Exception):  # what cannot be read now is looked at again
+            with suppress(Exception):  # read errors: try again at the next look
                 found = await run_in_threadpool(self._window.stamp)
                 if found != before:
                     before = found
@@ -283,7 +283,7 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Says "changed" whenever the pages are others than the ones that the browser has."""
+        """Return a stream that sends "changed" whenever the browser's pages are out of date."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -307,7 +307,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """A stream that says when it has ended, in whatever way."""
+    """Stream that calls ``ended`` at its end, for any reason."""
 
     def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")

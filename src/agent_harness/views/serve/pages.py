@@ -1,7 +1,7 @@
-"""The pages of ``harness serve``, from values; whole without a script, as plain forms.
+"""The pages of ``harness serve``, from values; complete without a script, as plain forms.
 
-What somebody wrote is text, by construction (``report.html``). Everything that changes is in ``main``, in which the
-script replaces what is another; what has an ``id`` stays itself. Source: ``faces.md`` 6, F-SRV-5..7.
+Untrusted text is escaped by construction (``report.html``). Everything that changes is in ``main``, whose changed
+elements the script replaces; an element with an ``id`` keeps its identity. Source: ``faces.md`` 6, F-SRV-5..7.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from agent_harness.views.watch import ORDER, WatchView, class_of, time_left
 __all__ = ["PER_PAGE", "STYLE", "Frame", "PlaceInLists", "all_projects", "one_project", "refused"]
 
 PER_PAGE = {"open": 100, "by_word": 50, "proven": 50, "checked": 50, "kept": 50, "sessions": 50}
-"""Of each list of the report, so many rows on one page."""
+"""Rows on one page, for each list of the report."""
 MOST_LINKS = 12
-"""Pages of a list that are all linked; of more the first, the last and those near by."""
+"""If a list has more pages, only the first, the last and the nearest are linked."""
 MOST_FIND = 100
-"""Letters that are looked for."""
+"""Characters of a search."""
 LOG_LINES = 12
 REFRESH_SECONDS = 10
 STYLE = report.STYLE + (Path(__file__).parent / "serve.css").read_text("utf-8")
@@ -47,26 +47,26 @@ STYLE = report.STYLE + (Path(__file__).parent / "serve.css").read_text("utf-8")
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What is the same on every page of an answer."""
+    """Values that every page of a response needs."""
 
     token: str  # of the forms
     revision: str  # of the view, as the stream counts
     read_only: bool = False
-    holds: bool = False  # does not come again by itself
-    problem: str = ""  # what was refused just now
+    holds: bool = False  # does not reload by itself
+    problem: str = ""  # the reason of a refused action
     limits: Sequence[RateLimit] = ()  # in force
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceInLists:
-    """Where in the lists of a project a page is: of each list its page, and what is looked for."""
+    """Page number of each list of a project, and the search word."""
 
     pages: Mapping[str, int] = field(default_factory=dict)  # of those that are not at their first one
     find: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """As an address says it; what is no number of a page counts as the first."""
+        """Return the place of an address; an invalid page number counts as the first."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -76,14 +76,14 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """The address of this place, or of another one that differs so."""
+        """Return the address of this place, with the given changes."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Which page of this list is here, of how many, and what is on it."""
+        """Return the page number of this list, the number of pages, and the page's rows."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -130,7 +130,7 @@ def _page(
 
 
 def refused(status: int, sentence: str) -> str:
-    """The page for a request that is not answered."""
+    """Return the page for a refused request."""
     head = E("head", E("meta", charset="utf-8"), E("title", f"{status}"))
     return f"<!DOCTYPE html>\n{render(E('html', head, E('body', E('main', E('p', sentence))), lang='en'))}\n"
 
@@ -139,7 +139,7 @@ def refused(status: int, sentence: str) -> str:
 
 
 def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetime) -> str:
-    """A line and the actions of each, by who needs a person first."""
+    """Return the page with a line and the actions of each project, first those that need a person."""
     rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
     for each in projects:
         rooms[class_of(each.seen)].append(each)
@@ -184,7 +184,7 @@ def _first_question(projects: Sequence[ServedProject]) -> str:
 
 
 def _announced(project: ServedProject) -> str:
-    """What is read out when it changes; no clock, which would be read out every second."""
+    """Return the text that a screen reader reads at a change; no clock, which would be read every second."""
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
@@ -222,9 +222,9 @@ def one_project(
     at: datetime,
     place: PlaceInLists = FIRST,
 ) -> str:
-    """What runs, what is asked and what can be done, then the sections of the report, of its lists what ``place`` says.
+    """Return a project's page: questions, actions and running sessions, then the report with the lists at ``place``.
 
-    Sessions are counted from the newest on.
+    Sessions are listed newest first.
     """
     here = f"/p/{project.key}"
     found = report_of()
@@ -255,7 +255,7 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """What is gone through in parts, of the items those that have the word; by what is asked for in addresses."""
+    """Return the lists that are shown in pages, by their names in addresses; of items, those that have the word."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
@@ -269,9 +269,9 @@ def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
 
 
 _MEMBERS = {"open": "open", "by_word": "by_word", "proven": "done", "checked": "checked", "kept": "kept"}
-"""Where the values of the report have a list of this name."""
+"""Member of the report's values for each list."""
 _LISTS = {
-    # the title of each list, and where on the page it is
+    # the title of each list, and its section's id
     "open": ("Not proven", "s2"),
     "by_word": ("Marked done by a person", "s2"),
     "proven": ("Proven", "s3"),
@@ -284,7 +284,7 @@ _LISTS = {
 def _way_through(
     found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
 ) -> Iterator[Element]:
-    """How what is not on this page is reached: by its number, or by a word; absent where all of it is here."""
+    """Yield the search form and the links to other pages; nothing if all rows fit on this page."""
     if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
     field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
@@ -342,7 +342,7 @@ def _log_line(row: JsonObject) -> str:
     return f"{f'{at.astimezone():%H:%M:%S}' if at else '        '}  {row.get('text')}"
 
 
-# ---- what a person decides
+# ---- a person's decisions
 
 
 def _form(project: ServedProject, verb: str, frame: Frame, back: str, *children: Element | str | None) -> Element:
@@ -399,7 +399,7 @@ def _meaning(meant: str) -> str | None:
 
 
 def _limits(frame: Frame, key: str) -> Iterator[Element]:
-    """Accounts that are refused, whichever project waits for them; ``key`` is the page's project."""
+    """Yield the accounts under a rate limit, of any project; ``key`` is the page's project."""
     for each in frame.limits:
         mark = mark_of_limit(each)
         until = f"{each.until.astimezone():%H:%M:%S %Z}"
@@ -452,7 +452,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Which of several agents a line is for; the one that is chosen on the page is the one that hears it."""
+    """Return the choice of the agent that gets a message; ``None`` with fewer than two agents."""
     slots = saying.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

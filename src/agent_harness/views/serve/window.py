@@ -1,8 +1,8 @@
-"""What ``harness serve`` shows and does: the projects, whether something has changed, and the verbs as actions.
+"""Content and actions of ``harness serve``: the projects, their changes, and the commands as actions.
 
-An action calls what the command of that name calls, and writes the events that it writes, with ``by: serve``. It is for
-what was shown: where that is no longer so, nothing is done. What takes long goes on after the answer, and is told on
-the page. Source: ``faces.md`` 6, F-SRV-4, F-SRV-8.
+An action makes the same calls and events as its command, with ``by: serve``. It applies to the state that was shown: if
+that has changed, nothing is done. A long action continues after the response, and the page shows its progress. Source:
+``faces.md`` 6, F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ __all__ = [
 
 BY = "serve"
 ANSWER_SECONDS = 3.0
-"""So long an action may take before it goes on behind the page."""
+"""Seconds that the page waits for an action, which then continues in the background."""
 KEPT_DEEDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedProject:
-    """A project as it is shown."""
+    """Project as it is shown."""
 
     key: str  # in addresses
     path: str
     kind: Kind
-    seen: WatchView | str  # a sentence where it cannot be read, or is gone
+    seen: WatchView | str  # a sentence if it cannot be read, or is gone
     deeds: tuple[Deed, ...] = ()
     choices: TaskChoices | None = None  # of a long task
 
@@ -65,7 +65,7 @@ class ServedProject:
 
 @dataclass(kw_only=True)
 class Deed:
-    """What a person has done here through the page, and what came of it."""
+    """Action of a person on the page, and its result."""
 
     verb: str
     at: str = field(default_factory=clock.timestamp)
@@ -75,23 +75,23 @@ class Deed:
 
 
 class Window:
-    """The projects that are shown: those that were named, or all that are known."""
+    """The shown projects: the named ones, or all that are known."""
 
     def __init__(self, named: Sequence[tuple[Kind, str]], *, read_only: bool = False) -> None:
-        """With no project named, all of this user's."""
+        """Show all of this user's projects if ``named`` is empty."""
         self.read_only = read_only
         self._named = [Place("", path, kind, "") for kind, path in named]
         self._views = AllProjects()
-        self._looks = threading.Lock()  # readers keep where they are
+        self._looks = threading.Lock()  # readers keep their position in logs
         self._deeds: dict[str, deque[Deed]] = {}
         self._limits = LimitClock()
 
     def look(self) -> list[ServedProject]:
-        """All of them as they are now, who needs a person first; what is gone is last."""
+        """Return all projects as they are now, first those that need a person; missing ones are last."""
         with self._looks:
             places = self._named or trusted_state.places()
             tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
-            found = self._views.look(places)  # after that: what is decided is never newer than what is shown
+            found = self._views.look(places)  # read after the choices, which are then never newer than the view
         gone = [(each.path, each.kind) for each in places if each.path and each.kind and each.gone]
         rows = [*found, *((path, kind, "it has been moved or deleted") for path, kind in gone)]
         return [
@@ -107,21 +107,21 @@ class Window:
         ]
 
     def project(self, key: str) -> ServedProject | None:
-        """The one with this key."""
+        """Return the project with this key, or ``None``."""
         return next((each for each in self.look() if each.key == key), None)
 
     def limits(self) -> list[RateLimit]:
-        """The accounts that are refused for now, of whichever project."""
+        """Return the rate limits in force, of any project."""
         return self._limits.all()
 
     def lift(self, account: str, mark: str) -> None:
-        """Has whoever waits for this account go on at once. ``Superseded`` where it is no longer the limit shown."""
+        """Let all that wait for this account continue at once. Raise ``Superseded`` if the limit has changed."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
             raise Superseded("That limit has changed or ended", hint="harness limits")
 
     def stamp(self) -> object:
-        """Is equal to the one before as long as nothing has changed."""
+        """Return a value that is equal to the previous one as long as nothing has changed."""
         limits: list[object] = [mark_of_limit(each) for each in self.limits()]
         return limits + [
             (each.path, each.seen)
@@ -131,9 +131,10 @@ class Window:
         ]
 
     def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
-        """Does what the form says; what takes longer than a page may wait goes on.
+        """Do the action of a form; a long one continues in the background.
 
-        ``Superseded`` where it is for another state than the one on disk, ``Busy`` while something else is being done.
+        Raise ``Superseded`` if the form was made for another state than that on disk, and ``Busy`` during another
+        action.
         """
         seen = project.seen
         if isinstance(seen, str):
@@ -159,7 +160,7 @@ def _do(deed: Deed, done: Callable[[Callable[[str], None]], object]) -> None:
         done(lambda text: deed.said.append(redact(text)))
     except HarnessError as error:
         deed.error = error
-    except Exception as error:  # a fault of ours is a line for the person, too
+    except Exception as error:  # an internal error is reported on the page too
         deed.error = HarnessError(f"Unexpected: {type(error).__name__}: {redact(str(error))}")
     finally:
         deed.ended.set()
@@ -179,21 +180,21 @@ def _key(path: str) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
 
 
-# ---- what an action is for
+# ---- the state that an action is for
 
 
 def mark_of(asked: AskedQuestion) -> str:
-    """Names a question as it was shown: other words, other options, another mark."""
+    """Return a digest of a question as it was shown; other words or options change it."""
     return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def mark_of_limit(limit: RateLimit) -> str:
-    """Names a limit as it was shown: another end, another mark."""
+    """Return a digest of a limit as it was shown; another end changes it."""
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Names what a person saw when they decided that the project shall rest, or go on."""
+    """Return a digest of the state that a person saw when they decided to pause or resume the project."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -201,7 +202,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Whether it is the one that the command would answer: of several about one item, or about none, the first is."""
+    """Return True if the command would answer this question: of several about one item, or about none, the first."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
@@ -213,7 +214,7 @@ def _as_shown(project: ServedProject, view: ProjectView, form: Mapping[str, str]
         raise Superseded("This has changed in the meantime. Reload the page", hint="harness status")
 
 
-# ---- the actions: what the verb of that name calls
+# ---- the actions: the same calls as the commands of their names
 
 Say = Callable[[str], None]
 Action = Callable[[ServedProject, ProjectView, Mapping[str, str]], Callable[[Say], object]]
@@ -239,7 +240,7 @@ def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _decided(project: ServedProject, word: str, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """What a person decides of a long task."""
+    """Return the action for a person's decision about a long task."""
     from agent_harness.protocols.longtask.api import LongTask
 
     def act(say: Say) -> None:
@@ -288,7 +289,7 @@ def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """For whoever is at work when it arrives, as the command; of several for the slot that was chosen."""
+    """Return the action that leaves a message for the running agent; of several, for the chosen slot."""
     by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
@@ -316,11 +317,11 @@ ACTIONS: dict[str, Action] = {
     "handoff": _handoff,
     "takeback": _takeback,
 }
-"""By name; ``offered`` says which of them a project has."""
+"""Actions by name; ``offered`` returns those of a project."""
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """What a person can do with this project now, besides answering."""
+    """Return the actions that are possible with this project now, except answers."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":
