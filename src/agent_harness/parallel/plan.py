@@ -1,8 +1,8 @@
-"""What a parallel run knows: pure, and without a clock.
+"""State of a parallel run: pure, without a clock.
 
-``RunPlan.apply`` folds the events of a ledger; folding a prefix and then the rest is folding the whole.
+``RunPlan.apply`` folds the events of a ledger; folding a prefix and then the rest equals folding the whole.
 
-An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say.
+An item is ``open`` unless the plan says otherwise; the truth file says whether it may be started.
 """
 
 from collections.abc import Iterable
@@ -29,17 +29,17 @@ MOVES: dict[tuple[str, str], str] = {
     (LANDING, "landed"): LANDED,
     (LANDED, "reopened"): OPEN,
 }
-"""(state, event or how an attempt ended) -> state; an event of a job that is not the item's last changes nothing."""
+"""(state, event or end of an attempt) -> state; an event of a job that is not the item's last changes nothing."""
 
 LOST_TIMES = 3
-"""Attempts in a row of which nothing came back, not even that they had failed: then the item waits for a person."""
+"""Attempts in a row without any report, not even of a failure, after which the item waits for a person."""
 BARREN = 3
-"""Attempts in a row, beyond one for each worker, that ended without anything to judge: then the agent is what fails."""
+"""Attempts in a row, beyond one per worker, that ended without anything to verify: then the agent itself is failing."""
 
 
 @dataclass
 class ItemProgress:
-    """What the plan knows of one item."""
+    """State of one item in the plan."""
 
     state: str = OPEN
     fence: int = 0  # of its last job
@@ -63,7 +63,7 @@ class ItemProgress:
 
 @dataclass
 class LandingBatch:
-    """Candidates that land together: the head of each prefix, and what is known of it."""
+    """Candidates that land together: the commit of each prefix, and the state of its verification."""
 
     id: int
     members: list[str]
@@ -77,14 +77,14 @@ class LandingBatch:
 
     @property
     def may_land_whole(self) -> bool:
-        """Whether nothing that is known speaks against that."""
+        """True if no known result is against it."""
         search = self.search
         return not (search.high or search.contradicts or search.broken > 1)
 
 
 @dataclass
 class JoinedHead:
-    """What has landed, on top of what the remote has: what the branch gets once it is verified."""
+    """Landed commits on top of the remote's: the branch moves there once it is verified."""
 
     commit: str
     before: str  # the commit of the branch that it takes the place of
@@ -94,7 +94,7 @@ class JoinedHead:
 
 @dataclass
 class RunPlan:
-    """The run so far."""
+    """State of the run so far."""
 
     run: str = ""
     engine: str = ""  # whose workers it has; none named: those of this machine
@@ -137,11 +137,11 @@ class RunPlan:
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
-        """That of an item."""
+        """Return the state of an item."""
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """The items that are in one of these, none of which is ``open`` or ``landed``."""
+        """Return the items in one of these states, none of which is ``open`` or ``landed``."""
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -155,13 +155,13 @@ class RunPlan:
 
     @property
     def under_way(self) -> list[LandingBatch]:
-        """The batches that are to land, in their order."""
+        """The batches to land, in order."""
         return [self.batch, *self.ahead] if self.batch else []
 
     # ---- folding
 
     def apply(self, event: JsonObject) -> None:
-        """Takes one event in."""
+        """Apply one event."""
         getattr(self, f"_on_{event['type']}")(event)
 
     def _move(self, item: str, how: str) -> ItemProgress:
@@ -197,7 +197,7 @@ class RunPlan:
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
-        """What the next run has to know of this one."""
+        """Return the rows that the next run needs from this one."""
         return [
             {
                 "item": item,
@@ -309,7 +309,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """What is verified on a head that there will not be goes back into the queue, in its order."""
+        """Put the members of batches ahead back into the queue, in order: their head will not exist."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -432,21 +432,21 @@ class RunPlan:
 
     @property
     def moving(self) -> tuple[str, str] | None:
-        """From where and to where the branch is to be moved: that is written down, and may be done half."""
+        """The old and new commit of a branch move that is written down and may be half done; else None."""
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Items whose landing broke others and is not fixed, with those: the branch does not prove them."""
+        """Items whose landing broke others and is not fixed, with those others: the branch does not prove them."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """What has landed and is at no remote, and ``why``; ``None`` where nothing is left to be pushed.
+        """The landed commit that no remote has, with ``why``; None if there is nothing to push.
 
-        ``message`` says it in a line. Whoever runs next takes it along, unless a person has to pull before.
+        ``message`` is a line for a person. The next run pushes it, unless a person has to pull first.
         """
         if not self.unpushed:
             return None
@@ -456,7 +456,7 @@ class RunPlan:
 
     @property
     def shut_slots(self) -> list[str]:
-        """Those of the slots that there are now which cannot be set up."""
+        """The current slots that cannot be set up."""
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:
@@ -468,7 +468,7 @@ class RunPlan:
 
 
 def fold(events: Iterable[JsonObject]) -> RunPlan:
-    """The plan after these events."""
+    """Return the plan after these events."""
     plan = RunPlan()
     for event in events:
         plan.apply(event)
