@@ -73,7 +73,9 @@ def address_of(url: str) -> EngineAddress | None:
         raise UsageError(told, hint="temporal://HOST:PORT/NAMESPACE?exchange=/mnt/share/harness")
     pool = words.get("pool") or "default"
     if not all(pool.split(",")) or len({*pool.split(",")}) < len(pool.split(",")):
-        raise UsageError(f"pool must be a list of different names, got {pool}", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small")
+        raise UsageError(
+            f"pool must be a list of different names, got {pool}", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small"
+        )
     priority = words.get("priority") or "3"
     if priority not in ("1", "2", "3", "4", "5"):
         raise UsageError(f"priority must be between 1 and 5, got {priority}", hint=_HINT)

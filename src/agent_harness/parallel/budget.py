@@ -1,6 +1,6 @@
 """One budget for all agents of a run: each one's spending is on disk before it may spend more.
 
-spending/settled.json      spending of finished jobs, and the dearest call so far
+    spending/settled.json      spending of finished jobs, and the dearest call so far
     spending/ORDER.json        one job's spending so far, its dearest call, its allowance, and each try
     spending/late/ORDER.N.json spending of try N, reported after the job was over, until a journal has it
 

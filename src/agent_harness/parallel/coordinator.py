@@ -1,6 +1,6 @@
 """The one writer of a parallel run: gives jobs to workers, takes their results, lands verified work.
 
-fold the ledger -> [ ask the plan -> carry its steps out, each event on disk first -> wait for workers ]* ->
+    fold the ledger -> [ ask the plan -> carry its steps out, each event on disk first -> wait for workers ]* ->
     close
 
 Workers are processes on lifelines of this one: they end with it. The next coordinator folds the same ledger. A job

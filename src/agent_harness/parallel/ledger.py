@@ -1,6 +1,6 @@
 """Journal of one run: every event is on disk before the coordinator acts on it.
 
-{"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
+    {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
 
 A run is the fold of its events (``parallel/plan.py``); after a kill, the next coordinator folds them and continues. A
 torn last line is ignored. Any other unreadable line is damage; no event is guessed.

@@ -1,6 +1,6 @@
 """Learned overlap of items: a rule that only delays items, and never leaves a slot idle.
 
-learned.json    {"v": 1, "paths": {"5": ["src/api.py"]}, "pairs": [["4", "5"]]}
+    learned.json    {"v": 1, "paths": {"5": ["src/api.py"]}, "pairs": [["4", "5"]]}
 
 Paths were changed by earlier attempts at an item; pairs did not land together. The file is not trusted: it may be
 missing, old or forged at any time; at worst, items start in another order. SC-7.

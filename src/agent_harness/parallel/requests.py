@@ -3,7 +3,7 @@
 ``granted`` turns a request into an event of the ledger, using the plan; an impossible request is an error that names
 the possible ones. ``told`` describes such an event to a person. Requests are files in ``parallel/mailbox``:
 
-ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
+    ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
     ID.taken.json    the same, once the coordinator handles it: renamed, so that it can no longer be withdrawn
     ID.answer.json   written by the coordinator, removed by the requester
 

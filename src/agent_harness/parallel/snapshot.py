@@ -1,6 +1,6 @@
 """Snapshot of a running parallel run, in a file of the project for other commands: ``.harness/parallel.json``.
 
-{"v":1, "owner":{"pid":...}, "run":"3f1c", "engine":"local", "at":"...Z", "blocked":null,
+    {"v":1, "owner":{"pid":...}, "run":"3f1c", "engine":"local", "at":"...Z", "blocked":null,
      "workers":[{"slot":"w1", "host":..., "item":"5", "title":..., "order":"3f1c/5/1", "phase":"judging", "since":...,
                  "tokens":{...}, "cost_usd":0.11, "last":[...], "can":["say"]}],
      "queue":[{"item":"4", "fence":1, "since":..., "batch":null, "state":"held"}],

@@ -1,6 +1,6 @@
 """Workspace: a separate repository and work tree for one agent at a time, which shares the project's objects.
 
-places/w1/             the work tree, with `.git`
+    places/w1/             the work tree, with `.git`
     places/w1.index        its index as the harness last wrote it, which makes the next start cheap
     places/w1.lock         held by the process that executes a job there
     places/w1.lent         the copies of the project's installed packages in it

@@ -1,7 +1,7 @@
-"""The settings of runs of several agents, the same for every protocol that has them.
+"""Settings of parallel runs, the same for every protocol that has them.
 
 ``parallel:`` in ``.harness.yaml``, ``session_config.parallel`` in ``harness-tasks.json``; ``HARNESS_PARALLEL__KEY``
-wins over both. A member that is no value of its kind is passed over, and said.
+overrides both. An invalid member is ignored and reported.
 """
 
 import json
@@ -26,7 +26,7 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    """Under which several agents work at once."""
+    """Settings of a run of several agents."""
 
     workers: int = _setting(1, "Agents at once of harness run without --workers.", least=1)
     batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
@@ -62,21 +62,21 @@ TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)
 
 
 def means(name: str) -> str:
-    """What the setting is for."""
+    """Return the purpose of the setting."""
     return str(TABLE[name].metadata["means"])
 
 
 def default(name: str) -> Any:
-    """What counts where nothing is said."""
+    """Return the default of the setting."""
     return TABLE[name].default
 
 
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Those of a file, under those of the environment; ``say`` hears what is passed over in ``where``.
+    """Return the settings of a file, overridden by the environment; ``say`` gets the ignored members of ``where``.
 
-    ``ConfigurationError`` for a variable that is no value of its setting: whoever starts the run sets it now.
+    Raise ``ConfigurationError`` for an invalid variable, since the person who starts the run sets it now.
     """
     found: JsonObject = {}
     for name in TABLE:
@@ -101,7 +101,7 @@ def read(
 
 
 def _problem(name: str, value: object) -> str | None:
-    """Why this is no value of the setting."""
+    """Return why the value is invalid for the setting; None if it is valid."""
     usual, least = default(name), TABLE[name].metadata["least"]
     if isinstance(usual, bool):
         return None if isinstance(value, bool) else "is neither true nor false"
@@ -120,7 +120,7 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """What a variable says; a list is one in JSON, or separated by commas."""
+    """Return the value of a variable; a list is in JSON, or separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

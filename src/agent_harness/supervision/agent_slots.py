@@ -1,7 +1,7 @@
-"""A slot for one agent: one of those that this machine may have, and of those that its account may.
+"""Slot for one agent: one of the machine's, and one of its account's.
 
-Taken before an agent is started and given back when its session is over, or by any death. What the account may have is
-what ``host.json`` says, less what its throttle holds back since it was refused. SC-40, SC-43, SC-44.
+It is taken before an agent starts and released when its session is over, or when the process dies. An account has the
+number in ``host.json``, less its throttle since a refusal. SC-40, SC-43, SC-44.
 """
 
 from agent_harness.kernel import clock, host
@@ -13,7 +13,9 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """A slot, or why there is none now, for a person. ``told``: what for, as ``harness limits --host`` shows it."""
+    """Return a slot, or why there is none now, for a person. ``told`` describes its use for ``harness limits
+    --host``.
+    """
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
     if limits.throttle(account, terms.agents) is None and terms.agents >= most and tokens is None:

@@ -1,6 +1,6 @@
 """Changes of the project itself while agents work, each in its own workspace.
 
-sandbox of agents    the project is closed to them: a change comes from a person, and is reported
+    sandbox of agents    the project is closed to them: a change comes from a person, and is reported
     none                 an agent can reach the project by its absolute path, and the author is unknown: changes that
                          nobody needs meanwhile are reverted, the found state is kept, and both are reported
 
