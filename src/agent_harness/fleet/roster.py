@@ -1,4 +1,4 @@
-"""fleet.yaml: which projects one home looks after, and what they may take.
+"""fleet.yaml: the projects that one machine manages, and their limits.
 
     agents: 40
     budget: {day_usd: 500}                  # UTC days
@@ -7,7 +7,8 @@
       - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
       - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
 
-A type that is wrong is one line with its place; a project that cannot be opened costs one line and no other project.
+A wrong type is an error with its line; a project that cannot be opened is one line, and does not affect other
+projects.
 """
 
 import os
@@ -41,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Everything that fleet.yaml says."""
+    """Content of fleet.yaml."""
 
     file: str
     agents: int = 8
@@ -53,13 +54,15 @@ class Roster:
 
 
 def usual_file() -> str:
-    """Where fleet.yaml is, where nobody names another one."""
+    """Return the default path of fleet.yaml."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(base, "agent-harness", FILE)
 
 
 def read(file: str) -> Roster:
-    """The roster. ``NothingEligible`` where there is none, ``ConfigurationError`` with the line of what is wrong."""
+    """Return the roster. Raise ``NothingEligible`` if there is none, ``ConfigurationError`` with the line of an
+    error.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -140,7 +143,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Why this is no project of the fleet."""
+    """Return why this is not a project of the fleet; None if it is."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -219,7 +222,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Adds a project to fleet.yaml, or takes it out; comments stay. What was done, as a sentence."""
+    """Add a project to fleet.yaml, or remove it; comments stay. Return a sentence about the change."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")
