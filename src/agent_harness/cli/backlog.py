@@ -1,4 +1,4 @@
-"""``harness import`` and ``harness export``: lists of work that other programs keep, taken in and written out."""
+"""``harness import`` and ``harness export``: task lists of other programs, read and written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """One of the forms that a list is written in, which a shell completes, or where spans go."""
+    """Format of a written list, which a shell completes, or the target of spans."""
 
     name, words = "FORM", WRITTEN
 
@@ -64,12 +64,12 @@ def import_(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Take in a list of work: of Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues,
-    or another project of ours. It goes to the project that is here; where there is none, to a new task list.
+    """Import tasks from Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues, or
+    another project of the harness. They go to the project here, or to a new task list.
 
-    Nothing is changed before you have seen what comes in, how each item will be proven, and what cannot be carried.
-    What has come in before is left as it is, so that the same command can be repeated. What is done there is a claim,
-    and left out; nothing comes in as done.
+    Nothing changes before you have seen the new items, how each will be proven, and what cannot be imported. Items
+    imported before stay as they are, so that the command can be repeated. Items marked as done there are left out by
+    default; nothing is imported as done.
     """
     target = _Target.here()
     into = None if target.new else target.root
@@ -136,14 +136,14 @@ def _asked(new: list[BacklogItem]) -> str | None:
 
 
 class _Target:
-    """The project that the items go to."""
+    """Project that the items go to."""
 
     def __init__(self, kind: str, root: str, *, new: bool) -> None:
         self.kind, self.root, self.new = kind, root, new
 
     @classmethod
     def here(cls) -> _Target:
-        """The one at or above the working directory; a new task list where there is none."""
+        """Return the project at or above the working directory; a new task list if there is none."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -157,12 +157,12 @@ class _Target:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         kind = {"features": "the feature project", "tasklist": "the task list"}[self.kind]
         return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
 
     def sources(self) -> dict[str, Any]:
-        """What has come in before."""
+        """Return the sources of items that were imported before."""
         if self.new:
             return {}
         return self._project().sources()
@@ -177,7 +177,7 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Takes the items in; how many were new."""
+        """Add the items. Return the number of new ones."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -205,7 +205,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """The next command."""
+        """Return the next command."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -281,8 +281,8 @@ def export(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write what is to be done here, and what is proven, in the form of another program, or of another project of
-    ours. Only what the harness has proven is written as done; what that form has no place for is told.
+    """Write open and proven work in the format of another program, or of another project of the harness. Only proven
+    work is written as done; parts that the format cannot hold are listed.
 
     With otel: sessions, verdicts and their steps as spans of OpenTelemetry, to a file, a receiver, or stdout.
     """
@@ -321,7 +321,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """``Refused`` for the state of the project here, and for one that would take the place of a project of ours."""
+    """Raise ``Refused`` for the state of this project, and for a file that would hide another project."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -335,7 +335,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """The state file of the project here, and its list, in which only what the harness has proven is done."""
+    """Return the state file of the project here, and its list; only proven items are done in it."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -1,4 +1,4 @@
-"""The entry point of ``lth``, the command for long tasks: its verbs as one table; parse, call one method of the front
+"""Entry point of ``lth``, the command for long tasks: its verbs as one table; parse, call one method of the front
 door, render.
 
 Every error is plain lines on stderr and exit status 1; stdout carries the answer alone. Source: ``longtask.md`` 2.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _overridden(word: str) -> None:
-    """The last of several values counts, as the contract of `lth` has it; that the others do not is said."""
+    """Warn that only the last of several values counts, as the contract of `lth` requires."""
     print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
 
 
@@ -257,7 +257,7 @@ LTH = Program(
 
 
 def main() -> int:
-    """Runs the command line in ``sys.argv``; never a traceback."""
+    """Run the command line in ``sys.argv``; never show a traceback."""
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:
@@ -331,9 +331,9 @@ def _call(words: list[str]) -> int:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """A run; where stderr is a terminal, with what it does below its lines, and what it came to. F-RUN-1, F-RUN-2.
+    """Run a task. If stderr is a terminal, show a footer and a summary. F-RUN-1, F-RUN-2.
 
-    What it says is kept in the task, too. F-REC-6.
+    The output is kept in the task, too. F-REC-6.
     """
     from agent_harness.kernel import terminal
 
@@ -354,7 +354,7 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
 
 
 def _told(task: LongTask, line: str) -> None:
-    """A line of a run without a terminal: on stderr, whoever reads it, and kept."""
+    """Print a line of a run without a terminal on stderr, and keep it."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(f"{line}\n")
@@ -364,7 +364,7 @@ def _told(task: LongTask, line: str) -> None:
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:
-    """What became of the schedule of a task on a server."""
+    """Return the result of changing a task's schedule on a server."""
     from agent_harness.engines.address import address_of
     from agent_harness.engines.temporal import require_extra
     from agent_harness.errors import UsageError
@@ -382,7 +382,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """The answer, and what a person or a collector was to be told of this task and never got."""
+    """Return the answer with messages and exports about this task that failed."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -401,7 +401,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Prints a text as lines, and everything else as JSON."""
+    """Print a text as lines, and everything else as JSON."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -416,7 +416,7 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """An error of the work: each problem of a task is a line, a report follows the line that it explains."""
+    """Print an error of the work: a line for each problem of a task; a report follows the line that it explains."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)
@@ -450,7 +450,7 @@ def _fault(error: Exception) -> int:
 
 
 def _complain(*lines: str) -> int:
-    """Lines on stderr; 1, the exit status of every error."""
+    """Print lines on stderr. Return 1, the exit status of every error."""
     if sys.stderr is not None:
         sys.stderr.flush()
         sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
@@ -459,7 +459,7 @@ def _complain(*lines: str) -> int:
 
 
 def process() -> int:
-    """The same as the whole of a process, which it ends."""
+    """Run ``main`` as a whole process, and end it."""
     return leave(main())
 
 

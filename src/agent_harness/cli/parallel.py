@@ -1,6 +1,6 @@
-"""What a person does about runs of several agents: ``harness workspace``, ``queue``, ``scale`` and ``cancel``.
+"""Commands of a person for parallel runs: ``harness workspace``, ``queue``, ``scale`` and ``cancel``.
 
-They are read without click, as the verbs of agents are.
+They are parsed without click, like the verbs of agents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Runs a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    """Run a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
     as_json = "--json" in words
     try:
         return _run(words)
@@ -57,7 +57,7 @@ def _run(words: list[str]) -> int:
 
 
 def _here() -> ParallelRuns:
-    """Those of the project at or above the working directory."""
+    """Return the parallel runs of the project at or above the working directory."""
     from agent_harness.cli.shared import kind_here
 
     kind, folder = kind_here()
@@ -137,7 +137,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """A time as a person is shown others."""
+    """Return a time in the form that people see elsewhere."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -1,8 +1,8 @@
-"""The verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
+"""Verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
 
 One table, below, holds them: each is a method of ``TaskList``. ``harness mcp`` serves them to a client.
 
-They answer with one JSON object on stdout, ``--text`` for people; nothing here loads what takes long to load. Source:
+They answer with one JSON object on stdout, ``--text`` for people; nothing slow is loaded here. Source:
 ``tasklist.md`` 13.3.
 """
 
@@ -29,7 +29,7 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 
 def main(words: list[str]) -> int:
-    """Runs a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
+    """Run a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
     group, *rest = words
     as_json = "--json" in rest or not ("--text" in rest or _reads_text(group))
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
@@ -72,12 +72,14 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _reads_text(group: str) -> bool:
-    """Whether a person is answered: rescues are theirs to look at, the other verbs belong to agents."""
+    """Return True if a person gets the answer: rescues are for people, the other verbs for agents."""
     return group == "rescue" and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """The feature project here, unless a task list is named or nearer. ``NotAProject`` where neither is."""
+    """Return the feature project here, unless a task list is named or nearer. Raise ``NotAProject`` if there is
+    neither.
+    """
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -104,7 +106,7 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """The task list that the options name: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout``, ``now``."""
+    """Return the task list for the options: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout``, ``now``."""
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)
@@ -117,7 +119,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
-    """Prints an answer: one JSON object, or lines for a person."""
+    """Print an answer: one JSON object, or lines for a person."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
 
@@ -141,7 +143,7 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
-    """The lists of a rescue, one line a row."""
+    """Yield the lists of a rescue, one line per row."""
     for each in answer.get("rescues") or []:
         held = each.get("what") or f"taken away from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
@@ -186,7 +188,7 @@ _PUSHED = Option("--allow-pushed", None, "Also go back over commits that were pu
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
-    """A verb that opens a list: it takes the options of ``_LIST`` too."""
+    """Return a verb that opens a list: it takes the options of ``_LIST`` too."""
     return Subcommand(short, *takes, *_LIST, **more)
 
 
@@ -433,7 +435,9 @@ MCP = Program(
 
 
 def serve_mcp(words: list[str]) -> int:
-    """Runs a command line that begins with ``mcp``; an exit code of ``docs/exit-codes.md``, never a traceback."""
+    """Run a command line that begins with ``mcp``. Return an exit code of ``docs/exit-codes.md``; never show a
+    traceback.
+    """
     try:
         root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:

@@ -1,4 +1,4 @@
-"""Commands about the workers of other machines: ``harness worker`` and ``harness engine``."""
+"""Commands about workers of other machines: ``harness worker`` and ``harness engine``."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def worker(
     places: str | None,
     min_free_mb: int,
 ) -> int:
-    """Take jobs of runs on other machines, and carry them out in places here.
+    """Take jobs of runs on other machines, and execute them in workspaces here.
 
-    Ends on SIGTERM or Ctrl-C: what is under way wraps up, is saved, and begins elsewhere. Whoever can submit jobs to
-    the namespace can run code here as this user; only jobs of a --remote that fits are taken.
+    On SIGTERM or Ctrl-C, running jobs stop at a safe point, are saved, and are retried on another worker. Anyone who
+    can submit jobs to the namespace can run code here as this user; only jobs of a matching --remote are taken.
 
     Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
     """
@@ -108,7 +108,7 @@ def worker(
     epilog="Example:  harness engine check temporal://127.0.0.1:7233",
 )
 def engine() -> None:
-    """Look whether the server, the workers of a pool and the remote are there."""
+    """Check the server, the workers of a pool, and the remote."""
 
 
 @engine.command(

@@ -1,4 +1,4 @@
-"""``harness notify``: whom to tell when something needs a person, and whether that works."""
+"""``harness notify``: targets of notifications, and a test of them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Examples:
 @json_option
 @click.pass_context
 def notify(context: click.Context, as_json: bool) -> None:
-    """Tell you outside of the terminal when a question waits, a run has ended, or all is proven.
+    """Notify you outside of the terminal when a question waits, a run has ended, or all is proven.
 
-    `webhook:URL` and `command:PROGRAM` are built in; every other address is one of apprise (Slack, Discord, mail, ntfy
-    and 170 more; extra `notify`). These are your settings, not a project's: what an agent writes changes nothing.
-    Secrets stand in the environment: ${NAME}. Without a command: who is told what.
+    `webhook:URL` and `command:PROGRAM` are built in; every other address is one of apprise (Slack, Discord, mail,
+    ntfy and 170 more; extra `notify`). These are your settings, not a project's: an agent cannot change them. Secrets
+    come from the environment: ${NAME}. Without a command: show the targets and their events.
     """
     if context.invoked_subcommand is not None:
         return
@@ -76,7 +76,7 @@ def _hours(quiet: tuple[int, int]) -> str:
 @click.argument("target")
 @json_option
 def add(target: str, as_json: bool) -> int:
-    """Tell TARGET as well: webhook:URL, command:PROGRAM, or an address of apprise."""
+    """Add TARGET: webhook:URL, command:PROGRAM, or an address of apprise."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify add")
@@ -88,7 +88,7 @@ def add(target: str, as_json: bool) -> int:
 @click.argument("target")
 @json_option
 def remove(target: str, as_json: bool) -> int:
-    """Tell TARGET no more; it is named as it was added."""
+    """Remove TARGET; give it as it was added."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify remove")
@@ -109,7 +109,7 @@ def remove(target: str, as_json: bool) -> int:
 )
 @json_option
 def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
-    """Set of what you are told, and when not."""
+    """Set the events of notifications, and the quiet hours."""
     from agent_harness.views.notify import notices, sending
 
     _refuse_agents("harness notify set")
@@ -135,7 +135,7 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
 @notify.command(short_help="Send a test message to all targets.", epilog="Example:  harness notify test")
 @json_option
 def test(as_json: bool) -> int:
-    """Send a message to everybody who is told, and say what each answered."""
+    """Send a message to all targets, and show each answer."""
     from agent_harness.kernel import clock
     from agent_harness.views.notify import sending
 
@@ -173,7 +173,7 @@ def test(as_json: bool) -> int:
 @notify.command(short_help="Check all projects once.", epilog="Example:  harness notify check")
 @json_option
 def check(as_json: bool) -> int:
-    """Look at all projects once and tell what is new: also a run that was killed, which cannot speak.
+    """Check all projects once and send what is new; this also finds a run that was killed.
 
     For cron and timers: `harness notify install` prints the lines.
     """
@@ -201,7 +201,9 @@ def check(as_json: bool) -> int:
 
 @notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> lines-for-cron")
 def install() -> int:
-    """Print what lets cron, or a timer of systemd, run `harness notify check` every ten minutes. Changes nothing."""
+    """Print lines for cron, or a timer of systemd, that run `harness notify check` every ten minutes. Changes
+    nothing.
+    """
     import shutil
 
     program = shutil.which("harness") or f"{sys.executable} -m agent_harness.cli.main"

@@ -1,4 +1,4 @@
-"""``harness help TOPIC``: what a person wants to know before they know which command it is. Source: ``faces.md`` 8."""
+"""``harness help TOPIC``: help for a person who does not know the command yet. Source: ``faces.md`` 8."""
 
 from __future__ import annotations
 
