@@ -144,7 +144,7 @@ def test_after_a_refusal_agents_come_back_one_after_the_other() -> None:
     LimitClock().note("x", said="429", retry_after_seconds=0.001)
     first = taken("x")
     assert isinstance(first, HostSlot)
-    assert taken("x") == "Agents of x begin one after the other, since it was refused: harness limits"
+    assert taken("x") == "Agents of x start one after the other, because it was refused: harness limits"
     other = taken("y")
     assert isinstance(other, HostSlot)
     LimitClock().forget("x")

@@ -55,7 +55,7 @@ def test_without_a_parallel_run_one_line_says_how_one_begins(tmp_path: Path) -> 
     assert (queue.code, "No parallel run in this project" in queue.err) == (7, True), queue
     assert "harness run --workers 4" in queue.err
     path = work.harness("workspace", "path", "w1")
-    assert (path.code, "there is no workspace w1" in path.err) == (2, True), path
+    assert (path.code, "There is no workspace w1" in path.err) == (2, True), path
     meant = work.harness("workspace", "prnue")
     assert (meant.code, "Did you mean 'prune'?" in meant.err) == (2, True), meant
     assert "harness workspace prune" in work.harness("workspace", "--help").out
@@ -97,7 +97,7 @@ def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) 
     assert found["next"] == "harness run --workers 1"
     shown = work.harness("queue")
     assert "a  ready  attempt 1" in shown.out
-    assert "No run is under way." in shown.out
+    assert "No run is running." in shown.out
     assert answer(work, "workspace", "prune")["removed"][0]["place"] == "w1"
     assert run(work, "exit 1").code == 0  # the candidate lands without its workspace
     assert work.statuses() == ["completed"]
@@ -287,7 +287,7 @@ def test_requests_need_a_run_and_say_how_one_begins(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
     for words in (("scale", "3"), ("recall", "w1")):
         ran = work.harness(*words)
-        assert (ran.code, "no parallel run is under way here" in ran.err) == (7, True), ran
+        assert (ran.code, "No parallel run is running here" in ran.err) == (7, True), ran
         assert "harness run --workers 4" in ran.err
     assert work.harness("queue", "hold", "a").code == 7
     assert work.harness("scale", "0").code == 2

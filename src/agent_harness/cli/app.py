@@ -76,7 +76,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "log": ("See", "agent_harness.cli.features:log", "Show and search what happened."),
     "say": ("Decide", "agent_harness.cli.shared:say", "Send a message to the running agent."),
     "pause": ("Decide", "agent_harness.cli.projects:pause", "Pause a project."),
-    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or take it in again."),
+    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or put it back."),
     "override": ("Decide", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),
     "manual-verify": (
         "Decide",

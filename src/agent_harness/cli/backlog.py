@@ -42,12 +42,12 @@ Examples:
   harness import github:acme/shop --label ready        open issues of a repository""",
 )
 @click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
-@click.option("--from", "form", type=click.Choice(READ), help="What the file is; else told from what it holds.")
+@click.option("--from", "form", type=click.Choice(READ), help="Format of the file. [default: found from its content]")
 @click.option("--tag", metavar="NAME", help="Of a Task Master file with tags; master.")
 @click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with it.")
 @click.option("--anyone", is_flag=True, help="GitHub: also issues by people who may not write to the repository.")
 @click.option("--validate", metavar="CMD", help="Task list: proves what brings no command; {id} is the item's id.")
-@click.option("--with-done", is_flag=True, help="What is done there comes in as well, open, to be proven here.")
+@click.option("--with-done", is_flag=True, help="Also import finished items, as open items.")
 @click.option("--dry-run", is_flag=True, help="Show what would come in, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -215,7 +215,7 @@ def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str |
     from agent_harness.backlog.items import proof_for
 
     if target.kind == "features":
-        proof = item.test_file or "a test file of its own, with a failing stub"
+        proof = item.test_file or "a separate test file, with a failing stub"
     else:
         proof = proof_for(item, validate)
     shown = {"id": item.id, "source": backlog.key(item.id), "title": item.title, "needs": [*item.needs]}
@@ -292,7 +292,7 @@ def export(
         raise UsageError("--session and --since go with otel", hint="harness export otel --session 3")
     form = form or "markdown"
     if form not in WRITTEN:
-        raise UsageError(f"--to {form} is none of {', '.join(WRITTEN)}", hint="harness export --to markdown")
+        raise UsageError(f"--to must be one of {', '.join(WRITTEN)}, got {form}", hint="harness export --to markdown")
     from agent_harness.backlog.writing import not_carried, write
     from agent_harness.kernel import files
 
@@ -331,7 +331,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
     there = root.find(path.parent, pin=False)
     if path.name in OWN and there is not None and there.path == str(path.parent) and not path.exists():
         said = f"{there.path} holds a project, and would be taken for another one with {path.name} in it"
-        raise Refused(said, hint=f"harness export --to {form} --out FOLDER/{path.name}, in a folder of its own")
+        raise Refused(said, hint=f"harness export --to {form} --out FOLDER/{path.name}, in a separate folder")
 
 
 def _own_list() -> tuple[Path, Backlog]:

@@ -51,7 +51,7 @@ def _refusal(error: OSError) -> Refused | None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        return Refused("The current folder is gone", hint="cd to a folder that is there")
+        return Refused("The current folder is gone", hint="cd to an existing folder")
     return None
 
 

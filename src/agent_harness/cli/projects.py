@@ -43,7 +43,7 @@ Examples:
   harness pause "I am reviewing" """,
 )
 @click.argument("why", default="")
-@click.option("--root", metavar="DIR", help="Task list: where to look for it; else the working directory.")
+@click.option("--root", metavar="DIR", help="Task list: its folder. [default: searched from here upwards]")
 @json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.
@@ -58,7 +58,7 @@ def pause(why: str, root: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Skip a feature, or take it in again.",
+    short_help="Skip a feature, or put it back.",
     epilog="""\b
 Examples:
   harness skip --feature 3 --reason "waits for the new API"
@@ -181,7 +181,7 @@ def declined(as_json: bool) -> int:
         show(
             "Nothing was changed."
             if sys.stdin.isatty()
-            else "Nothing was changed: nobody can be asked here; add --yes."
+            else "Nothing was changed: there is no terminal to ask on; add --yes."
         )
     return 1
 
@@ -286,7 +286,7 @@ Examples:
   harness config costs""",
 )
 @click.argument("key", required=False)
-@click.option("--show-origin", is_flag=True, help="Say where each value comes from: default, file, environment.")
+@click.option("--show-origin", is_flag=True, help="Show the source of each value: default, file, environment.")
 @json_option
 def config(key: str | None, show_origin: bool, as_json: bool) -> int:
     """Show every setting of the project with its value, or those of one section or key."""

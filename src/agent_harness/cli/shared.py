@@ -62,15 +62,15 @@ Examples:
 )
 @click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
 @click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="What to build, in prose.")
-@click.option("--adopt", "adopts", is_flag=True, help="Project: take in the code and the tests that are here.")
-@click.option("--allow-failing", is_flag=True, help="With --adopt: also where no test passes here.")
+@click.option("--adopt", "adopts", is_flag=True, help="Project: adopt the code and the tests that are here.")
+@click.option("--allow-failing", is_flag=True, help="With --adopt: also if no test passes here.")
 @agent_option
 @click.option("--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: one worker, or several.")
 @click.option("--max-tasks", type=click.IntRange(0), metavar="N", help="Task list: outcomes a session; 20, 0: any.")
 @click.option("--max-sessions", type=click.IntRange(0), metavar="N", help="Task list: sessions in all; 50, 0: any.")
 @click.option("--with-init-sh", is_flag=True, help="Task list: a template of harness-init.sh.")
 @click.option("--gitignore/--no-gitignore", default=None, help="Task list: .gitignore; else .git/info/exclude.")
-@click.option("--beside", is_flag=True, help="Also where a project of another kind is, here or above.")
+@click.option("--beside", is_flag=True, help="Also if there is a project of another kind, here or above.")
 @json_option
 def init(
     *,
@@ -132,14 +132,16 @@ Examples:
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")
 @click.option("--once", is_flag=True, help="Task list: one task.")
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
-@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
-@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
-@click.option("--branch", metavar="NAME", help="Where the work of several lands; else here.")
-@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
+@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: minutes per task. [default: 60]")
+@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run. [default: 10]")
+@click.option("--branch", metavar="NAME", help="Branch for the work of parallel agents. [default: the current one]")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own workspace."
+)
 @click.option(
     "--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Where workers run: temporal://HOST:PORT. [default: here]"
 )
-@click.option("--exchange", metavar="DIR", help="A folder of all machines, instead of a git remote.")
+@click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of a git remote.")
 @agent_option
 @wait_option
 @now_option
@@ -338,7 +340,7 @@ Examples:
   harness projects
   harness projects --forget ~/old-shop""",
 )
-@click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a project that is gone.")
+@click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a deleted project.")
 @json_option
 def projects(forget: tuple[str, ...], as_json: bool) -> int:
     """List the projects on which you have used the harness: task lists, feature projects and long tasks.

@@ -68,7 +68,7 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
         try:
             tasks = read_lines(source.read())
         except UnicodeDecodeError:
-            raise UsageError(f"{source.name} is no UTF-8 text", hint="harness add --help") from None
+            raise UsageError(f"{source.name} is not UTF-8 text", hint="harness add --help") from None
     else:
         if not title or not title.strip():
             raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')

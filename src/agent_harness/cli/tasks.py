@@ -114,7 +114,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
     at = clock.parse(now)
     if at is None:
-        raise UsageError(f"--now {now!r} is no time", hint="--now 2026-01-31T09:30:00Z")
+        raise UsageError(f"--now {now!r} is not a time", hint="--now 2026-01-31T09:30:00Z")
     return TaskList.open(root, now=at, **named)
 
 
@@ -170,7 +170,7 @@ def _assignment(word: str) -> tuple[str, str]:
 
 
 _LIST = (
-    Option("--root", "DIR", "Where the task list is; else looked for upwards from here."),
+    Option("--root", "DIR", "Folder of the task list; else searched from here upwards."),
     Option("--worker", "ID", "Else HARNESS_WORKER_ID."),
     Option("--session", "ID", "Else HARNESS_SESSION_ID, else the program that calls."),
     Option("--token", "TOKEN", "The claim's token; else HARNESS_CLAIM_TOKEN."),
@@ -307,7 +307,7 @@ _TASK = {
     "recover": _verb(
         "Repair an interrupted attempt.",
         Argument("task_id", "[ID]", required=False),
-        Option("--decide", "WORD", "Your judgement, where only you can judge.", OneOf("resume", "fail")),
+        Option("--decide", "WORD", "Your decision, if only you can decide.", OneOf("resume", "fail")),
         purpose="Fix a damaged state from its backup, and the tasks that an interrupted session left.",
         example="harness task recover task-001 --decide resume",
     ),
@@ -421,7 +421,7 @@ MCP = Program(
     {
         "mcp": Subcommand(
             "Serve the task commands to a client over MCP.",
-            Option("--root", "DIR", "Where the project is; else looked for upwards from the working directory."),
+            Option("--root", "DIR", "Folder of the project; else searched from the working directory upwards."),
             purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
             " and stdout. Started by a client; it ends when the client closes its input, after the calls that run.\n\n"
             "A client that runs without a person must be allowed the tools beforehand: `claude -p` by"

@@ -32,16 +32,18 @@ if TYPE_CHECKING:
     from agent_harness.views.screen import LinesBelow
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
+root_option = click.option(
+    "--root", metavar="DIR", help="Folder of the task list. [default: searched from here upwards]"
+)
 agent_option = click.option(
     "--agent",
     "agents",
     metavar="SPEC",
     multiple=True,
-    help="Which agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Given again: who takes over.",
+    help="Agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Repeat it to add a fallback.",
 )
 wait_option = click.option(
-    "--wait/--no-wait", default=None, help="Wait for a rate limit to end, and for a slot here, or end then."
+    "--wait/--no-wait", default=None, help="Wait for the end of a rate limit, and for a slot here; or end the run."
 )
 now_option = click.option("--now", is_flag=True, help="Start once although a rate limit is known.")
 
@@ -68,7 +70,7 @@ class Positive(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = super().convert(value, param, ctx)
         if not number < float("inf"):
-            self.fail(f"{value} is no number that can be waited for.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
@@ -205,7 +207,7 @@ class Screen:
                 self._draw([self._one(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))])
             elif silent >= clock.scaled(PROGRESS_SECONDS):
                 last = self._last
-                self.say(f"Still at work: {seen}" if seen else f"Still at work, last said: {last}")
+                self.say(f"Still running: {seen}" if seen else f"Still running, last said: {last}")
                 self._last = last
 
     def _one(self, line: str) -> str:

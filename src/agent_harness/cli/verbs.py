@@ -86,7 +86,7 @@ class Number:
         if number <= 0 if self.least is None else number < self.least:
             raise ValueError(f"{number} is not in the range {self.range}.")
         if not number < float("inf"):
-            raise ValueError(f"{word} is no number that can be waited for.")
+            raise ValueError(f"{word} is not a finite number.")
         return number
 
 

@@ -25,7 +25,7 @@ from agent_harness.views.watch import PANES, WatchReader
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
 PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  ? keys  q leave"
-NOTHING_CHOSEN = "Nothing is at work, and no item is chosen: j k in the items choose one"
+NOTHING_CHOSEN = "No agent is running, and no item is chosen: j k in the items choose one"
 KEYS = "keys"
 HELP = """\
 tab               the next pane: items, words of the agent, of the harness
@@ -244,7 +244,7 @@ class OneProject:
         slots = slots_in(self._seen.parallel, self._seen.view.kind)
         to: list[str] = []
         if len(slots) > 1:
-            print("Several agents are at work:", ", ".join(printable(str(each)) for each in slots))
+            print("Several agents are running:", ", ".join(printable(str(each)) for each in slots))
             near = next((each for each in slots if self._chosen == each.item), None)
             named = _ask(f"To which (a slot or an item; Enter: {near.slot if near else 'none'}): ")
             if not (named := named or (near.slot if near else "")):

@@ -41,7 +41,9 @@ def made(folder: str, project: str) -> str:
     """
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
-        raise PreflightFailed(f"{folder} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(folder)}")
+        raise PreflightFailed(
+            f"{folder} is not a folder; it must exist on all machines", hint=f"mkdir -p {shlex.quote(folder)}"
+        )
     if not os.path.lexists(path):
         _make(folder, path)
     try:
@@ -61,7 +63,7 @@ def _make(folder: str, path: str) -> None:
         words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
         done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
         if done.exit_code != 0:
-            told = f"{path} cannot be made a repository: {done.ending}"
+            told = f"{path} could not become a repository: {done.ending}"
             raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
         with suppress(OSError):  # somebody else was first
             os.rename(new, path)
@@ -84,7 +86,7 @@ def served_by(path: str, program: str) -> str:
 def _refuse_odd(path: str) -> None:
     try:
         if os.path.islink(path) or _holds_a_link(path):
-            raise UnsafeTree(f"{path} holds a link, which nobody follows")
+            raise UnsafeTree(f"{path} holds a link, which is not followed")
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be read: {error.strerror}") from None
     section = ""
@@ -92,14 +94,14 @@ def _refuse_odd(path: str) -> None:
         if found := re.fullmatch(r"\[(\w+)\]", line):
             section = found[1].lower()
         elif line and not _SETTINGS.fullmatch(f"{section}.{line.partition('=')[0].strip().lower()}"):
-            raise UnsafeTree(f"{path} has a setting that is none of ours: {line[:80]}")
+            raise UnsafeTree(f"{path} has a setting that the harness does not write: {line[:80]}")
 
 
 def _lines(path: str) -> list[str]:
     try:
         return [line.strip() for line in files.read_bytes(path).decode("utf-8", "replace").splitlines()]
     except (OSError, HarnessError):
-        raise UnsafeTree(f"{os.path.dirname(path)} is no repository") from None
+        raise UnsafeTree(f"{os.path.dirname(path)} is not a repository") from None
 
 
 def _holds_a_link(path: str) -> bool:

@@ -32,7 +32,7 @@ from agent_harness.parallel.worker_process import EXECUTORS
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
 JOBS, RESULTS = "refs/harness/orders", "refs/harness/results"
-PRIVATE = "where a remote takes branches alone: parallel.refs: refs/heads/harness"
+PRIVATE = "if a remote accepts only branches: parallel.refs: refs/heads/harness"
 MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
@@ -115,7 +115,7 @@ class Parcels:
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
-            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which is none of its own")
+            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which belongs to another job")
         if self.git.commit_of(sha) is None:
             self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
@@ -123,7 +123,7 @@ class Parcels:
         contents = _contents(self.git, sha)
         result = _object(contents.pop(RESULT, b""))
         if result.get("id") != job.id or result.get("fence") != job.fence:
-            raise UnsafeTree(f"{ref} holds no result of {job.id}")
+            raise UnsafeTree(f"{ref} does not hold a result of {job.id}")
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
@@ -296,7 +296,7 @@ class Parcels:
         if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
             raise JobRefused(f"{job.executor!r} is not a job that workers execute")
         if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:
-            raise JobRefused(f"{job.id} does not begin at a commit that came with it")
+            raise JobRefused(f"{job.id} does not start at a commit that came with it")
         if job.project not in ("", self.project):
             raise JobRefused(f"{job.id} is of the project {job.project!r}")
 
@@ -423,7 +423,7 @@ def _contents(git: Git, sha: str) -> dict[str, bytes]:
             path = os.fsdecode(name)
             total += int(size)
             if mode != b"100644" or not _PATH.fullmatch(path) or total > MOST_BYTES:
-                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which does not belong into it")
+                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which is not allowed in a bundle")
             read = objects.read(oid.decode())
             found[path] = read[1] if read else b""
     return found

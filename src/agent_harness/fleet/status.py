@@ -108,9 +108,9 @@ def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[s
     limit = f" of ${roster.day_usd:.2f}" if roster.day_usd is not None else ""
     counts = ", ".join(f"{number} {state}" for state, number in count.items() if number)
     who = supervisor()
-    work = f"{agents} of {roster.agents} agents at work; ${spent:.2f}{limit} today"
+    work = f"{agents} of {roster.agents} agents running; ${spent:.2f}{limit} today"
     text = [f"{len(found)} projects: {counts or 'none'}; {work}"]
-    text.append(f"Supervised by {who}." if who else "Nobody supervises the fleet: harness fleet run")
+    text.append(f"Supervised by {who}." if who else "No supervisor runs: harness fleet run")
     if is_paused():
         text.append("Paused by a person: harness fleet resume")
     for row in found[:most]:

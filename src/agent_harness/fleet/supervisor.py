@@ -99,7 +99,7 @@ class FleetSupervisor:
         self._stop = stop
         folder = status.folder(make=True)
         if folder is None:
-            raise Refused("no folder of the user's state can be written", hint="set XDG_STATE_HOME")
+            raise Refused("Cannot write the user's state folder", hint="set XDG_STATE_HOME to a writable folder")
         self._folder = folder
         self._watched: dict[str, _Watched] = {}
         self._clock = FairClock()

@@ -151,7 +151,7 @@ class Coordinator:
         )
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
-            told = f"the run before this one goes on on the branch {name}, where its work is to land"
+            told = f"the work of the run before this one is to land on the branch {name}"
             raise UnsafeTree(told, hint=f"git switch {name}  # then: harness run --workers N")
         self._take_old_names_over()
         head = self._git.commit_of(self._branch)
@@ -179,7 +179,7 @@ class Coordinator:
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
-            self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
+            self._say(f"Proven, but without an owner now: {', '.join(kept)}")
         self._watch = HomeWatch(self._git, self._branch, self._aside(), (*self._home.own, *self._home.common))
 
     def _take_old_names_over(self) -> None:
@@ -334,7 +334,7 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """When the run is told to end, wait for remote workers only as long as for local ones.
+        """Limit the wait for remote workers, once the run is told to end, to the time for local ones.
 
         Their jobs go on, and the next run takes in their results. Raise ``KeyboardInterrupt``, as if told twice.
         """
@@ -343,7 +343,7 @@ class Coordinator:
         left = [each.job.id for each in self._under.values()]
         are_elsewhere = not self._engine.is_local and all(each.job.kind == ATTEMPT for each in self._under.values())
         if left and are_elsewhere and now > self._leave_by:
-            self._say(f"{', '.join(left)}: not reported yet; the next run takes in what comes of it")
+            self._say(f"{', '.join(left)}: not reported yet; the next run takes in the results")
             raise KeyboardInterrupt
 
     def _is_given_up(self, batch: int) -> bool:
@@ -411,7 +411,7 @@ class Coordinator:
         what = ", ".join(fix.get("files") or fix.get("failing") or []) or "nothing that it says"
         met = f", together with {', '.join(fix['met'])}" if fix.get("met") else ""
         why = str(fix.get("why")).replace("_", " ")
-        times = f"{work.rejections} times proven in its workspace and sent back"
+        times = f"{work.rejections} times proven in its workspace and rejected"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
@@ -467,7 +467,7 @@ class Coordinator:
             told = f"{len(failed)} failed for good: {', '.join(failed[:5])}." if failed else "Nothing landed."
             return 1, "failed" if failed else "nothing_landed", told
         told = "What could land has; " if self._plan.landed else ""
-        return 7, "waiting", f"{told}{len(still)} cannot be begun now: {', '.join(still[:5])}."
+        return 7, "waiting", f"{told}{len(still)} cannot be started now: {', '.join(still[:5])}."
 
     # ---- what is shown
 
@@ -711,7 +711,7 @@ class Coordinator:
         if len(at_work) > 1 and self._engine.is_local:
             job = at_work[-1].job
             self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="memory")
-            self._say(f"{job.slot} {job.item}: is taken back, since memory is scarce; its work is kept")
+            self._say(f"{job.slot} {job.item}: is recalled because memory is short; its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
     def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, inputs: JsonObject) -> Job:

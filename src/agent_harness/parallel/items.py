@@ -48,7 +48,7 @@ def odd_touches(found: Mapping[str, object]) -> list[str]:
         for item, said in found.items()
         if said is not None and not (isinstance(said, list) and all(isinstance(each, str) for each in said))
     ]
-    return [f"{item}: touches is no list of texts, and is passed over" for item in odd]
+    return [f"{item}: touches must be a list of strings; it is ignored" for item in odd]
 
 
 _LISTS = ("own", "lend", "input_files", "input_folders")

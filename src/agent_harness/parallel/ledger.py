@@ -81,7 +81,7 @@ class Ledger:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise files.refusal(self.path, "read", error) from None
-            raise StateDamaged(f"{self.path} is a link where none may be", hint=REBUILD) from None
+            raise StateDamaged(f"{self.path} is a link, which is not allowed there", hint=REBUILD) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
@@ -92,7 +92,7 @@ class Ledger:
         try:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            told = f"{self.path} tells of what cannot have happened ({error!r})"
+            told = f"{self.path} has events that contradict each other ({error!r})"
             raise StateDamaged(told, hint=REBUILD) from None
         return self.plan
 
@@ -177,7 +177,7 @@ def renamed(path: str, target: str) -> None:
 
 
 @contextmanager
-def run_held(folder: str, *, hint: str, told: str = "a parallel run is under way here") -> Iterator[None]:
+def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
     """Hold the lock of the run, which excludes every other run and every writer of the ledger. Raise ``Busy`` if it
     is held.
 

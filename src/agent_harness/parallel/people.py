@@ -51,7 +51,9 @@ class ParallelRuns:
         """Return the plan of the ledger. Raise ``NothingEligible`` if there is none."""
         ledger = Ledger(self.folder, only_read=True)
         if rebuild.is_missing(self.folder):
-            raise StateDamaged(f"{ledger.path} is gone, and attempts are there that it has told of", hint=REBUILD)
+            raise StateDamaged(
+                f"{ledger.path} is missing, although there are attempts that it had recorded", hint=REBUILD
+            )
         if not ledger.events:
             raise NothingEligible("No parallel run in this project", hint=BEGIN)
         return ledger.folded()
@@ -87,7 +89,7 @@ class ParallelRuns:
         """Return the folder of a workspace. Raise ``UsageError``, which names the existing ones."""
         known = self._existing()
         if name not in known:
-            told = f"there is no workspace {name}" + (f"; there are {', '.join(known)}" if known else "")
+            told = f"There is no workspace {name}" + (f"; there are: {', '.join(known)}" if known else "")
             raise UsageError(told, hint="harness workspace list" if known else BEGIN)
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
@@ -101,7 +103,7 @@ class ParallelRuns:
         if not known:
             return {"removed": [], "kept": [], "next": "harness status"}
         if self.git is None:
-            raise UnsafeTree("there is no git repository here any more, so that nothing can be rescued into it")
+            raise UnsafeTree("There is no git repository here any more, so nothing can be rescued")
         with run_held(self.folder, hint="wait for it, or end it: harness pause"):
             ledger = Ledger(self.folder, only_read=True)
             plan = ledger.folded()
@@ -147,7 +149,7 @@ class ParallelRuns:
         is_asked = event is not None
         if event is None:
             if verb not in requests.OF_QUEUE:
-                raise NothingEligible("no parallel run is under way here", hint=BEGIN)
+                raise NothingEligible("No parallel run is running here", hint=BEGIN)
             event = self._done_here(verb, args)
         follows = "harness queue" if verb in requests.OF_QUEUE else "harness status"
         follows = follows if is_asked else self.queue()["next"]
@@ -183,7 +185,7 @@ class ParallelRuns:
 
     def _done_here(self, verb: str, args: JsonObject) -> JsonObject:
         self.plan()
-        with run_held(self.folder, hint="the same command again", told="a parallel run has just begun here"):
+        with run_held(self.folder, hint="the same command again", told="a parallel run has just started here"):
             ledger = Ledger(self.folder)
             kind, members = requests.granted(ledger.folded(), verb, args)
             if kind == "dropped" and self.git is not None:
@@ -215,7 +217,7 @@ class ParallelRuns:
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
-            raise UnsafeTree("there is no git repository here any more, and its refs are what is known")
+            raise UnsafeTree("There is no git repository here any more; its refs are needed for a rebuild")
         self._refuse_readable()
         left = self.left()
         branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
@@ -234,7 +236,7 @@ class ParallelRuns:
     def _refuse_readable(self) -> None:
         with suppress(StateDamaged):
             self.plan()
-            raise NothingEligible("the journal can be read; nothing has to be made anew", hint="harness queue")
+            raise NothingEligible("The journal is readable; there is nothing to rebuild", hint="harness queue")
 
 
 @dataclass(frozen=True, kw_only=True)

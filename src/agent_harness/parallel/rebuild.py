@@ -32,8 +32,8 @@ _SETTINGS = {name: parallel_settings.default(name) for name in ("batch_max", "me
 SENT_BACK = "sent_back"
 """Reason for a fix whose real reason is no longer known."""
 UNKNOWN = (
-    "how often an item was sent back, and what it had to fix: its next attempt begins on the branch",
-    "which candidates a person had held, and their order, apart from when they were proven",
+    "how often an item was rejected, and what it had to fix: its next attempt starts from the branch",
+    "which candidates a person had held, and their order, except by the time of their proof",
     "what attempts have cost of which nothing is left, and what `harness scale` had said",
     "which landing was not pushed yet: the next one takes it along",
 )
@@ -99,7 +99,7 @@ class Rebuilt:
             "Proven, and waiting to land": ready,
             "On the branch, and not written down yet": self.landed,
             "Begun, and without a result": lost,
-            "Nobody's any more, and in a rescue": self.rescues,
+            "Without an owner, and kept in a rescue": self.rescues,
             "Sent back": back,
             "Held by a person, until harness queue release": held,
             "Waits for a person": [f"{item} ({why})" for item, why in self.parked.items()],
@@ -107,16 +107,16 @@ class Rebuilt:
             "The old one is kept": [self.kept] * bool(self.kept),
         }
         before = self.before
-        lines = [f"The journal is made anew, from refs and results: run {self.run}."]
-        lines += [f"Beyond these counts what is told by {before.where}."] if before.lines else []
+        lines = [f"The journal is rebuilt from refs and results: run {self.run}."]
+        lines += [f"The rest comes from {before.where}."] if before.lines else []
         lines += [f"{name}: {', '.join(found)}" for name, found in rows.items() if found]
         since = f", of what was after {before.where}" if before.lines else ""
-        return [*lines, f"What cannot be known{since}:", *(f"  {each}" for each in UNKNOWN)]
+        return [*lines, f"Unknown{since}:", *(f"  {each}" for each in UNKNOWN)]
 
 
 def _times(carried: JsonObject) -> str:
     times = f"{carried['bounces']} time{'s' if carried['bounces'] != 1 else ''}"
-    return f"{times}, to be mended" if carried["mend"] else times
+    return f"{times}, to be fixed" if carried["mend"] else times
 
 
 def is_missing(folder: str) -> bool:

@@ -43,13 +43,13 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
     if verb == SCALE:
         workers = args.get("workers")
         if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
-            raise UsageError(f"a run has 1 to {MOST_WORKERS} workers", hint="harness scale 4")
+            raise UsageError(f"workers must be between 1 and {MOST_WORKERS}, got {workers!r}", hint="harness scale 4")
         return "scaled", {"workers": workers}
     item = str(args.get("item"))
     if verb == RECALL:
         return _recalled(plan, item)
     if verb not in OF_QUEUE:
-        raise UsageError(f"a parallel run knows no {verb}", hint="harness queue --help")
+        raise UsageError(f"Unknown request to a parallel run: {verb}", hint="harness queue --help")
     item = item if item in plan.busy or item in plan.held else item.removeprefix("#")
     kind, known = _of_queue(plan, verb)
     if item not in known:
@@ -200,7 +200,7 @@ class Mailbox:
     def _name(self, name: str, say: Callable[[str], None]) -> None:
         if name not in self._named:
             self._named.add(name)
-            say(f"{os.path.join(self._folder, name)} is no request, and is ignored")
+            say(f"{os.path.join(self._folder, name)} is not a request; it is ignored")
 
     def answer(self, request: str, found: JsonObject) -> None:
         """Answer a request, which ends it."""

@@ -63,7 +63,7 @@ def made_folder(stands_for: str, project: str) -> str:
     """
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
-        raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
+        raise Refused("Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder")
     os.makedirs(folder := os.path.join(found, "parallel"), mode=0o700, exist_ok=True)
     return folder
 
@@ -213,7 +213,7 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
     if unsure := [named(each) for each in found["unsure"]]:
         text += [f"Given to remote workers, which may still run: {', '.join(unsure)}. Only their server knows:"]
-        text += ["the run asks it first, takes in what came of it, and begins again what is not there any more."]
+        text += ["the run asks it first, takes in the results, and starts lost jobs again."]
     text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
     text += [f"Each workspace has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     return [*text, f"At most {at_most}; {found['ports']} ports a slot."]

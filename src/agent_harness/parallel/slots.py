@@ -54,7 +54,7 @@ class RunSlots:
         disk.
         """
         if is_beside and (short := shortage(self._folder, self._memory)):
-            self._wait(host.AGENTS, f"No further agent begins: {short}")
+            self._wait(host.AGENTS, f"No further agent starts: {short}")
             return None
         refused: list[RateLimit] = []
         full: list[str] = []
@@ -82,7 +82,10 @@ class RunSlots:
             self._said.pop(host.TESTS, None)
             return agent_slot
         most = host.limits()[host.TESTS]
-        self._wait(host.TESTS, f"All {most} tests of this machine are at work; waiting for one: harness limits --host")
+        self._wait(
+            host.TESTS,
+            f"All {most} slots for checks on this machine are in use; waiting for one: harness limits --host",
+        )
         return None
 
     def _wait(self, kind: str, why: str) -> None:

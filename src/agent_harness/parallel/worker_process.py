@@ -193,7 +193,7 @@ def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> Js
             _set_up(job, workspace, home)
         except (HarnessError, OSError) as error:
             if is_new:
-                raise WorkspaceNotSetUp(f"{workspace.folder} cannot be made: {error}") from None
+                raise WorkspaceNotSetUp(f"{workspace.folder} cannot be set up: {error}") from None
             failed: HarnessError | OSError = error
         else:
             try:

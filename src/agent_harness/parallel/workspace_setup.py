@@ -72,9 +72,9 @@ def not_lendable(home: Git, patterns: Sequence[str]) -> list[str]:
     for each in patterns:
         path = os.path.normpath(os.path.join(home.top(), each))
         if not path.startswith(f"{home.top()}{os.sep}"):
-            found.append(f"parallel.copy: {each} leads outside of the project, and is passed over")
+            found.append(f"parallel.copy: {each} leads outside the project; it is ignored")
         elif os.path.islink(path):
-            found.append(f"parallel.copy: {each} is a link, and is passed over")
+            found.append(f"parallel.copy: {each} is a link; it is ignored")
         elif home.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
             found.append(f"parallel.copy: {each} is tracked; workspaces have it as it is in the commit")
     return found
@@ -300,7 +300,9 @@ class PortBlocks:
     def _taken(self) -> int:
         folder = trusted_state.of_user("ports")
         if folder is None:
-            raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
+            raise Refused(
+                "Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder"
+            )
         blocks = -(-self._count // BLOCK)
         for base in range(FIRST_PORT, LAST_PORT - blocks * BLOCK + 2, blocks * BLOCK):
             locks = [LockFile(os.path.join(folder, str(base + n * BLOCK))) for n in range(blocks)]

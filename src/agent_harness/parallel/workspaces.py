@@ -176,7 +176,7 @@ class Workspace:
     def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         git = self.git
         if git.repository.top != Path(os.path.realpath(self.folder)) or not _is_readable(git.git_dir()):
-            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
+            raise UnsafeTree(f"{self.folder} no longer has its own repository")
         with git.view(), home.view():
             return self._taken_home(git, home, name, own)
 
@@ -185,7 +185,7 @@ class Workspace:
         found: list[str] = []
         changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
         if any(os.path.lexists(os.path.join(self.folder, each.path, ".git")) for each in changed):
-            raise UnsafeTree("another repository is in it")
+            raise UnsafeTree("It contains another repository")
         if changed:
             taken = snapshot.take(git, "refs/harness/left", exclude=own, message=f"What was left in {self.name}")
             found.append(taken.commit)

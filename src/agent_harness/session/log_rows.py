@@ -83,7 +83,7 @@ def moment(text: str, at: datetime) -> datetime:
     except OverflowError:
         found = None
     if found is None:
-        raise UsageError(f"{text!r} is no time", hint="a span such as 30m, 2h, 3d, or 2026-01-31T09:30")
+        raise UsageError(f"{text!r} is not a time", hint="a span such as 30m, 2h, 3d, or 2026-01-31T09:30")
     return found
 
 

@@ -538,7 +538,7 @@ class _Histories(Generic[T]):
         return self._values
 
     def gaps(self) -> list[Gap]:
-        lines = {path: f"{count} damaged lines were passed over" for path, count in self._damaged.items()}
+        lines = {path: f"{count} damaged lines were ignored" for path, count in self._damaged.items()}
         return [Gap(file=os.path.basename(path), why=why) for path, why in {**lines, **self._unreadable}.items()]
 
     def _news(self, path: str) -> News:

@@ -84,7 +84,7 @@ def refuse_replaced(before: Git, base: str | None) -> None:
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
     if not now.is_repository or now.top() != was.top:
-        message = f"the turn took the repository away: {was.git_dir} is none any more"
+        message = f"the turn removed the repository: {was.git_dir} is no longer one"
         raise UnsafeTree(
             message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
         )
@@ -93,7 +93,7 @@ def refuse_replaced(before: Git, base: str | None) -> None:
         quoted = [shlex.quote(os.fspath(each)) for each in (place, now.git_dir())]
         raise UnsafeTree(message, hint=f"rm {quoted[0]} && mv {quoted[1]} {quoted[0]}")
     if base and now.commit_of(base) is None:
-        message = f"the turn made the repository anew: commit {base[:10]}, at which it began, is not in it"
+        message = f"the turn replaced the repository: commit {base[:10]}, at which it began, is not in it"
         raise UnsafeTree(
             message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
         )
@@ -380,7 +380,7 @@ def _misled(git: Git) -> Block | None:
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
         return Block(
-            reason="core.bare says that this is no work tree", command=f"git config --file {config} core.bare false"
+            reason="core.bare says that this is not a work tree", command=f"git config --file {config} core.bare false"
         )
     other = found.get("core.worktree")
     if other and os.path.realpath(os.path.join(git.git_dir(), other)) != os.path.realpath(git.top()):
@@ -431,7 +431,7 @@ class Elsewhere(NamedTuple):
     def told(self) -> str:
         """The place and its kind."""
         if self.branch is None:
-            return f"{self.path}, a repository of its own (without its .git it belongs to this one)"
+            return f"{self.path}, a separate repository (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
 
 
@@ -629,5 +629,5 @@ def told_settings(git: Git, before: Settings | None) -> list[str]:
     shared_dir = os.fspath(git.shared_dir())
     told = changed_settings(before, now, shared_dir)
     if told and not are_readable(git.repository):
-        return [f"{shared_dir}/config cannot be read by git any more; look at it: git config --list"]
+        return [f"{shared_dir}/config can no longer be read by git; look at it: git config --list"]
     return told

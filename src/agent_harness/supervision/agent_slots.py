@@ -24,9 +24,9 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
         working = host.working(account)
         left = limits.seconds_to_begin(account, terms.agents, working)
         if left is None:
-            return f"As many agents of {account} are at work as may be; waiting for one: harness limits"
+            return f"All agents that {account} may have are running; waiting for one: harness limits"
         if left:
-            return f"Agents of {account} begin one after the other, since it was refused: harness limits"
+            return f"Agents of {account} start one after the other, because it was refused: harness limits"
         if tokens and not throttles.has_tokens(
             host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
         ):
@@ -39,4 +39,4 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
 
 def _of_host(account: str, told: JsonObject, most: int) -> HostSlot | str:
     found = host.take(host.AGENTS, {**told, "account": account})
-    return found or f"All {most} agents of this machine are at work; waiting for one: harness limits --host"
+    return found or f"All {most} agents of this machine are running; waiting for one: harness limits --host"

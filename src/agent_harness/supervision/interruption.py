@@ -16,10 +16,10 @@ from types import FrameType
 from agent_harness.kernel import clock
 
 AGENT_ENDS = (
-    "Stopping: the agent may finish the call at hand, for two minutes at most; then its work is put in order. "
+    "Stopping: the agent may finish the call at hand, for two minutes at most; then its work is saved. "
     "Ctrl-C again stops it now."
 )
-IS_WRITTEN = "Stopping as soon as what is being written is whole."
+IS_WRITTEN = "Stopping as soon as the current write is complete."
 UNDOES = "Stopping."
 NOW = "Stopping now."
 LOOK_SECONDS = 0.5  # how long a request to stop may go unseen

@@ -66,10 +66,13 @@ class PersonsMessages:
         """Write a new message. Raise ``UsageError`` if it is empty or too long, ``Refused`` if too many are pending."""
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
-            raise UsageError(f"a message has 1 to {MOST_CHARACTERS} letters", hint="harness say 'Use SQLite.'")
+            raise UsageError(
+                f"A message must have 1 to {MOST_CHARACTERS} characters, got {len(said)}",
+                hint="harness say 'Use SQLite.'",
+            )
         folder = self._own or self._all
         if self._all is None or folder is None:
-            raise Refused("no session has worked here yet", hint="harness run")
+            raise Refused("No session has run here yet", hint="harness run")
         if len(self.waiting()) >= MOST_WAITING:
             raise Refused(f"{MOST_WAITING} messages wait for an agent already", hint="harness run")
         for each in (self._all, folder):

@@ -100,10 +100,10 @@ Examples:
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
-    """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock.
+    """Show which accounts their provider refuses, until when, and on whose report. Every run asks this clock.
 
-    Also of which accounts fewer agents may work since they were refused. With --host: how many agents, also of one
-    account, and runs of checks there may be at once on this machine, and who has them.
+    Also show accounts with fewer agents since a refusal. With --host: show how many agents, also per account, and
+    runs of checks may run at once on this machine, and which ones run.
     """
     if ctx.invoked_subcommand:
         return 0
@@ -129,7 +129,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
         at_work = f"{throttle['working']} agent{'s' if throttle['working'] != 1 else ''} at work"
         let_in = f"since it was refused {throttle['size']} of {throttle['most']} may be, one more at "
         let_in += throttle["grows_local"]
-        show(f"{throttle['account']}: {at_work}; {let_in} if nobody is refused until then")
+        show(f"{throttle['account']}: {at_work}; {let_in} if no agent is refused until then")
     if found or throttles:
         show("next: harness limits clear ACCOUNT  # to try at once")
     return 0

@@ -61,7 +61,7 @@ Examples:
   harness doctor
   harness doctor --fix      repairs what is safe to repair, and says what it did""",
 )
-@click.option("--fix", is_flag=True, help="Repair what is safe: only what is the harness's own, nothing is taken away.")
+@click.option("--fix", is_flag=True, help="Do the safe repairs: only in the harness's own files, nothing is removed.")
 @json_option
 def doctor(fix: bool, as_json: bool) -> int:
     """Check Python, git, the agents, rate limits, and the project, list or long task here.
@@ -337,9 +337,7 @@ def limits() -> CheckResult:
     room = f"{kernel.size(allowed.free_disk)} free on the disk"
     if not kernel.held():
         text = f"none of memory and processes: this system does not show what a command takes; {room}"
-        return CheckResult(
-            "limits", "warning", text, "run agents in a container with limits of its own: docs/security.md"
-        )
+        return CheckResult("limits", "warning", text, "run agents in a container with its own limits: docs/security.md")
     text = f"{kernel.size(allowed.memory)} of memory, {allowed.processes} processes and threads, {room}: looked after"
     return CheckResult("limits", "ok", f"{text} by the process that watches over each command")
 
@@ -382,7 +380,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     old = [lock for lock, _, _ in repair.locks(git.repository) if _age(lock) > OLD_LOCK_SECONDS]
     if old:
         fix = f"rm {shlex.join(old)}  # when no git command is running here"
-        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", fix)
+        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still running", fix)
 
 
 def _plain_git(path: str, top: str) -> str | None:

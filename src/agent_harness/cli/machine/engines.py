@@ -40,14 +40,14 @@ Examples:
 @click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
 @click.option("--pool", metavar="NAME", help="The pool whose jobs are taken; that of the URL.")
 @click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Carry out scheduled slices of this long task.")
-@click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
+@click.option("--places", metavar="DIR", help="Folder of the workspaces. [default: in the user's state folder]")
 @click.option(
     "--min-free-mb",
     type=click.IntRange(0),
     default=_usual_min_free_mb,
     envvar="HARNESS_PARALLEL__MIN_FREE_MB",
     metavar="N",
-    help="Memory that is free where an agent begins beside others; 2048.",
+    help="Free memory that an agent needs to start beside others. [default: 2048]",
 )
 def worker(
     *,
@@ -69,18 +69,20 @@ def worker(
     """
     address = _address(url, pool)
     if len(address.pools) > 1:
-        raise UsageError("a worker takes the jobs of one pool", hint="harness worker --pool NAME")
+        raise UsageError("A worker takes the jobs of one pool", hint="harness worker --pool NAME")
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
-            raise Refused(f"{shared} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(shared)}")
+            raise Refused(
+                f"{shared} is not a folder; it must exist on all machines", hint=f"mkdir -p {shlex.quote(shared)}"
+            )
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
-        raise UsageError("name the remotes whose jobs are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR")
+        raise UsageError("Name the remotes whose jobs are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR")
     long_tasks = tuple(os.path.abspath(os.path.expanduser(each)) for each in tasks)
     for each in long_tasks:
         if not os.path.isfile(os.path.join(each, "task.json")):
-            raise UsageError(f"{each} is no long task", hint=f"lth validate {each}")
+            raise UsageError(f"{each} is not a long task", hint=f"lth validate {each}")
     folder = os.path.abspath(os.path.expanduser(places)) if places else _own_places()
     from agent_harness.engines.temporal.worker import WorkerTerms, serve
 
@@ -119,7 +121,7 @@ Examples:
   harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json""",
 )
 @click.argument("url", envvar="HARNESS_ENGINE")
-@click.option("--exchange", metavar="DIR", help="The folder of all machines, instead of the remote.")
+@click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of the remote.")
 @json_option
 def check(url: str, exchange: str | None, as_json: bool) -> int:
     """Reach the server, ask for its workers, and push and delete a ref at the remote of the project here.
@@ -159,5 +161,5 @@ def _own_places() -> str:
 
     folder = trusted_state.of_user("worker")
     if folder is None:
-        raise Refused("no folder of the user's state can be written", hint="name one: --places DIR")
+        raise Refused("Cannot write the user's state folder", hint="name a folder: --places DIR")
     return folder

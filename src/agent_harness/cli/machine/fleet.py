@@ -107,7 +107,7 @@ def pause() -> int:
     there = of_fleet.folder(make=True)
     if there is not None:
         files.replace(os.path.join(there, "pause"), "paused by a person\n")
-    show("Nothing new begins; what runs goes on. next: harness fleet resume")
+    show("Nothing new starts; running work goes on. next: harness fleet resume")
     return 0
 
 
@@ -120,7 +120,7 @@ def resume() -> int:
     there = of_fleet.folder()
     if there is not None:
         files.unlink(os.path.join(there, "pause"))
-    show("Runs begin again. next: harness fleet status")
+    show("Runs start again. next: harness fleet status")
     return 0
 
 

@@ -105,7 +105,7 @@ def remove(target: str, as_json: bool) -> int:
 @click.option("--quiet", metavar="HH:MM-HH:MM", help="Nothing is sent then, local time; 'none' ends that.")
 @click.option("--urgent", cls=Several, metavar="EVENTS", help="What is sent in quiet hours, too; 'none' ends that.")
 @click.option(
-    "--digest-hours", type=Positive(), metavar="H", help="How often the digest comes, where it is wanted; 24."
+    "--digest-hours", type=Positive(), metavar="H", help="Hours between digests, if they are enabled. [default: 24]"
 )
 @json_option
 def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
@@ -118,11 +118,11 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
         if given:
             words = [each for each in given if each != "none"]
             if wrong := [each for each in words if each not in notices.EVENTS]:
-                raise UsageError(f"{wrong[0]!r} is no event", hint=f"one of {', '.join(notices.EVENTS)}")
+                raise UsageError(f"{wrong[0]!r} is not an event", hint=f"one of {', '.join(notices.EVENTS)}")
             members[name] = words or None
     if quiet is not None:
         if quiet != "none" and sending.hours_of(quiet) is None:
-            raise UsageError(f"{quiet!r} is no time of the day", hint="harness notify set --quiet 22:00-07:00")
+            raise UsageError(f"{quiet!r} is not a time span of the day", hint="harness notify set --quiet 22:00-07:00")
         members["quiet"] = None if quiet == "none" else quiet
     if digest_hours is not None:
         members["digest_hours"] = digest_hours

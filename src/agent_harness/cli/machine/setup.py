@@ -36,7 +36,7 @@ Examples:
   harness setup --yes --kind features --spec SPEC.md""",
 )
 @click.option("--yes", is_flag=True, help="Ask nothing; make no repository and register no hooks unless named.")
-@click.option("--kind", type=click.Choice(KINDS), help="What to make here, where nothing is: tasks, features or none.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of project to create here: tasks, features or none.")
 @click.option("--spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE", help="Features.")
 @click.option("--agent", metavar="SPEC", help="Which agent; else the first that is found.")
 @click.option("--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with the clients found.")
@@ -107,7 +107,7 @@ class _Walk:
             self.note("project", "there", f"{there.kind} at {there.path}")
             return
         if self.yes and kind is None and not _in_repository():
-            self.note("project", "planned", "this folder is no git repository: harness setup --yes --kind tasks")
+            self.note("project", "planned", "this folder is not a git repository: harness setup --yes --kind tasks")
             return
         wanted = self._kind(kind)
         if wanted == "none":
@@ -305,8 +305,8 @@ class _Removal:
         if nearest is None:
             raise NotAProject(f"No project at or above {folder}", hint="harness uninstall PROJECT")
         if nearest.kind == "longtask":
-            message = "A long task is a folder of its own, with nothing of ours outside of it"
-            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # takes it away, its results too")
+            message = "A long task is one folder; the harness keeps nothing of it elsewhere"
+            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # removes it with its results")
         traces = {}
         for kind, look in (("tasklist", tasklist.traces), ("features", features.traces)):
             there = root.find(nearest.path, kind=kind, pin=False)
@@ -340,7 +340,7 @@ class _Removal:
 
     def _staying(self, work: list[str]) -> Iterator[JsonObject]:
         for ref in work:
-            yield {"how": "delete" if self._wants_rescues else "stays", "what": f"{ref} (work that was taken away)"}
+            yield {"how": "delete" if self._wants_rescues else "stays", "what": f"{ref} (rescued work)"}
         if not self._alone:
             yield {"how": "stays", "what": "lines of .git/info/exclude, private refs: another project here uses them"}
         committed = [self._name(path) for path in self._files() if self._is_committed(path)]

@@ -22,10 +22,10 @@ Then:  harness run      and:  harness status""",
 Leave it alone, and come back:
 
   harness run --until-done              session after session; rate limits are waited for
-  harness run --workers 4               several agents at once, each in a place of its own
+  harness run --workers 4               several agents at once, each in its own workspace
   nohup harness run --until-done > run.log 2>&1 &
-  harness notify add 'command:...'      be told when something needs you
-  harness pause                         rest after the current operation
+  harness notify add 'command:...'      be notified when something needs you
+  harness pause                         pause after the current operation
 
 In the morning:  harness status   harness why ITEM   harness report --open   harness costs""",
     "questions": """\

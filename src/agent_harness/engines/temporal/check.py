@@ -60,7 +60,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
             rows.append({"what": what, "ok": False, "told": error.message})
             continue
         names = sorted({each.identity for each in found.pollers})
-        told = ", ".join(names) or f"nobody listens on {name}: harness worker --engine '{address}' --remote PATTERN"
+        told = ", ".join(names) or f"no worker listens on {name}: harness worker --engine '{address}' --remote PATTERN"
         rows.append({"what": what, "ok": bool(names) or what == "planning", "told": told})
     return rows
 
@@ -94,6 +94,6 @@ def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
         given = exchange.served_by(path, "receive-pack")
         done = git.push(path, f"{head}:refs/harness/probe", served_by=given, timeout_seconds=SECONDS)
         told = done.message.splitlines() or ["it did not answer"]
-        return {"ok": done.ok, "told": f"{folder} takes parcels" if done.ok else f"{folder}: {told[-1]}"}
+        return {"ok": done.ok, "told": f"{folder} accepts bundles" if done.ok else f"{folder}: {told[-1]}"}
     finally:
         shutil.rmtree(path, ignore_errors=True)

@@ -64,7 +64,7 @@ def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} exclude each other", hint="lth schedule --help")
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
-        raise UsageError(f"{options.every!r} is no span", hint="--every 10m, 2h or 1d")
+        raise UsageError(f"{options.every!r} is not a time span", hint="--every 10m, 2h or 1d")
     given = [word for word in ("--worker", options.worker) if options.worker]
     given += ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
     loop = LoopThread()
@@ -162,10 +162,10 @@ class SliceWorker:
         """Run ``lth run``. Return its exit code and the state of the task afterwards."""
         root = str(head.get("root"))
         if root not in self._roots:
-            raise ApplicationError(f"{root} is none of --lth here", type="OrderRefused", non_retryable=True)
+            raise ApplicationError(f"{root} is not given to --lth here", type="OrderRefused", non_retryable=True)
         words = [str(each) for each in head.get("words") or []]
         if any(not re.fullmatch(r"--worker|--timeout-seconds|[A-Za-z0-9][\w.:/-]*", each) for each in words):
-            raise ApplicationError("odd words", type="OrderRefused", non_retryable=True)
+            raise ApplicationError("Options that are not allowed", type="OrderRefused", non_retryable=True)
         state = {"stop": False}
         command = [sys.executable, "-P", "-m", "agent_harness.cli.lth"]
         working = asyncio.ensure_future(

@@ -128,7 +128,7 @@ class RemoteWorker:
     def _leave(self) -> None:
         """Start to end; on the second call, save the running work as it is, without wrapping up. SC-54."""
         if self._leaving.is_set():
-            self._say("Told again: what is under way is saved as it is.")
+            self._say("Told again: running jobs are saved as they are.")
             for each in self._tries:
                 threading.Thread(target=each.hurry, daemon=True).start()
             self._hurried.set()
@@ -146,7 +146,7 @@ class RemoteWorker:
             slices = SliceWorker(client, roots, self._say)
             queue_name = slice_queue(socket.gethostname())
             workers.append(Worker(client, task_queue=queue_name, activities=[slices.execute]))
-            self._say(f"slices of {', '.join(roots)} are carried out here")
+            self._say(f"slices of {', '.join(roots)} run here")
         async with AsyncExitStack() as serving:
             for each in workers:
                 await serving.enter_async_context(each)
@@ -154,7 +154,7 @@ class RemoteWorker:
             await self._leaving.wait()
             for watch in watching:
                 watch.cancel()
-            self._say("No new jobs; what is under way wraps up, is saved and begins elsewhere.")
+            self._say("No new jobs; running jobs stop at a safe point, are saved, and are retried elsewhere.")
             ending = asyncio.ensure_future(self._end_hanging())
         ending.cancel()
         end_transfers()
@@ -199,7 +199,7 @@ class RemoteWorker:
             except Exception:  # whatever the SDK raises: it did not answer
                 there = False
             if not there:
-                self._say(f"{self._terms.address.target} is away; what is under way goes on")
+                self._say(f"{self._terms.address.target} is away; running jobs go on")
 
     async def _watch_room(self) -> None:
         """Report once a minute why no further job is taken; return the youngest job if memory is short. SC-41."""
@@ -209,7 +209,7 @@ class RemoteWorker:
                 self._say(told)
             if self._room.is_scarce() and len(at_work) > 1:
                 youngest = at_work[-1]
-                self._say(f"{youngest.slot} {youngest.id}: is given back, since memory is scarce; its work is kept")
+                self._say(f"{youngest.slot} {youngest.id}: is returned because memory is short; its work is kept")
                 youngest.leave("is short of memory, and has given it back")
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -450,7 +450,7 @@ class JobTry:
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
         if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
-            raise JobRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
+            raise JobRefused(f"the remote {url} matches no --remote", hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
             raise JobRefused(f"the job is of version {version}, and these workers of {own}")
@@ -570,7 +570,7 @@ def _stand_in(folder: str) -> Git:
             ["git", "init", "-q", folder], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
         )
         if made.exit_code != 0:
-            raise HarnessError(f"{folder} cannot be made a repository: {made.ending}")
+            raise HarnessError(f"{folder} could not become a repository: {made.ending}")
     return Git(folder)
 
 

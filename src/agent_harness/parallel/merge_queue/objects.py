@@ -53,7 +53,7 @@ def target(git: Git, name: str | None) -> str:
         return here
     target = f"refs/heads/{name}"
     if git.commit_of(target) is None:
-        raise UnsafeTree(f"there is no branch {name}", hint=f"git branch {shlex.quote(name)}")
+        raise UnsafeTree(f"There is no branch {name}", hint=f"git branch {shlex.quote(name)}")
     listed = git.text("worktree", "list", "--porcelain").splitlines()
     if f"branch {target}" in listed:
         raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
