@@ -396,7 +396,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     assert found.landed() == ["a", "b", "c"]
     answer = json.loads(_last_object(found.path / "run.log"))
     assert (answer["attempts"], answer["lost"]) == (3, 0), answer
-    assert found.log("scarce").count("is given back") == 1
+    assert found.log("scarce").count("is returned because") == 1
 
 
 def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[..., Fleet]) -> None:
@@ -451,7 +451,7 @@ def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result
     until(hangs.exists)
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=100) == 130, (found.path / "run.log").read_text()
-    assert "the next run takes in what comes of it" in (found.path / "run.log").read_text()
+    assert "the next run takes in the results" in (found.path / "run.log").read_text()
     (found.remote / "hooks/pre-receive").unlink()
     for _ in range(2):
         worker.terminate()

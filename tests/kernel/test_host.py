@@ -107,7 +107,7 @@ def test_an_account_may_have_fewer_than_the_machine(tmp_path: Path, monkeypatch:
     said(agents=8, accounts={"x": {"agents": 1}})
     first = taken("x")
     assert isinstance(first, HostSlot)
-    assert str(taken("x")).startswith("As many agents of x are at work as may be")
+    assert str(taken("x")).startswith("All agents that x may have are running")
     other = taken("y")
     assert isinstance(other, HostSlot)
     first.release()

@@ -131,7 +131,7 @@ def test_who_takes_over_has_the_seat_of_its_own_account(project: LongTaskProject
     environment = {**os.environ, **codex(tmp_path)}
     agent_slot = taken_by_another("local-command")
     running = project.start("run", environment=environment)
-    said(running, "lth: As many agents of local-command are at work as may be")
+    said(running, "lth: All agents that local-command may have are running")
     assert [each["account"] for each in host.holders()] == ["local-command"]
     agent_slot.release()
     wait_for(running, project.root / "on")

@@ -136,7 +136,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
         "budget": {"spent": 1.5, "reserved": 0.25, "limit": 10.0},
         "hands": {"have": 4, "busy": 1},
         "parked": [{"item": "c", "reason": "landing_failed"}],
-        "limits": ["All 8 agents of this machine are at work", 7],
+        "limits": ["All 8 agents of this machine are running", 7],
     }
     shown.write_text(json.dumps(record))
     assert answer(work, "status")["parallel"]["alive"] is False
@@ -148,7 +148,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     assert "To land: b held (attempt 2)" in said
     assert "harness queue release b" in said
     assert "Waits for a person: c (landing_failed)" in said
-    assert "  All 8 agents of this machine are at work" in said
+    assert "  All 8 agents of this machine are running" in said
     assert "agent at work." not in said
     shown.write_text(json.dumps(record | {"owner": owner.current().as_record()}))
     assert work.harness("status").out.startswith("list: 0 of 1 proven. 1 agent at work.\n")
@@ -303,7 +303,7 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
     with started(work, gates) as process:
         until(lambda: len(gates.begun) == 1)
         pruned = work.harness("workspace", "prune")
-        assert (pruned.code, "a parallel run is under way" in pruned.err) == (5, True), pruned
+        assert (pruned.code, "a parallel run is running" in pruned.err) == (5, True), pruned
         found = answer(work, "scale", "2")
         assert (found["ok"], found["event"]["workers"]) == (True, 2)
         until(lambda: len(gates.begun) == 2)

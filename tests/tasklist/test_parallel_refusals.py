@@ -103,7 +103,7 @@ def test_what_is_passed_over_is_said_once(tmp_path: Path) -> None:
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
     assert ran.out.count("a: touches must be a list of strings; it is ignored") == 1
     assert ran.out.count("Submodules are empty folders in workspaces") == 1
-    for each, why in zip(copied, ("leads outside of the project", "is a link", "is tracked"), strict=True):
+    for each, why in zip(copied, ("leads outside the project", "is a link", "is tracked"), strict=True):
         assert f"parallel.copy: {each} {why}" in ran.out
 
 
